@@ -1,1 +1,1 @@
-"""Examples → requests, outputs → predictions: the routes by which a kind of task can be put to a kind of model."""
+"""Task types and their routes, which turn examples into requests and a model's outputs into predictions."""

@@ -1,8 +1,8 @@
-"""A task type: everything in which one kind of task differs from another, as one object.
+"""Base class of task types. A task type is one object with everything that distinguishes its tasks from others.
 
-The core loops over such objects and never asks which one it has. `figeval.task_types.choice` is a short example;
-plugins bring their own through the hook `register_task_types`, and `figeval.testing.check_task_type` looks whether they
-keep what is promised here.
+The core loops over such objects without asking which one it has. `figeval.task_types.choice` is a short example.
+Plugins add their own through the hook `register_task_types`; `figeval.testing.check_task_type` checks that these keep
+the contract.
 """
 
 from __future__ import annotations
@@ -27,23 +27,24 @@ if TYPE_CHECKING:
     from figeval.task_types.probes import Probe
 
 E = TypeVar("E", bound=Example)
-HIDDEN = "hidden"  # in the distribution of gold answers
+HIDDEN = "hidden"  # class of hidden answers in the distribution of gold answers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metric:
-    """A metric of a task type.
+    """Metric of a task type.
 
     Attributes:
-        name: as in task files and records.
-        target: `function(example, prediction)` whose mean is the score, or a `Statistic`; also as "module:attribute".
-        higher_is_better: the direction.
-        task_types: the task types that it is for; empty for all of them.
-        routes: the routes on which it means something; empty for all of them.
-        argument: what it is made from, in words for messages ("the folder of a classifier"); empty for a metric without
-            an argument. `target` is then a factory (`figeval.metrics.arguments`).
-        given: the argument, where it was asked for with one.
-        owner: filled in when it is registered.
+        name: name in task files and records.
+        target: `function(example, prediction)` whose mean is the score, or a `Statistic`, or either as
+            "module:attribute".
+        higher_is_better: whether a higher score is better.
+        task_types: task types that the metric is for; empty for all of them.
+        routes: routes on which the metric is meaningful; empty for all of them.
+        argument: description of the argument for messages ("the folder of a classifier"), or empty without an argument.
+            With an argument, `target` is a factory (`figeval.metrics.arguments`).
+        given: the given argument, or None.
+        owner: plugin that registered the metric; filled in at registration.
     """
 
     name: str
@@ -56,32 +57,33 @@ class Metric:
     owner: str = ""
 
     def is_for(self, task_type: str) -> bool:
-        """Return whether tasks of this type can have it."""
+        """Return whether tasks of this type can have the metric."""
         return not self.task_types or task_type in self.task_types
 
 
 def metric(
     name: str, target: Any, *, lower_is_better: bool = False, routes: Iterable[str] = (), argument: str = ""
 ) -> Metric:
-    """Return a metric as task types list them."""
+    """Return a metric for the `metrics` of a task type."""
     better, limits = not lower_is_better, frozenset(routes)
     return Metric(name=name, target=target, higher_is_better=better, routes=limits, argument=argument)
 
 
 class TaskType(Generic[E]):
-    """A kind of task. Subclasses set the class attributes and override what differs.
+    """Kind of task. Subclasses set the class attributes and override the methods that differ.
 
     Attributes:
-        name: as in `type:` of a task file.
-        Example: the dataclass of its examples, whose annotated fields are those of a task file
+        name: value of `type:` in a task file.
+        Example: dataclass of the examples, whose annotated fields are the fields of a task file
             (`figeval.task_types.fields`).
-        routes: ways to put such a task to a model, best first.
-        metrics: what can be computed; `default_metrics` name those that are, where a task lists none.
-        default_baselines: trivial models beside which scores stand, where a task lists none.
-        query: the field that the probes take away or exchange; without one there are no probes.
-        has_corpus: whether its candidates may be documents that all rows share (`corpus`).
-        gold_fields: fields that hold the right answer, the first of which is shown.
-        folder: where its template `_default/<name>.jinja` and its scaffold lie, None for figeval's own.
+        routes: routes from an example to a prediction, best first.
+        metrics: available metrics.
+        default_metrics: names of the metrics of a task that lists none.
+        default_baselines: trivial models for comparison, for a task that lists none.
+        query: field that the probes remove or exchange; without one, there are no probes.
+        has_corpus: whether the candidates may be documents that all rows share (`corpus`).
+        gold_fields: fields with the right answer; the first one is shown.
+        folder: folder of the template `_default/<name>.jinja` and the scaffold, or None for figeval's own.
     """
 
     name: ClassVar[str]
@@ -97,122 +99,125 @@ class TaskType(Generic[E]):
 
     @property
     def template(self) -> str:
-        """The name of the template that stands in where a task's own has not the blocks of a route."""
+        """Name of the fallback template, used if a task's own template lacks the blocks of a route."""
         return f"_default/{self.name}.jinja"
 
     @property
     def scaffold(self) -> Traversable:
-        """The folder with the files of which `figeval new task` makes a task; their names end in `.in`."""
+        """Folder with the files from which `figeval new task` makes a task; their names end in `.in`."""
         return (self.folder or files("figeval.task_types")) / "scaffold" / self.name
 
     # ---- from a row to an example ------------------------------------------------------------------------------------
 
     def check(self, task: Definition) -> None:
-        """Raise `ValueError` for a task definition that makes no sense; the message says what to write."""
+        """Check a task definition. Raises `ValueError` if it makes no sense; the message says what to write."""
 
     def example(self, row: RowContext) -> E:
-        """Return the example of a row. Raises `DataError` naming row and field."""
+        """Return the example of a row. Raises `DataError`, which names row and field."""
         made: Any = self.Example(**read_fields(self.Example, row), **row.common)
         return made  # type: ignore[no-any-return]
 
     def prompted(self, example: E, values: Mapping[str, Any], where: str) -> E:
-        """Return the example with `prompted` set to a copy whose fields have these values, as prompts show them.
+        """Return the example with `prompted` set to a copy with these field values, which prompts show.
 
         Raises:
-            DataError: a value has another shape than the field in whose place it stands.
+            DataError: a value has another shape than the field that it replaces.
         """
         return replace(example, prompted=replace(example, **self.prompted_fields(example, values, where)))
 
     def prompted_fields(self, example: E, values: Mapping[str, Any], where: str) -> dict[str, Any]:
-        """Return field → value as prompts show it. Raises as `prompted` does."""
+        """Return the field values that prompts show, by field. Raises `DataError` as `prompted` does."""
         known = fields_of(self.Example)
         return {
             name: known[name].prompted(value, getattr(example, name), f"{where}, prompt field {name!r}")
             for name, value in values.items()
         }
 
-    # ---- what is asked -----------------------------------------------------------------------------------------------
+    # ---- prompts -----------------------------------------------------------------------------------------------------
 
     def few_shot_answer(self, block: str, example: E, context: PromptContext) -> str | None:
-        """Return the right answer to a solved example as it stands behind the block that asks; None where the block
-        takes no solved examples.
+        """Return the right answer to a solved example, as it appears after the block that asks the question.
+
+        The result is None if the block takes no solved examples.
         """
         return None
 
     @property
     def probes(self) -> Mapping[str, Probe]:
-        """Name → probe: the same questions with something taken from them."""
+        """Probes by name: the same questions with something removed."""
         from figeval.task_types import probes
 
         return probes.of_query(self.query) if self.query else {}
 
-    # ---- what is retrieved for it ------------------------------------------------------------------------------------
+    # ---- retrieval ---------------------------------------------------------------------------------------------------
 
     def query_text(self, example: E) -> str:
-        """Return the text by which similar examples are sought; empty where there is nothing to seek by."""
+        """Return the text with which similar examples are searched; empty if there is none."""
         return str(getattr(example, self.query)) if self.query else ""
 
     def answer_text(self, example: E) -> str:
-        """Return the right answer as a text; where it is none (a label, a span), the text that is asked about."""
+        """Return the right answer as a text, or the query if the answer is not a text (a label, a span)."""
         return self.query_text(example)
 
     def outline(self, example: E) -> Sequence[str]:
-        """Return the phrases that the answer is to be written from; empty where there are none."""
+        """Return the phrases from which the answer is to be written; empty if there are none."""
         return ()
 
     def augmented(self, example: E, added: Sequence[str]) -> E:
         """Return the example with retrieved words or texts in front of its query.
 
-        They stand in front, because models cut what is too long at its end.
+        They come first because models truncate long inputs at the end.
 
         Raises:
-            TaskError: the type has no field that could take them.
+            TaskError: the type has no field to which they can be added.
         """
         if not self.query:
             raise TaskError(f"{self.name} tasks have no query to add texts to; leave out --augment")
         return in_front(example, self.query, added)
 
-    # ---- what is stored ----------------------------------------------------------------------------------------------
+    # ---- storage -----------------------------------------------------------------------------------------------------
 
     def row(self, example: E, prediction: Prediction) -> JSON:
-        """Return what a line of predictions holds of this type alone: `gold` and `scores`, or other fields of
-        `PredictionRow`; what has no field there goes into `details`.
+        """Return the type-specific part of a line of predictions: `gold` and `scores`, or other `PredictionRow` fields.
 
-        A type whose examples have options of several kinds adds `choice` (`figeval.records.predictions.ChoiceRow`):
-        then tables say which kinds were chosen.
+        Values without a field there go into `details`.
+
+        A type whose examples have options of several kinds adds `choice` (`figeval.records.predictions.ChoiceRow`), so
+        that tables show which kinds were chosen.
         """
         return {"gold": self.gold(example), "scores": json_scores(prediction.scores)}
 
     def gold(self, example: E) -> Any:
-        """Return the right answer as JSON, None where it is hidden or there is none."""
+        """Return the right answer as JSON, or None if it is hidden or there is none."""
         return self.to_json(getattr(example, self.gold_fields[0]))
 
     def to_json(self, value: Value | None) -> Any:
-        """Return an answer as JSON knows it: a whole number, a string, a list or a mapping; None without an answer."""
+        """Return an answer as a JSON value: an integer, a string, a list or a mapping; None without an answer."""
         return value
 
     def from_json(self, stored: Any) -> Value | None:
-        """Return the answer that `to_json` has stored."""
+        """Return the answer from the value that `to_json` stored."""
         return stored
 
     def value_problem(self, value: Value, example: E, labels: Sequence[str]) -> str:
-        """Return what is wrong with a predicted value as an answer to the example; empty where nothing is.
+        """Return what is wrong with a predicted value as an answer to the example, or nothing.
 
-        A value that cannot be an answer is a mistake of a route, a reader or a model, and not a wrong answer: its task
-        fails. `labels` are those of the task.
+        A value that cannot be an answer is a mistake in a route, a reader or a model, not a wrong answer, so the task
+        fails. `labels` are the labels of the task.
         """
         return ""
 
-    # ---- what is said of it ------------------------------------------------------------------------------------------
+    # ---- descriptions ------------------------------------------------------------------------------------------------
 
     def shown_gold(self, example: E) -> str:
-        """Return the right answer in words, for people."""
+        """Return the right answer as text for people."""
         value = getattr(example, self.gold_fields[0])
         return "(hidden)" if value is None else str(value)
 
     def gold_class(self, example: E) -> str | None:
-        """Return what the right answer counts as in the distribution of gold answers; None where there is nothing to
-        count, as for texts.
+        """Return the class of the right answer in the distribution of gold answers.
+
+        The result is None if answers cannot be counted, e.g. texts.
         """
         return None
 
@@ -221,26 +226,26 @@ class TaskType(Generic[E]):
         return True
 
     def oddities(self, example: E) -> Iterator[tuple[str, str]]:
-        """Yield (what is odd, with which text) of an example that can be scored all the same."""
+        """Yield (oddity, text that has it) of an example that can be scored nevertheless."""
         yield from ()
 
-    # ---- how it is learned -------------------------------------------------------------------------------------------
+    # ---- training ----------------------------------------------------------------------------------------------------
 
     def check_training(self, task: Definition, train: Sequence[E]) -> None:
-        """Raise `ValueError` for examples from which nothing could be learned that the task asks about."""
+        """Check training examples. Raises `ValueError` if the task cannot be learned from them."""
 
     def held_apart(self, examples: Sequence[E]) -> Sequence[E]:
-        """Return the examples of a split that shares no cluster with the other one, without what belongs to that."""
+        """Return the examples of a split that shares no cluster with another, without anything that belongs to that."""
         return examples
 
-    # ---- what a task file may write ----------------------------------------------------------------------------------
+    # ---- fields of task files ----------------------------------------------------------------------------------------
 
     def required(self, task: Definition) -> frozenset[str]:
-        """Return the names of the fields that a task has to give beside `id`."""
+        """Return the names of the fields that a task must have besides `id`."""
         return required_fields(self.Example)
 
     def field_problem(self, task: Definition) -> str | None:
-        """Return what is wrong with the names of fields in a task file, None if nothing is."""
+        """Return what is wrong with the field names of a task file, or None."""
         known, given = fields_of(self.Example), set(task.fields)
         if task.corpus is not None and not self.has_corpus:
             return f"a {self.name} task has no corpus; remove the key, or make it a ranking task"
@@ -258,7 +263,7 @@ class TaskType(Generic[E]):
         return None
 
     def json_schema(self) -> JSON:
-        """Return a JSON Schema of what the fields of a task file evaluate to."""
+        """Return a JSON Schema of the values of a task file's fields."""
         common: JSON = {
             "id": {"type": ["string", "integer"]},
             "meta": {"type": "object"},
@@ -273,7 +278,7 @@ class TaskType(Generic[E]):
 
 
 def in_front(example: E, field: str, added: Sequence[str]) -> E:
-    """Return the example with words or texts, on a line of their own, in front of a field's text."""
+    """Return the example with words or texts on a separate line in front of a field's text."""
     before = " ".join(added)
     changes: dict[str, Any] = {field: f"{before}\n{getattr(example, field)}"}
     if example.prompted is not None:
@@ -283,14 +288,14 @@ def in_front(example: E, field: str, added: Sequence[str]) -> E:
 
 
 def blank_texts(example: Example, *names: str) -> Iterator[tuple[str, str]]:
-    """Yield the fields whose text is empty, as `TaskType.oddities` does."""
+    """Yield an oddity for each of these fields whose text is blank, as `TaskType.oddities` does."""
     for name in names:
         if not getattr(example, name).strip():
             yield "is empty", name
 
 
 def repeated_texts(options: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield the options that repeat another one up to case, as `TaskType.oddities` does."""
+    """Yield an oddity for each option that repeats another one, ignoring case, as `TaskType.oddities` does."""
     seen: dict[str, int] = {}
     for number, option in enumerate(options):
         first = seen.setdefault(option.strip().casefold(), number)
@@ -302,7 +307,7 @@ def repeated_texts(options: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 
 class TaskTypes(Registry[Any]):
-    """The task types that plugins offer, by name. One that was registered with its name is imported when it is used."""
+    """Task types of all plugins, by name. A type that was registered with a name is imported when it is first used."""
 
     def __init__(self, manager: PluginManager) -> None:
         super().__init__("task type", "figeval ls types")
@@ -317,10 +322,10 @@ class TaskTypes(Registry[Any]):
 
 
 def _named(name: str, task_type: Any, owner: str) -> TaskType[Any]:
-    """Return the task type that was registered under a name. Raises `PluginError` naming type and plugin."""
+    """Return the task type that was registered under a name. Raises `PluginError`, which names type and plugin."""
     try:
         one = task_type_of(loaded(task_type))
-    except Exception as error:  # its module may raise anything when it is imported
+    except Exception as error:  # importing its module may raise anything
         raise PluginError(f"task type {name!r} of {owner}: {describe(error)}") from error
     if one.name != name:
         raise PluginError(f"task type {name!r} of {owner} has the name {one.name!r} itself; register it under that")
@@ -331,7 +336,7 @@ def task_type_of(made: Any) -> TaskType[Any]:
     """Return the task type that a subclass of `TaskType` declares, or the type itself.
 
     Raises:
-        PluginError: it is none, or what every task of it would trip over is wrong with it.
+        PluginError: it is not a task type, or has a fault that would break all of its tasks.
     """
     if not (isinstance(made, TaskType) or (isinstance(made, type) and issubclass(made, TaskType))):
         raise PluginError(f"register(task_type) takes a subclass of figeval.TaskType, not {made!r:.80}")
@@ -345,7 +350,7 @@ def task_type_of(made: Any) -> TaskType[Any]:
         raise PluginError(
             f"{name}.Example is {one.Example!r:.80}; make it a dataclass that derives from figeval.Example"
         )
-    fields_of(one.Example)  # annotations that cannot be read show here, and not with the first task
+    fields_of(one.Example)  # fails here on invalid annotations, not with the first task
     seen: set[str] = set()
     for listed in one.metrics:
         if not isinstance(listed, Metric):
@@ -357,7 +362,7 @@ def task_type_of(made: Any) -> TaskType[Any]:
 
 
 class Routes:
-    """The routes of task types: those that a type has itself, and those that plugins add to it."""
+    """Routes of task types: each type's own, and those that plugins add to it."""
 
     def __init__(self, manager: PluginManager, task_types: TaskTypes) -> None:
         self._manager = manager
@@ -373,8 +378,8 @@ class Routes:
     def of(self, task_type: str) -> list[Route]:
         """Return the routes of a task type, best first.
 
-        Its own come before those that plugins add, so that installing a plugin changes no score, unless the plugin asks
-        for `tryfirst`. A route whose name is taken is a problem of its plugin, and is left out.
+        The type's own routes come before those of plugins, so that installing a plugin changes no score, unless the
+        plugin requests `tryfirst`. A route whose name is taken is left out and reported as a problem of its plugin.
         """
         if task_type not in self._of:
             own = list(self._own(task_type))
@@ -390,20 +395,20 @@ class Routes:
         return self._of[task_type]
 
     def _own(self, task_type: str) -> Iterator[Route]:
-        """Yield the routes that a task type has itself; none for a type that nobody offers."""
+        """Yield a task type's own routes; none for an unknown type."""
         if task_type not in self._task_types:
             return
         entry = self._task_types.entry(task_type)
         for route in entry.load().routes:
             try:
                 yield _checked(route, task_type, entry.owner)
-            except PluginError as error:  # costs this route; the others stay in force
+            except PluginError as error:  # only this route is lost
                 self._manager.problem(entry.owner, f"task type {task_type!r}: {error}")
 
     def with_parts(self, task_type: str) -> list[Route]:
-        """Return the routes of a task type, and of the types whose routes they put together (`choose`)."""
+        """Return the routes of a task type and of the types whose routes they combine (see `choose`)."""
         types = [task_type]
-        for one in types:  # which grows meanwhile
+        for one in types:  # the list grows during the loop
             parts = dict.fromkeys(part for route in self.of(one) for part in route.of)
             types += [part for part in parts if part not in types]
         return [route for one in types for route in self.of(one)]
@@ -415,7 +420,7 @@ class Routes:
 
 
 def _checked(route: Any, task_type: str, owner: str) -> Route:
-    """Return a route as it is registered. Raises `PluginError` for one that no model could go."""
+    """Return a route with its owner and all its needs. Raises `PluginError` if no model could take it."""
     if not isinstance(route, Route):
         raise PluginError(f"a route of {task_type} is {route!r:.80}; make it a figeval.Route")
     route.check()

@@ -1,13 +1,13 @@
-"""Contextual calibration: a liking for one of the words that stand for the answers is measured and taken away.
+"""Contextual calibration, which measures and removes a model's bias towards one of the answer words.
 
-A language model finds some words more probable than others whatever is asked: "Yes" rather than "No", the last letter
-rather than the first. How much so is asked with inputs that say nothing, in the same prompt, and every word's
-probability is divided by the one that it has there (Zhao et al. 2021, Calibrate Before Use, section 4). The inputs are
+A language model finds some words more probable than others whatever the question: "Yes" rather than "No", the last
+letter rather than the first. This bias is measured with content-free inputs in the same prompt, and every word's
+probability is divided by its probability there (Zhao et al. 2021, Calibrate Before Use, section 4). The inputs are
 those of the paper, and their probabilities are averaged.
 
-A quotient has no bound where the prior is 0: whatever rounding leaves of the word's probability for a text would be the
-answer. Priors therefore count as `FLOOR` at least, which the paper does not say. A word that is rarer than that in the
-prompt can win only where a text makes it more probable than that, and no word gains more than a factor of a million.
+The quotient is unbounded if the prior is 0: rounding error in the word's probability would then decide the answer.
+Priors are therefore at least `FLOOR`, which the paper does not mention. A word with a smaller prior can only win if a
+text makes it more probable than `FLOOR`, and no word gains more than a factor of a million.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from figeval.task_types.routes import Dialogue, Route
 from figeval.types import Example, Prediction
 
 CONTENT_FREE = ("N/A", "[MASK]", "")
-FLOOR = 1e-6  # of a prior: far below those of label words (1e-3 and more), far above what half precision rounds to 0
+FLOOR = 1e-6  # far below priors of label words (1e-3 and more), far above what half precision rounds to 0
 
 
 def calibrated(route: Route) -> Route:
-    """Return the route, which divides the probability of each word by its probability for content-free inputs.
+    """Return a route that divides the probability of each word by its probability for content-free inputs.
 
-    These are asked for in the same round, behind the solved examples of the question, whichever are chosen for it: the
-    prompt differs in nothing but the texts of the question.
+    These inputs are sent in the same round, after the same solved examples as the question: the prompts differ only in
+    the texts of the question.
 
     Raises:
         CapabilityError: the route does not compare the probabilities of words.
@@ -63,17 +63,17 @@ def calibrated(route: Route) -> Route:
 
 
 def content_free(example: Example, text: str) -> Example:
-    """Return the example with this text in place of each of its texts."""
+    """Return the example with each of its texts replaced by this text."""
     kind: Any = type(example)
     blank: dict[str, Any] = {name: one.replaced(getattr(example, name), text) for name, one in fields_of(kind).items()}
     return replace(example, prompted=None, **blank)
 
 
 def without_prior(outputs: Sequence[Any], others: Sequence[Sequence[Any]]) -> list[Any]:
-    """Return log-probabilities less the logarithms of the words' mean shares in other outputs, `FLOOR` at least.
+    """Return log-probabilities minus the logarithms of the words' mean shares in other outputs, at least `FLOOR`.
 
-    Outputs are log-probabilities or tuples of them, one for each word that is compared; all have the same form. NaN
-    among the others makes every word NaN, and a word that is impossible stays so.
+    Outputs are log-probabilities or tuples of them, one for each compared word; all have the same form. NaN in another
+    output makes every word NaN, and an impossible word stays impossible.
     """
     shares = [_shares(_flat(one)) for one in others]
     means = (math.fsum(column) / len(shares) for column in zip(*shares, strict=True))
@@ -89,7 +89,7 @@ def _flat(outputs: Sequence[Any]) -> list[float]:
 
 
 def _shares(logprobs: Sequence[float]) -> list[float]:
-    """Return probabilities that add up to 1; NaN anywhere is NaN, and words that are all impossible are alike."""
+    """Return probabilities that sum to 1; all are NaN if one is, and all are equal if all words are impossible."""
     top = math.nan if any(map(math.isnan, logprobs)) else max(logprobs)
     weights = [1.0 if value == top else math.exp(value - top) for value in logprobs]
     return [weight / math.fsum(weights) for weight in weights]

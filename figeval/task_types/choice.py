@@ -1,5 +1,6 @@
-"""Choice: pick one of a few options. Every option is scored against the query and the best score wins, or a language
-model names one under letters.
+"""Choice tasks, which ask for one of a few options.
+
+Either every option is scored against the query and the best score wins, or a language model names a lettered option.
 """
 
 from __future__ import annotations
@@ -31,9 +32,9 @@ CLASSES = "figeval.metrics.classification"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChoiceExample(Example):
-    """Pick one of a few options. `gold` is an index into `options`, None when the label is hidden.
+    """Example that asks for one of a few options. `gold` is an index into `options`, or None if the answer is hidden.
 
-    `option_meta` has a mapping for each option, e.g. the kind of distractor that it is.
+    `option_meta` has a mapping for each option, e.g. with its kind of distractor.
     """
 
     query: Annotated[str, TextField("The text that is asked about.")]
@@ -63,30 +64,30 @@ class ChoiceExample(Example):
 
 
 def by_pair_score(example: ChoiceExample, _context: PromptContext) -> Dialogue:
-    """Closeness of the query and each option, as the model scores it."""
+    """Choose by the closeness of the query and each option, as scored by the model."""
     return decide(example.id, (yield from pair_scores(example.query, example.options)))
 
 
 def by_loglikelihood(example: ChoiceExample, context: PromptContext) -> Dialogue:
-    """Log P(option | context), natural logarithm, summed over the option's tokens.
+    """Choose by log P(option | context), natural logarithm, summed over the option's tokens.
 
-    `priors` are the same without the query, asked for where the metric `acc_pmi` is.
+    `priors` are the same without the query; they are computed if the metric `acc_pmi` is requested.
     """
     return by_likelihood(example, example.options, context)
 
 
 def by_dot(example: ChoiceExample, _context: PromptContext) -> Dialogue:
-    """Dot product of the embeddings, for models that were trained with it (Ghosh and Srivastava 2022, their code)."""
+    """Choose by the dot product of embeddings, for models trained with it (code of Ghosh and Srivastava 2022)."""
     return decide(example.id, (yield from dot_scores(example.query, example.options)))
 
 
 def by_cosine(example: ChoiceExample, _context: PromptContext) -> Dialogue:
-    """Cosine of the embeddings of the query and of each option (Ghosh and Srivastava 2022, section 5.1)."""
+    """Choose by the cosine of the embeddings of query and option (Ghosh and Srivastava 2022, section 5.1)."""
     return decide(example.id, (yield from cosine_scores(example.query, example.options)))
 
 
 def by_letter_likelihood(example: ChoiceExample, context: PromptContext) -> Dialogue:
-    """Log P(letter | question and lettered options), as for MMLU (Hendrycks et al. 2021)."""
+    """Choose by log P(letter | question and lettered options), as for MMLU (Hendrycks et al. 2021)."""
     letters = letters_of(example)
     question = context.question("letter", example)
     scores = yield [Continuation(question, context.begun(f" {letter}")) for letter in letters]
@@ -94,7 +95,7 @@ def by_letter_likelihood(example: ChoiceExample, context: PromptContext) -> Dial
 
 
 def letters_of(example: ChoiceExample) -> str:
-    """Return the letters of an example's options. Raises `CapabilityError` where there are not enough."""
+    """Return the letters of an example's options. Raises `CapabilityError` if there are too many options."""
     n = len(example.options)
     if n > len(LETTERS):
         raise CapabilityError(
@@ -105,8 +106,9 @@ def letters_of(example: ChoiceExample) -> str:
 
 
 def shares(example: ChoiceExample, answers: Sequence[Prediction]) -> list[float]:
-    """Return the probability with which each option was chosen, as the mean over answers that there are; empty where
-    there is none. Options that tie for the best share it, as if a fair draw decided.
+    """Return the probability with which each option was chosen, as the mean over valid answers, or an empty list.
+
+    Options that tie for the best share an answer, as if a fair draw decided.
     """
 
     def share(answer: Prediction, option: int) -> float:
@@ -123,7 +125,7 @@ def shares(example: ChoiceExample, answers: Sequence[Prediction]) -> list[float]
 def chosen(example: ChoiceExample, prediction: Prediction) -> list[float]:
     """Return the probability with which each option was chosen; empty without an answer.
 
-    Of options shown in several orders it is the mean over the orders. The right option's is what `acc` counts.
+    If options were shown in several orders, it is the mean over the orders. For the right option, it equals `acc`.
     """
     return [] if prediction.status == "error" else shares(example, prediction.answers or (prediction,))
 
@@ -185,7 +187,7 @@ class Choice(TaskType[ChoiceExample]):
     )
 
     def few_shot_answer(self, block: str, example: ChoiceExample, context: PromptContext) -> str | None:
-        """The right option, or its letter."""
+        """Return the right option, or its letter."""
         assert example.gold is not None
         if block == "letter":
             return f" {LETTERS[example.gold]}"
@@ -194,11 +196,11 @@ class Choice(TaskType[ChoiceExample]):
         )
 
     def answer_text(self, example: ChoiceExample) -> str:
-        """The right option."""
+        """Return the right option, or the query if it is hidden."""
         return self.query_text(example) if example.gold is None else example.options[example.gold]
 
     def row(self, example: ChoiceExample, prediction: Prediction) -> JSON:
-        """Beside gold and scores which kind of option was chosen, where the task has `option_meta`."""
+        """Return gold and scores and, if the task has `option_meta`, the kinds of options that were chosen."""
         row = super().row(example, prediction)
         keys = dict.fromkeys(key for options in example.option_meta for key in options)
         if keys:

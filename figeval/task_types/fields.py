@@ -1,11 +1,11 @@
-"""Fields of an example: what a task file may write in them, with documentation, checks and a JSON Schema.
+"""Fields of examples: the values that a task file may give them, with documentation, checks and a JSON Schema.
 
 An example class declares its fields with `typing.Annotated`; a field with a default is optional in a task file:
 
     query: Annotated[str, TextField("The text that is asked about.")]
     gold: Annotated[int | None, IndexField("The right option; null where it is hidden.", of="options")]
 
-A kind of field that is not here is a subclass of `Field` with a `read` of its own.
+For another kind of field, derive from `Field` and override `read`.
 """
 
 from __future__ import annotations
@@ -26,27 +26,27 @@ INDEX: JSON = {"type": "integer", "minimum": 0}
 
 
 class Definition(Protocol):
-    """What a task type may look at in a task definition, which is a `figeval.TaskSpec`."""
+    """Part of a task definition (`figeval.TaskSpec`) that a task type may use."""
 
     @property
     def name(self) -> str:
-        """The task's name."""
+        """Name of the task."""
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Its labels in order, the positive one first."""
+        """Labels of the task in order, the positive one first."""
 
     @property
     def languages(self) -> tuple[str, ...]:
-        """Its languages, one or several."""
+        """Languages of the task, one or several."""
 
     @property
     def fields(self) -> Mapping[str, Any]:
-        """Field → expression of a row."""
+        """Expressions of a row, by field."""
 
     @property
     def prompt_fields(self) -> Mapping[str, Any]:
-        """Field → expression of what prompts show in its place."""
+        """Expressions that prompts show instead of a field, by field."""
 
     @property
     def settings(self) -> Mapping[str, Any]:
@@ -54,12 +54,12 @@ class Definition(Protocol):
 
     @property
     def corpus(self) -> Any:
-        """Where the documents are that all rows rank, None without such."""
+        """Source of the documents that all rows rank, or None."""
 
 
 @dataclass(frozen=True, slots=True)
 class CandidateCorpus:
-    """The documents that all examples of a task rank: their texts, and id → place."""
+    """Documents that all examples of a task rank: their texts, and their places by id."""
 
     texts: tuple[str, ...]
     places: Mapping[str, int]
@@ -67,16 +67,16 @@ class CandidateCorpus:
 
 @dataclass(frozen=True, slots=True)
 class RowContext:
-    """One row while it is read: where it stands, its values as the task file makes them, and what was read so far.
+    """State of a row while it is read: its place, the values from the task file, and the fields read so far.
 
     Attributes:
-        task: the task that the row belongs to.
-        where: the row in words, for errors: task, number and source.
-        values: field → value, before it is checked.
+        task: task that the row belongs to.
+        where: description of the row for errors: task, number and source.
+        values: unchecked values, by field.
         common: id, meta, cluster, group and language, which every example has.
-        corpus: reads the documents of a task whose rows rank the same ones; None for a task without.
-        read: field → checked value; fields are read in the order of the example class.
-        field: the field that is being read.
+        corpus: function that reads the documents of a task whose rows share them, or None.
+        read: checked values, by field; fields are read in the order of the example class.
+        field: field that is being read.
     """
 
     task: Definition
@@ -88,56 +88,56 @@ class RowContext:
     field: str = ""
 
     def error(self, message: str) -> DataError:
-        """Return an error that names row and field; raise it."""
+        """Return an error that names row and field, for the caller to raise."""
         return DataError(f"{self.where}, field {self.field!r}: {message}")
 
     def at(self, name: str) -> RowContext:
-        """Return the same row at another field, or at a part of one (`inputs.title`)."""
+        """Return the same row at another field, or at a part of a field (`inputs.title`)."""
         return dataclasses.replace(self, field=name)
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A field of an example.
+    """Field of an example.
 
     Attributes:
-        doc: what it means, in a sentence.
-        shown: whether prompts may show it in other words (`prompt_fields`).
+        doc: meaning of the field, in a sentence.
+        shown: whether prompts may show the field with another text (`prompt_fields`).
     """
 
     doc: str
     shown: bool = dataclasses.field(default=False, kw_only=True)
 
     def read(self, value: Any, row: RowContext) -> Any:
-        """Return the value as the example holds it. Raises `DataError`, made by `row.error`, if it is none."""
+        """Return the value for the example. Raises `DataError`, made by `row.error`, if it is invalid."""
         raise NotImplementedError
 
     def problem(self, value: Any, example: Any) -> str:  # noqa: ARG002 - for fields that check something
-        """Return what is wrong with the value in an example that was made in Python; empty where nothing is."""
+        """Return what is wrong with the value in an example that was made in Python, or nothing."""
         return ""
 
     def prompted(self, value: Any, read: Any, where: str) -> Any:
-        """Return the value of a prompt field that stands in the place of `read`.
+        """Return the value of a prompt field that replaces `read`.
 
-        Both must have the same shape, so that an answer to the one can be scored on the other.
+        Both must have the same shape, so that an answer to one can be scored on the other.
 
         Raises:
-            DataError: it has another shape; the message begins with `where`.
+            DataError: the value has another shape; the message begins with `where`.
         """
         raise NotImplementedError
 
     def replaced(self, value: Any, text: str) -> Any:  # noqa: ARG002 - for fields with texts
-        """Return the value with `text` in place of each of its texts; other fields stay as they are."""
+        """Return the value with each of its texts replaced by `text`; a value without texts is returned unchanged."""
         return value
 
     def schema(self) -> JSON:
-        """Return a JSON Schema of the values that `read` takes."""
+        """Return a JSON Schema of the values that `read` accepts."""
         return {}
 
 
 @dataclass(frozen=True, slots=True)
 class TextField(Field):
-    """A string. With `fixed_length` prompts show it in as many characters, so that places mean the same in both."""
+    """String. With `fixed_length`, the text in prompts must have the same length, so that positions stay valid."""
 
     shown: bool = dataclasses.field(default=True, kw_only=True)
     fixed_length: bool = dataclasses.field(default=False, kw_only=True)
@@ -164,7 +164,7 @@ class TextField(Field):
 
 @dataclass(frozen=True, slots=True)
 class OptionalTextField(TextField):
-    """A string, or null."""
+    """String or null."""
 
     shown: bool = dataclasses.field(default=False, kw_only=True)
 
@@ -180,8 +180,9 @@ class OptionalTextField(TextField):
 
 @dataclass(frozen=True, slots=True)
 class TextsField(Field):
-    """A list of strings. `empty` says what is wrong with an empty list, `blank` with a text of white space alone; empty
-    where they are allowed.
+    """List of strings.
+
+    `empty` is the error message for an empty list, `blank` that for a text of white space; either is empty if allowed.
     """
 
     shown: bool = dataclasses.field(default=True, kw_only=True)
@@ -217,7 +218,7 @@ class TextsField(Field):
 
 @dataclass(frozen=True, slots=True)
 class NamedTextsField(Field):
-    """A mapping of names to texts or lists of texts."""
+    """Mapping of names to texts or lists of texts."""
 
     shown: bool = dataclasses.field(default=True, kw_only=True)
 
@@ -242,7 +243,7 @@ class NamedTextsField(Field):
 
 @dataclass(frozen=True, slots=True)
 class ColumnsField(Field):
-    """A list of mappings of names to values, one for each text of the field `of`; null is left out of a mapping."""
+    """List of mappings of names to values, one for each text of the field `of`; null values are dropped."""
 
     of: str = dataclasses.field(kw_only=True)
 
@@ -258,7 +259,7 @@ class ColumnsField(Field):
 
 
 def index_problem(value: Any, n: int, of: str) -> str:
-    """Return what is wrong with an index into n values; empty where it is one."""
+    """Return what is wrong with an index into n values, or nothing."""
     if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < n:
         return ""
     return f"{value!r:.80} is no index of its {n} {of}"
@@ -266,7 +267,7 @@ def index_problem(value: Any, n: int, of: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class IndexField(Field):
-    """An index into the field `of`, from 0; null where the right one is hidden."""
+    """Index into the field `of`, from 0, or null if the right one is hidden."""
 
     of: str = dataclasses.field(kw_only=True)
 
@@ -282,7 +283,7 @@ class IndexField(Field):
 
 @dataclass(frozen=True, slots=True)
 class IndexesField(Field):
-    """Indexes into the field `of`, from 0."""
+    """List of indexes into the field `of`, from 0."""
 
     of: str = dataclasses.field(kw_only=True)
 
@@ -300,7 +301,7 @@ class IndexesField(Field):
 
 @dataclass(frozen=True, slots=True)
 class LabelField(Field):
-    """One of the task's labels; null where the right one is hidden."""
+    """One of the task's labels, or null if the right one is hidden."""
 
     def read(self, value: Any, row: RowContext) -> str | None:  # noqa: D102
         if value is not None and value not in row.task.labels:
@@ -314,9 +315,9 @@ class LabelField(Field):
 
 @dataclass(frozen=True, slots=True)
 class SpanField(Field):
-    """A stretch of the field `of`: by its words (the first place where they stand) or as [start, end] in characters.
+    """Span of the field `of`, given by its words (their first occurrence) or as [start, end] in characters.
 
-    '' and [] say that no stretch of the text is right, null that the right one is hidden.
+    '' and [] mean that no span of the text is right, null means that the right one is hidden.
     """
 
     of: str = dataclasses.field(kw_only=True)
@@ -346,7 +347,7 @@ class SpanField(Field):
 
 @dataclass(frozen=True, slots=True)
 class PositiveField(Field):
-    """A positive number."""
+    """Positive number."""
 
     def read(self, value: Any, row: RowContext) -> float:  # noqa: D102
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
@@ -357,7 +358,7 @@ class PositiveField(Field):
         return {"type": "number", "exclusiveMinimum": 0}
 
 
-# ---- values that several kinds of fields hold ------------------------------------------------------------------------
+# ---- values of several kinds of fields -------------------------------------------------------------------------------
 
 
 def text(value: Any, row: RowContext) -> str:
@@ -368,7 +369,7 @@ def text(value: Any, row: RowContext) -> str:
 
 
 def texts(value: Any, row: RowContext) -> tuple[str, ...]:
-    """Return the value as a tuple if it is a list of strings; a tuple stays the same object. Raises `DataError`."""
+    """Return the value as a tuple if it is a list of strings; a tuple is returned as it is. Raises `DataError`."""
     if isinstance(value, str) or not isinstance(value, Sequence):
         raise row.error(f"expected a list of texts, found {value!r:.80}")
     for one in value:
@@ -377,7 +378,7 @@ def texts(value: Any, row: RowContext) -> tuple[str, ...]:
 
 
 def index(value: Any, options: int, row: RowContext) -> int:
-    """Return the value if it is an index into so many options. Raises `DataError`."""
+    """Return the value if it is an index into this number of options. Raises `DataError`."""
     if not isinstance(value, int) or isinstance(value, bool):
         raise row.error(f"{value!r:.80} is not an index; write `… | int` if it should become one")
     if not 0 <= value < options:
@@ -390,7 +391,7 @@ def index(value: Any, options: int, row: RowContext) -> int:
 
 @cache
 def fields_of(example: Any) -> dict[str, Field]:
-    """Return name → field of every field that an example class declares, in order."""
+    """Return the fields that an example class declares, by name and in order."""
     hints = get_type_hints(example, include_extras=True)
     declared = ((one.name, getattr(hints[one.name], "__metadata__", ())) for one in dataclasses.fields(example))
     return {name: kind for name, metadata in declared for kind in metadata if isinstance(kind, Field)}
@@ -408,10 +409,10 @@ def required_fields(example: Any) -> frozenset[str]:
 
 
 def read_fields(example: Any, row: RowContext) -> dict[str, Any]:
-    """Return name → checked value of the fields that the row has.
+    """Return the checked values of the fields that the row has, by name.
 
     Raises:
-        DataError: a value is not what the field holds, naming row and field.
+        DataError: a value is invalid; the message names row and field.
     """
     read: dict[str, Any] = {}
     for name, kind in fields_of(example).items():

@@ -1,7 +1,7 @@
-"""Generation: a text is written from named inputs, or the training example that is closest to them stands in for one.
+"""Generation tasks: a text is written from named inputs, or the text of the closest training example is returned.
 
-What stands in was written by a person for other inputs. It is no generation, but a floor by which models that cannot
-write are held to the same metrics: whoever writes well beats it.
+A retrieved text was written by a person for other inputs. It is not a generated text, but a floor that lets models
+which cannot write be scored with the same metrics: a model that writes well beats it.
 """
 
 from __future__ import annotations
@@ -19,15 +19,18 @@ from figeval.task_types.fields import NamedTextsField, TextsField
 from figeval.task_types.routes import Dialogue, ReplyReader, Route, Scores, by_reply, cosine_scores, decide, pair_scores
 from figeval.types import Example, Input, Inputs, Prediction, Reply, Status, Value
 
-BEGINNING = 80  # characters of a written text; further on it is somebody in the story who declines
+BEGINNING = 80  # characters in which a refusal is searched; further on, a character of the story may refuse
 TEXTS = "figeval.metrics.texts"
-RETRIEVED = "retrieved"  # the name of the input that holds what `augment` adds
+RETRIEVED = "retrieved"  # name of the input with what `augment` adds
 WRITTEN = ("by_writing", "by_decoding")  # routes on which the model itself writes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GenerationExample(Example):
-    """Write a text from named inputs, which are texts or lists of texts (keywords); `references` are human ones."""
+    """Example that asks for a text from named inputs, i.e. texts or lists of texts (keywords).
+
+    `references` are texts written by people.
+    """
 
     inputs: Annotated[Mapping[str, Input], NamedTextsField("What is given, by name: texts, or lists of texts.")]
     references: Annotated[
@@ -49,15 +52,15 @@ class GenerationExample(Example):
 
 
 def by_writing(example: GenerationExample, context: PromptContext) -> Dialogue:
-    """The text that a system makes of the inputs as they are."""
+    """Ask a system to write a text from the plain inputs."""
     (output,) = yield [Inputs(tuple(example.inputs.items()))]
     return WHOLE_TEXT.read(example, context, output)
 
 
 def read_text(example: GenerationExample, _context: PromptContext, reply: Reply) -> Prediction:
-    """Return the whole reply without reasoning. One that was cut off is a text all the same; its `finish` tells.
+    """Return the whole reply without reasoning. A truncated reply is also a text; its `finish` shows the truncation.
 
-    A reply that declines from its first words on is no text, unless they are quoted.
+    A reply whose first words decline is a refusal, unless they are quoted.
     """
     from figeval.answers.reply_text import REFUSAL, not_written, strip_reasoning
 
@@ -76,9 +79,9 @@ def by_retrieval(
     context: PromptContext,
     closeness: Callable[[str, tuple[str, ...]], Scores] = cosine_scores,
 ) -> Dialogue:
-    """The training text that is closest to all inputs in a row, by cosine unless `closeness` is given.
+    """Return the training text that is closest to all inputs joined together, by cosine unless `closeness` is given.
 
-    `scores` has the best score alone, since a row for every pair would fill disks.
+    `scores` has the best score only, because one score for every pair would fill disks.
     """
     pool = _pool(example, context)
     given = ((value,) if isinstance(value, str) else value for value in example.inputs.values())
@@ -91,7 +94,7 @@ def by_retrieval(
 
 
 def _pool(example: GenerationExample, context: PromptContext) -> dict[str, str]:
-    """The training texts by id, one of each other example. Raises `TaskError` if there are none."""
+    """Return the first reference of each other training example, by id. Raises `TaskError` if there are none."""
     pool = {other.id: other.references[0] for other in context.pool() if other.id != example.id}
     if not pool:
         raise TaskError(
@@ -109,7 +112,7 @@ class Generation(TaskType[GenerationExample]):
     name = "generation"
     Example = GenerationExample
     default_metrics = ("rouge_l",)
-    default_baselines = ("echo",)  # nobody writes a text by chance: the floor is what was given
+    default_baselines = ("echo",)  # no text is written by chance: the floor is to repeat the input
     gold_fields = ("references",)
     routes = (
         Route(name="by_writing", start=by_writing, needs=frozenset({"write"})),
@@ -135,21 +138,21 @@ class Generation(TaskType[GenerationExample]):
     )
 
     def query_text(self, example: GenerationExample) -> str:
-        """The first of the inputs."""
+        """Return the first of the inputs."""
         given = next(iter(example.inputs.values()), "")
         return given if isinstance(given, str) else " ".join(given)
 
     def answer_text(self, example: GenerationExample) -> str:
-        """The first reference."""
+        """Return the first reference."""
         return example.references[0]
 
     def outline(self, example: GenerationExample) -> Sequence[str]:
-        """The phrases of the input `outline`."""
+        """Return the phrases of the input `outline`."""
         given = example.inputs.get("outline", ())
         return (given,) if isinstance(given, str) else given
 
     def augmented(self, example: GenerationExample, added: Sequence[str]) -> GenerationExample:
-        """With a further input `retrieved`, the first one."""
+        """Return the example with a further input `retrieved`, in the first place."""
 
         def with_input(one: GenerationExample) -> GenerationExample:
             return replace(one, inputs={RETRIEVED: tuple(added), **one.inputs})
@@ -159,7 +162,7 @@ class Generation(TaskType[GenerationExample]):
         return replace(made, prompted=with_input(shown)) if isinstance(shown, GenerationExample) else made
 
     def gold(self, example: GenerationExample) -> None:
-        """Nothing: the references are not ours to pass on."""
+        """Return None, because the references must not be redistributed."""
 
     def value_problem(self, value: Value, _example: GenerationExample, _labels: Sequence[str]) -> str:  # noqa: D102
         return "" if isinstance(value, str) else f"{value!r:.80} is no text"
@@ -168,5 +171,5 @@ class Generation(TaskType[GenerationExample]):
         return " | ".join(example.references)
 
     def few_shot_answer(self, block: str, example: GenerationExample, _context: PromptContext) -> str | None:
-        """The first reference."""
+        """Return the first reference, or None if the block takes no solved examples."""
         return f" {example.references[0]}" if block == "write" else None

@@ -1,4 +1,4 @@
-"""Joint: which candidate is it, and where in the query do the parts stand? A ranking route and a span route as one."""
+"""Joint tasks, which rank candidates and find spans in the query by combining a ranking route and a span route."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ RANKING, FOUND = "figeval.metrics.ranking", "figeval.metrics.spans"
 
 @dataclass(frozen=True, slots=True)
 class PartsField(Field):
-    """Span rows of the same query, each with `id`, `given`, `known` and `gold`."""
+    """List of span rows of the same query, each with `id`, `given`, `known` and `gold`."""
 
     shown: bool = field(default=True, kw_only=True)
 
@@ -48,7 +48,7 @@ class PartsField(Field):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JointExample(RankingExample):
-    """Rank the candidates, and find the spans of `parts` in the query (Ghosh and Srivastava 2022, Table 9)."""
+    """Example that asks to rank candidates and find spans in the query (Ghosh and Srivastava 2022, Table 9)."""
 
     parts: Annotated[tuple[SpanExample, ...], PartsField("The spans to be found in the query.")]
 
@@ -65,7 +65,7 @@ class JointExample(RankingExample):
 
 
 def at_once(example: JointExample, context: PromptContext, ranking: Route, spans: Route) -> Dialogue:
-    """Candidates and spans in the same rounds, whatever the candidate (Ghosh and Srivastava 2022, Table 9, joint)."""
+    """Ask for candidates and spans in the same rounds, whatever the candidate ("joint" in the paper's Table 9)."""
     about = of_parts(context)
     first, *parts = yield from together(
         [ranking.begin(example, context), *(spans.begin(part, about) for part in example.parts)]
@@ -74,18 +74,21 @@ def at_once(example: JointExample, context: PromptContext, ranking: Route, spans
 
 
 def in_turn(example: JointExample, context: PromptContext, ranking: Route, spans: Route) -> Dialogue:
-    """First the candidate; the spans only if it may be right, since else they count nothing (the same, pipelined)."""
+    """Ask for the candidate first, and for the spans only if it may be right ("pipelined" in the paper's Table 9).
+
+    Spans of a wrong candidate do not count.
+    """
     first = yield from ranking.begin(example, context)
     best = max(first.scores[: len(example.candidates)], default=None)
     if first.status != "ok" or all(first.scores[index] != best for index in example.relevant):
-        return first  # no right candidate is the best one, or one of several that share the best score
+        return first  # no right candidate has the best score, alone or in a tie
     about = of_parts(context)
     parts = yield from together([spans.begin(part, about) for part in example.parts])
     return combined(first, tuple(parts))
 
 
 def of_parts(context: PromptContext) -> PromptContext:
-    """Return the context for spans: of every solved example its first part is shown."""
+    """Return the context for spans, which shows the first part of every solved example."""
     return replace(
         context,
         shots=lambda example: [shot.parts[0] for shot in context.shots(example)],
@@ -94,7 +97,7 @@ def of_parts(context: PromptContext) -> PromptContext:
 
 
 def combined(first: Prediction, parts: tuple[Prediction, ...]) -> Prediction:
-    """Return one prediction of all; an error in one part is an error of the whole, which is asked again."""
+    """Return one prediction from those of all parts; an error in one part makes it an error, to be asked again."""
     broken = next((part for part in parts if part.status == "error"), None)
     if broken is not None:
         return replace(first, value=None, status="error", finish="error", error=broken.error, parts=parts)
@@ -129,11 +132,11 @@ class Joint(Ranking):
     )
 
     def query_text(self, example: RankingExample) -> str:
-        """The text that is asked about, although no probe exchanges it."""
+        """Return the text that is asked about, although no probe exchanges it."""
         return example.query
 
     def prompted(self, example: JointExample, values: Mapping[str, Any], where: str) -> JointExample:  # type: ignore[override]
-        """The parts have a second face, too: their text is the query as prompts show it."""
+        """Return the example with `prompted` set, also for the parts, whose text is the query as prompts show it."""
         own = {name: value for name, value in values.items() if name != "parts"}
         changes = self.prompted_fields(example, own, where)
         parts = faces(example, changes.get("query", example.query), values.get("parts"), where)
@@ -141,7 +144,7 @@ class Joint(Ranking):
         return replace(example, parts=parts, prompted=replace(example, **shown))
 
     def row(self, example: RankingExample, prediction: Prediction) -> JSON:
-        """A ranking, and the span that was found for each part."""
+        """Return the row of a ranking, with the span that was found for each part."""
         parts = []
         for part in prediction.parts:
             row: JSON = {"id": part.example_id, "status": part.status, "pred": SPANS.to_json(part.value)}
@@ -151,7 +154,7 @@ class Joint(Ranking):
 
 
 def faces(example: JointExample, query: str, values: Any, where: str) -> tuple[SpanExample, ...]:
-    """Return the parts of an example, each with its second face. Raises `DataError`."""
+    """Return the parts of an example, each with `prompted` set. Raises `DataError`."""
     texts: Sequence[Any] = [{} for _ in example.parts] if values is None else values
     mappings = isinstance(texts, Sequence) and all(isinstance(text, Mapping) for text in texts)
     if not mappings or len(texts) != len(example.parts):

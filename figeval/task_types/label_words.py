@@ -1,9 +1,9 @@
-"""Labels by the words that express them, for types whose examples have one of the task's labels.
+"""Classification by the words that express labels, for types whose examples have one of the task's labels.
 
-Several classes may stand for one label: a three-way NLI head on two labels, or the words "No" and "Maybe" for
-non-entailment. Every route that has a score per class decides alike: the label is that of the most probable class, as
-three-way models are scored on two labels (McCoy et al. 2019, HANS). Adding the classes of a label up would be
-another rule, by which .40/.30/.30 is no entailment.
+Several classes may express one label: a three-way NLI head for two labels, or the words "No" and "Maybe" for
+non-entailment. Every route with a score per class decides in the same way: the label is that of the most probable
+class, as three-way models are scored on two labels (McCoy et al. 2019, HANS). Summing the classes of a label would be a
+different rule, by which .40/.30/.30 is not entailment.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from figeval.task_types.fields import Definition
 from figeval.task_types.routes import Dialogue, ReplyReader, Route, by_reply, decide
 from figeval.types import Cloze, Continuation, Example, Prediction, Reply, Value
 
-GAP = "\ue000"  # a private-use character: stands for the label word while the cloze block is rendered
+GAP = "\ue000"  # private-use character that replaces the label word while the cloze block is rendered
 METRICS = "figeval.metrics.classification"
 
 
 def of_classes(example: Example, context: PromptContext, classes: Mapping[str, Sequence[float]]) -> Prediction:
     """Return the label of the most probable class; `classes` are the probabilities of each label's classes.
 
-    `scores` are the probabilities of the labels' best classes, and so decide as the classes do. Where classes of
-    several labels tie, `among` has a label for each of them: of three equal classes two may be one label's.
+    `scores` are the probabilities of the labels' best classes, so they decide as the classes do. If classes of several
+    labels tie, `among` has a label for each of these classes: of three equal classes, two may belong to one label.
     """
     names = [label for label in context.labels for _ in classes[label]]
     decided = decide(example.id, [value for label in context.labels for value in classes[label]])
@@ -50,9 +50,9 @@ def of_classes(example: Example, context: PromptContext, classes: Mapping[str, S
 
 
 def word_shares(context: PromptContext, logprobs: Sequence[float]) -> dict[str, tuple[float, ...]]:
-    """Return P(word | it is one of the words), from the log-probabilities of all labels' words in their order.
+    """Return P(word | it is one of the words) by label, from the log-probabilities of all labels' words in order.
 
-    Equal log-probabilities stay equal. Words that are all impossible are equally probable, NaN anywhere is NaN.
+    Equal log-probabilities stay equal. If all words are impossible, they are equally probable; one NaN makes all NaN.
     """
     top = math.nan if any(map(math.isnan, logprobs)) else max(logprobs)
     weights = [1.0 if value == top else math.exp(value - top) for value in logprobs]
@@ -62,7 +62,7 @@ def word_shares(context: PromptContext, logprobs: Sequence[float]) -> dict[str, 
 
 
 def by_cloze(example: Example, context: PromptContext) -> Dialogue:
-    """The label whose word is most probable in the gap, reading both sides."""
+    """Choose the label whose word is most probable in the gap, given the text on both sides."""
     rendered = context.block("cloze", example, gap=GAP)
     before, gap, after = rendered.partition(GAP)
     if not gap or GAP in after:
@@ -73,7 +73,7 @@ def by_cloze(example: Example, context: PromptContext) -> Dialogue:
 
 
 def by_verbalizer(example: Example, context: PromptContext) -> Dialogue:
-    """The label whose word a left-to-right model finds most probable behind the context."""
+    """Choose the label whose word a left-to-right model finds most probable after the context."""
     question = context.question("context", example)
     words = [word for label in context.labels for word in context.words(label)]
     logprobs = yield [Continuation(question, context.begun(f" {word}")) for word in words]
@@ -81,7 +81,7 @@ def by_verbalizer(example: Example, context: PromptContext) -> Dialogue:
 
 
 def read_word(example: Example, context: PromptContext, reply: Reply) -> Prediction:
-    """Return the label whose word a reply says."""
+    """Return the label whose word a reply names."""
     from figeval.answers.extract import extract_label
 
     found = extract_label(reply, [context.words(label) for label in context.labels])
@@ -103,7 +103,7 @@ BY_LABEL_WORD = by_reply("by_label_word", "word", ReplyReader(read_word, VERSION
 
 
 class OneLabel(TaskType[E]):
-    """A type whose examples have one of the task's labels each, in the first of their gold fields."""
+    """Base of types whose examples have one of the task's labels, in the first of their gold fields."""
 
     gold_fields = ("label",)
     metrics: ClassVar[tuple[Metric, ...]] = (
@@ -119,7 +119,7 @@ class OneLabel(TaskType[E]):
         return f" {context.words(self.gold(example))[0]}" if block in ("context", "word") else None
 
     def value_problem(self, value: Value, _example: E, labels: Sequence[str]) -> str:
-        """Return that the value is none of the task's labels; empty where it is one."""
+        """Return an error message if the value is not one of the task's labels."""
         return "" if value in labels else f"{value!r:.80} is not among the labels {', '.join(labels)}"
 
     def gold_class(self, example: E) -> str | None:
@@ -128,7 +128,7 @@ class OneLabel(TaskType[E]):
         return HIDDEN if label is None else label
 
     def check_training(self, task: Definition, train: Sequence[E]) -> None:
-        """Raise `ValueError` for a label of which there is no example: no head can learn it."""
+        """Check training examples. Raises `ValueError` for a label without examples, because no head can learn it."""
         found = {self.gold(example) for example in train}
         if missing := [label for label in task.labels if label not in found]:
             has = ", ".join(sorted(map(str, found)))

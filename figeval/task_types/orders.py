@@ -1,4 +1,4 @@
-"""The same question with its options in several orders, so that a liking for a place is not taken for an answer."""
+"""Questions with their options in several orders, so that a bias for a place is not mistaken for an answer."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from figeval.task_types.routes import Dialogue, Route, decide
 from figeval.types import Prediction, Request
 
 Order: TypeAlias = tuple[int, ...]  # order[p] is the option at place p
-MOST = 5  # options of which all orders are asked: 120
+MOST = 5  # at most this many options have all their orders asked: 120
 
 
 def drawn(n: int, k: int, generator: random.Random) -> list[Order]:
-    """Up to k different random orders; all n! where there are no more."""
+    """Return up to k different random orders, or all n! if there are no more."""
     found: dict[Order, None] = {}
     while len(found) < min(k, factorial(n)):
         found[tuple(generator.sample(range(n), n))] = None
@@ -29,16 +29,16 @@ def drawn(n: int, k: int, generator: random.Random) -> list[Order]:
 
 
 def orders_of(example: ChoiceExample, wanted: str, seed: int) -> list[Order]:
-    """Return the orders of --orders for one example.
+    """Return the orders that --orders requests for one example.
 
     Args:
         example: The example.
-        wanted: `cyclic` for as many orders as options, in which every option stands at every place once; `all`; or so
-            many drawn from (seed, example id).
+        wanted: `cyclic` for as many orders as options, in which every option takes every place once; `all`; or a number
+            of orders, drawn from (seed, example id).
         seed: Random seed.
 
     Raises:
-        CapabilityError: all orders are asked for, and they are too many.
+        CapabilityError: all orders are requested, and there are too many.
     """
     n = len(example.options)
     if wanted == "cyclic":
@@ -51,7 +51,7 @@ def orders_of(example: ChoiceExample, wanted: str, seed: int) -> list[Order]:
 
 
 def seen(example: ChoiceExample, order: Order) -> ChoiceExample:
-    """The example with its options in this order."""
+    """Return the example with its options in this order."""
     gold = None if example.gold is None else order.index(example.gold)
     return replace(
         example,
@@ -62,17 +62,17 @@ def seen(example: ChoiceExample, order: Order) -> ChoiceExample:
 
 
 def as_they_are(prediction: Prediction, order: Order) -> Prediction:
-    """A prediction about options in this order, in terms of the options as they are."""
+    """Return a prediction about options in this order, mapped back to the options in their original order."""
     scores = tuple(prediction.scores[order.index(option)] for option in range(len(order))) if prediction.scores else ()
     value = order[prediction.value] if isinstance(prediction.value, int) else None
     return replace(prediction, value=value, scores=scores, order=order)
 
 
 def in_orders(route: Route, wanted: str, seed: int) -> Route:
-    """The route, asked once for every order of the options; all orders of an example go in the same rounds.
+    """Return a route that asks once for every order of the options, with all orders of an example in the same rounds.
 
     Raises:
-        CapabilityError: the route shows the model no list of options.
+        CapabilityError: the route does not show the model a list of options.
     """
     if not route.metrics_of_orders:
         raise CapabilityError(
@@ -92,15 +92,16 @@ def in_orders(route: Route, wanted: str, seed: int) -> Route:
 def from_orders(
     example: Any, orders: Sequence[Order], readings: Sequence[Callable[[ChoiceExample], Prediction]]
 ) -> Prediction:
-    """Return one prediction of the answers to several orders; `readings[i]` makes a prediction of what was shown in
-    `orders[i]`.
+    """Return one prediction from the answers to several orders.
+
+    `readings[i]` makes a prediction for the example shown in `orders[i]`.
     """
     read = [reading(seen(example, order)) for reading, order in zip(readings, orders, strict=True)]
     return folded(example, [as_they_are(one, order) for one, order in zip(read, orders, strict=True)])
 
 
 def together(dialogues: Sequence[Dialogue]) -> Generator[Sequence[Request], Sequence[Any], list[Prediction]]:
-    """Several dialogues as one, whose rounds are theirs."""
+    """Run several dialogues as one, joining their rounds."""
     asked = {place: next(dialogue) for place, dialogue in enumerate(dialogues)}
     ended: dict[int, Prediction] = {}
     while asked:
@@ -115,9 +116,9 @@ def together(dialogues: Sequence[Dialogue]) -> Generator[Sequence[Request], Sequ
 
 
 def folded(example: ChoiceExample, answers: Sequence[Prediction]) -> Prediction:
-    """One prediction of several: `scores` are the options' shares of the answers that there are, the best is the value.
+    """Return one prediction from several: `scores` are the options' shares of the valid answers, `value` is the best.
 
-    It has an answer if one of them has. An error in one of them is an error of the whole, which is asked again.
+    It has an answer if any of them has one. An error in one of them makes the whole an error, to be asked again.
     """
     broken = next((answer for answer in answers if answer.status == "error"), None)
     if broken is not None:

@@ -1,4 +1,4 @@
-"""Pairs: which label holds between two texts."""
+"""Pair tasks, which ask for the label of the relation between two texts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from figeval.task_types.label_words import BY_CLOZE, BY_LABEL_WORD, BY_VERBALIZE
 from figeval.task_types.routes import Dialogue, Route, Scores, cosine_scores, pair_scores
 from figeval.types import Example, PairLabel, Prediction
 
-THRESHOLD: dict[str, Any] = {  # what routes with a threshold declare
+THRESHOLD: dict[str, Any] = {  # declaration of the routes with a threshold
     "settings": {"threshold": 0.5},
     "legend": "a pair is called {labels[0]} if its score is {threshold:g} or more, else {labels[1]}",
     "labels": 2,
@@ -25,7 +25,7 @@ THRESHOLD: dict[str, Any] = {  # what routes with a threshold declare
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairExample(Example):
-    """Two texts and the relation between them (premise and hypothesis, idiom and paraphrase)."""
+    """Example with two texts and the relation between them (premise and hypothesis, idiom and paraphrase)."""
 
     left: Annotated[str, TextField("The first text: premise, idiom in its sentence.")]
     right: Annotated[str, TextField("The second text: hypothesis, paraphrase.")]
@@ -52,7 +52,7 @@ class PairExample(Example):
 
 
 def by_head(example: PairExample, context: PromptContext) -> Dialogue:
-    """Class probabilities of a trained head (NLI)."""
+    """Choose by the class probabilities of a trained head (NLI)."""
     (answer,) = yield [PairLabel(example.left, example.right, context.labels)]
     found = {label: answer[label] for label in context.labels}
     classes = {label: p if isinstance(p, tuple) else (float(p),) for label, p in found.items()}
@@ -64,9 +64,9 @@ def by_threshold(
     context: PromptContext,
     closeness: Callable[[str, tuple[str, ...]], Scores] = pair_scores,
 ) -> Dialogue:
-    """The first label where the pair is at least as close as the task's threshold, else the second.
+    """Choose the first label if the closeness of the pair reaches the task's threshold, else the second.
 
-    `scores` are the closeness and the threshold it has to reach: equal is enough, and no tie.
+    `scores` are the closeness and the threshold. Equality reaches the threshold and is not a tie.
     """
     (found,) = yield from closeness(example.left, (example.right,))
     if len(context.labels) != 2:
@@ -103,7 +103,7 @@ class Pairs(OneLabel[PairExample]):
     )
 
     def check(self, task: Definition) -> None:
-        """A relation is one of at least two labels."""
+        """Check that the task lists at least two labels."""
         if len(task.labels) < 2:
             raise ValueError("a pairs task lists its labels, e.g. labels: [entailment, non-entailment]")
 

@@ -1,8 +1,8 @@
-"""Probes: the same questions with something taken from them, to see how much of a score is owed to it.
+"""Probes, i.e. the same questions with something removed, to measure how much of a score depends on it.
 
-A model that does as well without the query answers from the options alone (hypothesis-only baselines: Poliak et al.
-2018; Gururangan et al. 2018), and one that does as well with somebody else's query is not reading it.
-For pairs the left text (the premise) is the query, for spans the part whose counterpart is sought.
+A model that scores as well without the query answers from the options alone (hypothesis-only baselines: Poliak et al.
+2018; Gururangan et al. 2018), and one that scores as well with the query of another example does not read it. For
+pairs, the query is the left text (the premise); for spans, it is the part whose counterpart is to be found.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ Probe: TypeAlias = Callable[[Source, int, str], Source]  # examples, seed, name 
 
 
 def of_query(field: str) -> dict[str, Probe]:
-    """Return the probes of a task type whose query is in this field, by name."""
+    """Return the probes of a task type with this query field, by name."""
     return {"no_query": partial(no_query, field), "shuffled_query": partial(Exchange, field)}
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What an example asks about: the text, and as prompts show it."""
+    """Query of an example: its text, and the text that prompts show."""
 
     text: str = ""
     prompted: str = ""
@@ -43,14 +43,15 @@ def asked_with(field: str, example: Example, query: Query) -> Example:
 
 
 def no_query(field: str, examples: Source, _seed: int, _task: str) -> Source:
-    """The query is left out."""
+    """Return the examples without their queries."""
     return lambda: (asked_with(field, example, Query()) for example in examples())
 
 
 @dataclass
 class Exchange:
-    """Every example gets the query of another one, never of its own cluster; which, depends on the seed alone and not
-    on --limit.
+    """Probe that gives every example the query of an example of another cluster.
+
+    The choice depends only on the seed, not on --limit.
     """
 
     field: str
@@ -59,14 +60,14 @@ class Exchange:
     task: str
 
     def __call__(self) -> Iterator[Example]:
-        """The examples in their own order."""
+        """Yield the examples in their original order."""
         return (
             asked_with(self.field, example, query) for example, query in zip(self.examples(), self.queries, strict=True)
         )
 
     @cached_property
     def queries(self) -> list[Query]:
-        """The queries, each in the place of the example that gets it.
+        """Queries in the order of the examples that receive them.
 
         Raises:
             TaskError: one cluster has more than half of the examples.
@@ -81,10 +82,10 @@ class Exchange:
 
 
 def derangement(clusters: list[str], seed: int) -> list[int]:
-    """For every place another one with another cluster; each is given once.
+    """Return for each place another place of a different cluster; each place is returned once.
 
-    The places stand in a circle, those of a cluster side by side and the clusters in random order. Whoever turns it by
-    at least the largest cluster, and leaves as much on the other side, gives nobody one of its own.
+    The places are arranged in a circle, cluster by cluster in random order, which is then rotated. If the rotation is
+    at least the size of the largest cluster in either direction, no place is matched with its own cluster.
 
     Raises:
         ValueError: one cluster has more than half of the places.

@@ -1,7 +1,7 @@
-"""Ranking: order many candidates; some of them are relevant, maybe to different degrees.
+"""Ranking tasks, which order many candidates, some of them relevant, possibly to different degrees.
 
-The routes are those of choice. Ranking differs in that there are hundreds of candidates, that several may be right, and
-that `background` candidates count for the `*_all` metrics only.
+The routes are those of choice that score options. Ranking differs in that there are hundreds of candidates, that
+several may be right, and that `background` candidates count for the `*_all` metrics only.
 """
 
 from __future__ import annotations
@@ -29,13 +29,14 @@ from figeval.types import JSON, LATER, Example, Prediction, Value
 
 RANKING = "figeval.metrics.ranking"
 LIKELIHOOD = ("by_loglikelihood",)
-TOP = 10  # candidates that a row keeps
+TOP = 10  # best candidates kept in a row of predictions
 
 
 @dataclass(frozen=True, slots=True)
 class RelevantField(IndexesField):
-    """Which candidates are right: an index, a list of indexes, or a mapping of indexes to grades. Those with a grade of
-    0 are not. A task with a corpus names documents by their ids.
+    """Right candidates: an index, a list of indexes, or a mapping of indexes to grades.
+
+    Candidates with a grade of 0 are not right. A task with a corpus names documents by their ids.
     """
 
     def read(self, value: Any, row: RowContext) -> frozenset[int]:  # noqa: D102
@@ -51,10 +52,10 @@ class RelevantField(IndexesField):
 
 
 def positive_grades(given: Mapping[Any, Any], row: RowContext) -> dict[Any, float]:
-    """Return index → grade of the candidates that are relevant; keys of JSON, which are always strings, as numbers.
+    """Return the grades of the relevant candidates, by index; JSON keys, which are always strings, become numbers.
 
     Raises:
-        DataError: a grade is not a number from 0 on.
+        DataError: a grade is not a number of at least 0.
     """
     grades: dict[Any, float] = {}
     for place, grade in given.items():
@@ -67,14 +68,13 @@ def positive_grades(given: Mapping[Any, Any], row: RowContext) -> dict[Any, floa
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankingExample(Example):
-    """Order many candidates; `relevant` holds the indexes of the right ones.
+    """Example that asks to order many candidates; `relevant` has the indexes of the right ones.
 
-    `grades` says how relevant they are, index → grade greater than 0; those that it leaves out have grade 1, so without
-    it all are equally right. Only nDCG looks at it.
-    `background` are further candidates against which only the `*_all` metrics rank (the unseen split of ePiC is
-    scored among its 100 proverbs and, beside that, among all 250). `near` are candidates that say the same as a
-    relevant one: only `acc_near` counts them as right.
-    Examples of one task share the same candidate tuple: it is stored once.
+    `grades` maps indexes to degrees of relevance greater than 0; the default is 1. Only nDCG uses it.
+    `background` are further candidates that only the `*_all` metrics rank (the unseen split of ePiC is scored among its
+    100 proverbs and, in addition, among all 250). `near` are candidates with the same meaning as a relevant one; only
+    `acc_near` counts them as right.
+    Examples of one task share the same candidate tuple, so it is stored once.
     """
 
     query: Annotated[str, TextField("The text that is asked about.")]
@@ -89,7 +89,7 @@ class RankingExample(Example):
     grades: Mapping[int, float] = field(default_factory=dict, metadata=LATER)
 
     def __post_init__(self) -> None:
-        """Raise `ValueError` for a grade of a candidate that is not relevant, or one that is not positive."""
+        """Check the grades. Raises `ValueError` for a candidate that is not relevant, or a grade not above 0."""
         for index, grade in self.grades.items():
             if index not in self.relevant:
                 raise ValueError(f"example {self.id!r} grades candidate {index}, which is not among the relevant ones")
@@ -113,27 +113,27 @@ class RankingExample(Example):
 
 
 def by_dot(example: RankingExample, _context: PromptContext) -> Dialogue:
-    """Dot product of the embeddings, for models that were trained with it (Ghosh and Srivastava 2022, their code)."""
+    """Rank by the dot product of embeddings, for models trained with it (code of Ghosh and Srivastava 2022)."""
     scores = yield from dot_scores(example.query, example.candidates + example.background)
     return decide(example.id, scores, len(example.candidates))
 
 
 def by_cosine(example: RankingExample, _context: PromptContext) -> Dialogue:
-    """Cosine of the embeddings of the query and of each candidate (Ghosh and Srivastava 2022, section 5.1)."""
+    """Rank by the cosine of the embeddings of query and candidate (Ghosh and Srivastava 2022, section 5.1)."""
     scores = yield from cosine_scores(example.query, example.candidates + example.background)
     return decide(example.id, scores, len(example.candidates))
 
 
 def by_pair_score(example: RankingExample, _context: PromptContext) -> Dialogue:
-    """Closeness of the query and each candidate, as the model scores it."""
+    """Rank by the closeness of the query and each candidate, as scored by the model."""
     scores = yield from pair_scores(example.query, example.candidates + example.background)
     return decide(example.id, scores, len(example.candidates))
 
 
 def by_loglikelihood(example: RankingExample, context: PromptContext) -> Dialogue:
-    """Log P(candidate | context), natural logarithm, summed over the candidate's tokens.
+    """Rank by log P(candidate | context), natural logarithm, summed over the candidate's tokens.
 
-    `priors` are the same without the query, asked for where the metric `acc_pmi` or `mrr_pmi` is.
+    `priors` are the same without the query; they are computed if the metric `acc_pmi` or `mrr_pmi` is requested.
     """
     return by_likelihood(example, example.candidates + example.background, context, len(example.candidates))
 
@@ -185,7 +185,7 @@ class Ranking(TaskType[RankingExample]):
     )
 
     def required(self, task: Definition) -> frozenset[str]:
-        """A task with a corpus has its candidates from there."""
+        """Return the required fields, without `candidates` for a task with a corpus."""
         return super().required(task) - ({"candidates"} if task.corpus is not None else set())
 
     def check(self, task: Definition) -> None:  # noqa: D102
@@ -198,7 +198,7 @@ class Ranking(TaskType[RankingExample]):
         return made
 
     def row(self, example: RankingExample, prediction: Prediction) -> JSON:
-        """The best candidates, and the scores of the right ones: a score for every candidate would fill disks."""
+        """Return the best candidates and the scores of the right ones; scores of all candidates would fill disks."""
         best = heapq.nlargest(TOP, range(len(prediction.scores)), key=prediction.scores.__getitem__)
         return {
             "gold": self.gold(example),
@@ -210,14 +210,14 @@ class Ranking(TaskType[RankingExample]):
         return index_problem(value, len(example.candidates), "candidates")
 
     def answer_text(self, example: RankingExample) -> str:
-        """The first of the right candidates."""
+        """Return the first of the right candidates, or the query without one."""
         return example.candidates[min(example.relevant)] if example.relevant else self.query_text(example)
 
     def gold(self, example: RankingExample) -> list[int]:  # noqa: D102
         return sorted(example.relevant)
 
     def few_shot_answer(self, block: str, example: RankingExample, context: PromptContext) -> str | None:
-        """The first relevant candidate."""
+        """Return the first relevant candidate, or None if the block takes no solved examples."""
         if block != "context":
             return None
         return context.block("continuation", example, option=example.candidates[min(example.relevant)])
@@ -230,9 +230,9 @@ class Ranking(TaskType[RankingExample]):
         yield from repeated_texts(example.candidates)
 
     def held_apart(self, examples: Sequence[RankingExample]) -> Sequence[RankingExample]:
-        """The examples among only those candidates that are right for one of them.
+        """Return the examples with only those candidates that are right for one of them.
 
-        Where whole proverbs are held out, training must not push them away as wrong ones, and dev ranks among its own.
+        If whole proverbs are held out, training must not treat them as wrong candidates, and dev ranks only its own.
         """
         wanted = sorted(set().union(*(one.relevant for one in examples)))
         places = {number: place for place, number in enumerate(wanted)}
@@ -254,10 +254,10 @@ class Ranking(TaskType[RankingExample]):
 
 
 def from_corpus(row: RowContext) -> RowContext:
-    """Return a row of a task with a corpus as one with candidates and indexes of them; any other as it is.
+    """Return a row with the candidates and their indexes from the task's corpus; without a corpus, the row itself.
 
     Raises:
-        DataError: an id is none of the corpus.
+        DataError: an id is not in the corpus.
     """
     if row.corpus is None:
         return row
@@ -279,7 +279,7 @@ def from_corpus(row: RowContext) -> RowContext:
 
 
 def grades_of(row: RowContext) -> dict[int, float]:
-    """Return index → grade where grades are given and differ from 1."""
+    """Return the grades by index, or an empty mapping if none are given or all are 1."""
     given = row.values["relevant"]
     if not isinstance(given, Mapping):
         return {}

@@ -1,10 +1,10 @@
-"""Routes: generators that yield requests, receive their outputs and return a prediction.
+"""Routes, i.e. generators that yield requests, receive their outputs and return a prediction.
 
     logprobs = yield [Continuation(context, option) for option in example.options]
 
-A route may yield more than once (a second round after the first outputs), and never sees batches, windows or
-devices. Which route a model takes follows from its capabilities: no ladder over model or task types. Routes of several
-task types share the steps at the end of this module, such as
+A route may yield more than once (a second round after the first outputs), and never sees batches, windows or devices.
+A model's route follows from its capabilities, without any branching on model or task types. Routes of several task
+types share the steps at the end of this module, e.g.
 
     scores = yield from cosine_scores(example.query, example.options)
 """
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 Dialogue: TypeAlias = Generator[Sequence[Request], Sequence[Any], Prediction]
 Start: TypeAlias = Callable[..., Dialogue]
 Scores: TypeAlias = "Generator[Sequence[Request], Sequence[Any], Sequence[float]]"
-DOT = "dot"  # no request: the vectors of `embed` are to be compared by their dot product
+DOT = "dot"  # not a request: vectors of `embed` are to be compared by their dot product
 TAKEN = frozenset(  # names that figeval itself writes among the settings of a task's record
     (
         *("calibration", "chat_template", "decision", "labels", "languages", "max_new_tokens", "metric_arguments"),
@@ -47,27 +47,28 @@ WITH_PRIORS = frozenset({"acc_pmi", "mrr_pmi"})  # metrics that need the options
 
 @dataclass(frozen=True, slots=True)
 class ReplyReader:
-    """Makes predictions of replies in words; `figeval rescore` reads stored replies again with it.
+    """Reader that makes predictions from replies in words; `figeval rescore` uses it to read stored replies again.
 
     Attributes:
-        function: `function(example, context, reply)` returns the `Prediction` that a `Reply` amounts to; also as
-            "module:attribute", which is imported when a reply is read. It is called only for a reply that came, and
-            need not keep its text.
-        version: A run goes on only with the same version; raise it when a reply is read in another way.
+        function: `function(example, context, reply)` returns the `Prediction` for a `Reply`; also as
+            "module:attribute", which is imported when a reply is read. It is called only for replies that arrived, and
+            need not keep the text.
+        version: version of the reader. A run is only continued with the same version; raise it when replies are read
+            differently.
     """
 
     function: Callable[[Any, PromptContext, Reply], Prediction] | str
     version: str
 
     def check(self) -> None:
-        """Import the function. Raises `PluginError` if there is none."""
+        """Import the function. Raises `PluginError` if it is not callable."""
         if not callable(loaded(self.function)):
             raise PluginError(f"the reader {self.function!r} is {a_type(loaded(self.function))}; give a function")
 
     def read(self, example: Example, context: PromptContext, output: Reply | str) -> Prediction:
-        """Return the prediction that a reply amounts to, with the whole text, so that it can be read again.
+        """Return the prediction for a reply, with the whole text, so that it can be read again.
 
-        A model may answer with a plain string. A reply that ended by an error is not read: its status is `error`, and
+        A model may answer with a plain string. A reply that ended in an error is not read: its status is `error`, and
         the next run asks the example again.
         """
         reply = Reply(text=output) if isinstance(output, str) else output
@@ -81,30 +82,30 @@ class ReplyReader:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """A way from an example to a prediction.
+    """Way from an example to a prediction.
 
     Attributes:
-        name: as in records, `--route` and `figeval ls routes`.
+        name: name in records, `--route` and `figeval ls routes`.
         start: `start(example, context)` begins the dialogue about one example; also as `"module:attribute"`. A route
-            that puts others together gets these as further arguments.
-        needs: capabilities of the model whose requests it yields.
-        requests: classes of requests of its own; it needs their capabilities, too.
-        question: the template block that asks, before which solved examples and a system message can stand.
-        blocks: further template blocks that it renders.
-        reader: what reads the reply, on routes that ask for an answer in words.
-        settings: name → default of the settings that it obeys; a task file or a flag may give another value.
-        legend: what tables say of these settings, a format string in which `{labels}` are those of the task, such as
+            that combines others receives these as further arguments.
+        needs: capabilities that the model must offer.
+        requests: the route's own classes of requests, whose capabilities are added to `needs`.
+        question: template block with the question, which solved examples and a system message may precede.
+        blocks: further template blocks that the route renders.
+        reader: reader of the reply, on routes that ask for an answer in words.
+        settings: defaults of the route's settings, by name; a task file or a flag may give another value.
+        legend: explanation of these settings in tables, a format string in which `{labels}` are those of the task, e.g.
             "a pair is called {labels[0]} if its score is {threshold:g} or more"; by default their names and values.
-        metrics: metrics that are computed on this route beside those of the task.
-        metrics_of_orders: of routes that show a list of options: metrics beside these where that is shown in several
-            orders (`--orders`).
-        labels: how many labels it can tell apart, None for any number.
-        compares_words: its only round asks for log-probabilities of words that stand for the answers, whatever the
-            texts of the example are; `--calibrate` divides by what they are for content-free inputs.
-        of: task types whose routes it puts together; of each the first that the model covers.
-        on_request: it is taken only where the task or `--route` asks for it.
-        task_type, owner: filled in when it is registered.
-        parts: the routes that it puts together, once the model is known (`covered`).
+        metrics: metrics that are computed on this route in addition to those of the task.
+        metrics_of_orders: further metrics if options are shown in several orders (`--orders`); only for routes that
+            show a list of options.
+        labels: maximum number of labels that the route can distinguish, or None for any number.
+        compares_words: whether the only round requests log-probabilities of answer words, which do not depend on the
+            texts of the example; `--calibrate` divides by their probabilities for content-free inputs.
+        of: task types whose routes this route combines; the first one that the model covers is taken from each.
+        on_request: whether the route is taken only if the task or `--route` requests it.
+        task_type, owner: filled in at registration.
+        parts: routes that this route combines, once the model is known (`covered`).
     """
 
     name: str
@@ -130,7 +131,8 @@ class Route:
         """Check the declaration.
 
         Raises:
-            PluginError: a field has a value of another type, or it needs a capability that no class of requests names.
+            PluginError: a field has a value of another type, or no class of requests has a capability that the route
+                needs.
         """
         if not isinstance(self.name, str) or not re.fullmatch(r"[\w.+-]+", self.name):
             raise PluginError(f"a route is called {self.name!r:.80}; give it a name without blanks")
@@ -172,29 +174,30 @@ class Route:
 
     @property
     def renders(self) -> frozenset[str]:
-        """The template blocks that it renders, those of the routes that it puts together included."""
+        """Template blocks that the route and its parts render."""
         own = self.blocks | ({self.question} if self.question else frozenset())
         return own.union(*(part.renders for part in self.parts))
 
     @property
     def is_prompted(self) -> bool:
-        """Whether the model reads a conversation, in which solved examples and a system message can stand."""
+        """Whether the model reads a conversation, which may contain solved examples and a system message."""
         return bool(self.question) or any(part.is_prompted for part in self.parts)
 
     @property
     def wants(self) -> tuple[str, ...]:
-        """What it needs, in words: capabilities, and routes of other task types, by their names once they are known."""
+        """Needs of the route in words: capabilities, and routes of other task types, by name once they are known."""
         if self.parts:
             return tuple(part.name for part in self.parts)
         return (*sorted(self.needs), *(f"a {task_type} route" for task_type in self.of))
 
     def tells(self, labels: Sequence[str]) -> bool:
-        """Return whether it can tell these labels apart."""
+        """Return whether the route can distinguish these labels."""
         return self.labels is None or len(labels) <= self.labels
 
     def explain(self, settings: Mapping[str, Any], labels: Sequence[str]) -> str:
-        """Return the legend with the values of a task, or names and values where it does not fit them; empty for a
-        route without settings.
+        """Return the legend filled in with the values of a task, or names and values if it cannot be filled in.
+
+        The result is empty for a route without settings.
         """
         own = {name: settings[name] for name in self.settings}
         with suppress(LookupError, ValueError, TypeError, AttributeError):
@@ -203,8 +206,10 @@ class Route:
         return ", ".join(f"{name} {value}" for name, value in own.items())
 
     def begin(self, example: Example, context: PromptContext) -> Dialogue:
-        """Begin the dialogue about one example, as prompts show it on a route that renders one. A route that puts
-        others together leaves that to them.
+        """Begin the dialogue about one example.
+
+        On a route that renders prompts, the example is the version that prompts show. A route that combines others
+        leaves this to them.
 
         Raises:
             CapabilityError: the parts of the route are not known.
@@ -222,7 +227,7 @@ class Route:
         return dialogue
 
     def first_requests(self, example: Example, context: PromptContext) -> Sequence[Request]:
-        """Return the requests of the first round; none for an example that is answered without asking the model."""
+        """Return the requests of the first round; none for an example that is answered without the model."""
         return next(self.begin(example, context), ())
 
 
@@ -235,7 +240,7 @@ def choose(task_type: str, offered: frozenset[str], routes: Sequence[Route], wan
     """Return the first route of the task type that the capabilities cover, or the `wanted` one.
 
     Raises:
-        CapabilityError: the model cannot answer such tasks; the message lists what would be needed.
+        CapabilityError: the model cannot answer such tasks; the message lists the capabilities that routes need.
     """
     mine = routes_of(task_type, routes)
     names = [route.name for route in mine]
@@ -252,9 +257,10 @@ def choose(task_type: str, offered: frozenset[str], routes: Sequence[Route], wan
 
 
 def covered(route: Route, offered: frozenset[str], routes: Sequence[Route]) -> Route | None:
-    """Return the route as a model with these capabilities goes it; None where they are not enough.
+    """Return the route with its parts for a model with these capabilities, or None if they are not enough.
 
-    One that puts routes together is given the first one of each task type that they cover, and needs what they need.
+    A route that combines others receives the first route of each task type that the capabilities cover, and has their
+    needs, too.
     """
     if not route.needs <= offered:
         return None
@@ -272,10 +278,10 @@ def covered(route: Route, offered: frozenset[str], routes: Sequence[Route]) -> R
 
 
 def decide(example_id: str, scores: Iterable[float], among: int | None = None) -> Prediction:
-    """Return the prediction that scores amount to, in float64; `among` limits the choice to the first so many.
+    """Return the prediction for these scores, in float64; `among` limits the choice to the first `among` of them.
 
-    NaN anywhere gives status `nan` and no value: a broken model must not look like one that always picks the first
-    option. Of several best scores the first is the value, and `tied` counts them; metrics score by expectation.
+    One NaN gives status `nan` and no value: a broken model must not look like one that always picks the first option.
+    Of several best scores, the first is the value, and `tied` counts them; metrics score ties by expectation.
     """
     values = tuple(float(score) for score in scores)
     if any(math.isnan(value) for value in values):
@@ -288,9 +294,9 @@ def decide(example_id: str, scores: Iterable[float], among: int | None = None) -
 def by_reply(
     name: str, question: str, reader: ReplyReader, *, check: Callable[[Any], Any] | None = None, **declared: Any
 ) -> Route:
-    """Return the route on which a model writes its answer to one question, and a reader makes a prediction of it.
+    """Return a route on which a model writes its answer to one question, and a reader makes a prediction from it.
 
-    `check(example)` raises `CapabilityError` for an example that cannot be asked about so.
+    `check(example)` raises `CapabilityError` for an example that cannot be asked in this way.
     """
 
     def start(example: Example, context: PromptContext) -> Dialogue:
@@ -304,17 +310,17 @@ def by_reply(
 
 @lru_cache(maxsize=64)
 def requests_of(texts: tuple[str, ...]) -> tuple[Text, ...]:
-    """Return the texts as requests: one object each, however many examples share them."""
+    """Return the texts as requests, with one object per text, however many examples share it."""
     return tuple(map(Text, texts))
 
 
 def pair_scores(query: str, options: Sequence[str]) -> Scores:
-    """Return the closeness of the query and each option, as the model scores it."""
+    """Return the closeness of the query and each option, as scored by the model."""
     return (yield [TextPair(query, option) for option in options])
 
 
 def cosine_scores(query: str, options: tuple[str, ...]) -> Scores:
-    """Return the cosine of the embeddings of the query and of each option; NaN where a vector is zero."""
+    """Return the cosine of the embeddings of the query and of each option; NaN if a vector is zero."""
     vector, *others = yield (Text(query), *requests_of(options))
     return cosines(vector, others).tolist()  # type: ignore[no-any-return]
 
@@ -326,7 +332,7 @@ def dot_scores(query: str, options: tuple[str, ...]) -> Scores:
 
 
 def closeness_routes(start: Start, **declared: Any) -> tuple[Route, ...]:
-    """Return the routes `by_dot`, `by_cosine` and `by_pair_score`, which differ in how close two texts are.
+    """Return the routes `by_dot`, `by_cosine` and `by_pair_score`, which differ in their measure of closeness.
 
     `start(example, context, closeness=…)` begins the dialogue; `closeness` is one of the three functions above.
     """
@@ -346,8 +352,8 @@ def by_likelihood(
 ) -> Dialogue:
     """Return the prediction of log P(option | context), natural logarithm, summed over the option's tokens.
 
-    `among` limits the choice to the first so many options. `priors` are the same without the query, asked for in the
-    same round where a metric needs them (`WITH_PRIORS`).
+    `among` limits the choice to the first `among` options. `priors` are the same without the query, requested in the
+    same round if a metric needs them (`WITH_PRIORS`).
     """
     continuations = [context.begun(context.block("continuation", example, option=option)) for option in options]
     premises = [context.question("context", example)]
@@ -359,11 +365,11 @@ def by_likelihood(
 
 
 def cosines(query: Any, others: Sequence[Any]) -> Floats:
-    """result[i] = cos(query, others[i]); vectors of shape (d,), result (n,).
+    """Return cos(query, others[i]) for each i; vectors have the shape (d,), the result (n,).
 
-    NaN where a vector is zero or not a number: an angle to nothing is unknown, not 0.
-    The products are computed row by row: the blocked sums of one matrix product can tell equal vectors apart by an ulp,
-    and so break a tie.
+    The result is NaN if a vector is zero or contains NaN: the angle to a zero vector is undefined, not 0. Products are
+    computed row by row, because the blocked sums of a matrix product may differ by an ulp for equal vectors and so
+    break a tie.
     """
     import numpy as np
 
@@ -374,7 +380,7 @@ def cosines(query: Any, others: Sequence[Any]) -> Floats:
 
 
 def dots(query: Any, others: Any) -> Floats:
-    """result[i] = query · others[i]; shapes as for `cosines`, and row by row for the same reason."""
+    """Return query · others[i] for each i; shapes are as in `cosines`, and rows are separate for the same reason."""
     import numpy as np
 
     return np.asarray((np.asarray(others, dtype=np.float64) * np.asarray(query, dtype=np.float64)).sum(axis=1))

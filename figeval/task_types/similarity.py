@@ -1,8 +1,8 @@
-"""Similarity: what stands for a text, so that metrics can look for its nearest neighbour among the others.
+"""Similarity tasks, which represent texts so that metrics can find the nearest neighbour of each text.
 
-Either how it scores against the anchors (the proverbs), or its embedding itself. Scores are stored as the model gives
-them: softmax and temperature come with the metrics (`figeval.metrics.neighbours`), so another temperature needs no
-model.
+A text is represented either by its scores against the anchors (the proverbs) or by its embedding. Scores are stored as
+the model returns them: the metrics apply softmax and temperature (`figeval.metrics.neighbours`), so another
+temperature needs no model.
 """
 
 from __future__ import annotations
@@ -22,25 +22,30 @@ from figeval.task_types.routes import Dialogue, Route
 from figeval.types import FINGERPRINTED_AS, Example, Prediction, Text
 
 NEIGHBOUR = "figeval.metrics.neighbours:nearest_neighbour"
-TEMPERATURE: dict[str, Any] = {  # what routes with a softmax over the anchors declare
+TEMPERATURE: dict[str, Any] = {  # declaration of the routes with a softmax over the anchors
     "settings": {"temperature": 1.0},
     "legend": "distributions at temperature {temperature:g}",
 }
 DISTRIBUTIONS = ("by_distribution", "by_distribution_dot", "by_distribution_score", "by_distribution_likelihood")
-NEAREST = {"acc": False, "mrr": False, "recall@3": False, "tied": True}  # of the nearest neighbours → lower is better
-VECTORS = ("cosine", "l2", "l1")  # distances of any points; the Jensen-Shannon distance is one of distributions
+NEAREST = {
+    "acc": False,
+    "mrr": False,
+    "recall@3": False,
+    "tied": True,
+}  # measures → whether lower is better
+VECTORS = ("cosine", "l2", "l1")  # distances of any points; the Jensen-Shannon distance is for distributions only
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimilarityExample(Example):
-    """One text of a nearest-neighbour task: texts of the same `category` are similar.
+    """Text of a nearest-neighbour task; texts of the same `category` are similar.
 
-    How a text scores against the `anchors` (the 250 proverbs) can stand for it; examples of a task share the tuple.
+    Its scores against the `anchors` (the 250 proverbs) can represent a text; examples of a task share the tuple.
     """
 
     text: Annotated[str, TextField("The text.")]
     category: Annotated[str, TextField("Texts of one category are similar: of one motif, say.", shown=False)] = field(
-        metadata={FINGERPRINTED_AS: "motif"}  # its name before 0.2, when runs were made that can go on
+        metadata={FINGERPRINTED_AS: "motif"}  # its name before 0.2, so that runs from then can be continued
     )
     anchors: Annotated[tuple[str, ...], TextsField("Texts against which it is scored.")] = ()
 
@@ -57,27 +62,27 @@ class SimilarityExample(Example):
 
 
 def by_distribution(example: SimilarityExample, context: PromptContext) -> Dialogue:
-    """Cosines of the embeddings of text and anchors (Ghosh and Srivastava 2022, section 5.3, for Sentence-BERT)."""
+    """Score the anchors by cosine (Ghosh and Srivastava 2022, section 5.3, for Sentence-BERT)."""
     return ranking.by_cosine(_against_anchors(example), context)
 
 
 def by_distribution_dot(example: SimilarityExample, context: PromptContext) -> Dialogue:
-    """Dot products of the embeddings, for models that were trained with them: the paper's fine-tuned ones."""
+    """Score the anchors by dot product, for models that were trained with it, e.g. the paper's fine-tuned ones."""
     return ranking.by_dot(_against_anchors(example), context)
 
 
 def by_distribution_score(example: SimilarityExample, context: PromptContext) -> Dialogue:
-    """Closeness of the text and each anchor, as the model scores it."""
+    """Score the anchors by their closeness to the text, as scored by the model."""
     return ranking.by_pair_score(_against_anchors(example), context)
 
 
 def by_distribution_likelihood(example: SimilarityExample, context: PromptContext) -> Dialogue:
-    """Log P(anchor | text), whose softmax is a distribution over the anchors as it stands."""
+    """Score the anchors by log P(anchor | text), whose softmax is a distribution over the anchors."""
     return ranking.by_loglikelihood(_against_anchors(example), context)
 
 
 def by_embedding(example: SimilarityExample, _context: PromptContext) -> Dialogue:
-    """The embedding of the text; there is nothing to choose, so the prediction has no value."""
+    """Return the embedding of the text as scores; there is nothing to choose, so the prediction has no value."""
     (vector,) = yield [Text(example.text)]
     scores = tuple(map(float, vector))
     known = all(map(math.isfinite, scores))
@@ -85,10 +90,10 @@ def by_embedding(example: SimilarityExample, _context: PromptContext) -> Dialogu
 
 
 def _against_anchors(example: SimilarityExample) -> RankingExample:
-    """The text as a query whose candidates are the anchors, none of them known to be right.
+    """Return a ranking example with the text as query and the anchors as candidates, none of them known to be right.
 
     Raises:
-        TaskError: it has none.
+        TaskError: the example has no anchors.
     """
     if not example.anchors:
         raise TaskError(
@@ -152,15 +157,15 @@ class Similarity(TaskType[SimilarityExample]):
     )
 
     def query_text(self, example: SimilarityExample) -> str:
-        """The text itself."""
+        """Return the text itself."""
         return example.text
 
     def augmented(self, example: SimilarityExample, added: Sequence[str]) -> SimilarityExample:
-        """With what was retrieved in front of the text."""
+        """Return the example with retrieved words or texts in front of its text."""
         return in_front(example, "text", added)
 
     def check(self, task: Definition) -> None:
-        """Raise `ValueError` for a temperature by which scores cannot be divided."""
+        """Check the temperature. Raises `ValueError` if it is not positive."""
         temperature = task.settings.get("temperature")
         if isinstance(temperature, int | float) and not temperature > 0:
             raise ValueError(f"the setting 'temperature' is {temperature}; it has to be above 0")

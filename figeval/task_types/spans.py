@@ -1,4 +1,4 @@
-"""Spans: the stretch of a text that stands for something given."""
+"""Span tasks, which ask for the stretch of a text that corresponds to something given."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from figeval.task_types.routes import Dialogue, ReplyReader, Route, by_reply, co
 from figeval.task_types.windows import windows
 from figeval.types import NO_SPAN, Example, Prediction, Reply, ScoredSpan, Span, SpanQuery, Text, TextPair, Value
 
-PLACED = "a span"  # in the distribution of gold answers
+PLACED = "a span"  # class of answers with a span in the distribution of gold answers
 SPANS = "figeval.metrics.spans"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpanExample(Example):
-    """Find in `text` the stretch that stands for `given`, which is a part of `known`.
+    """Example that asks for the stretch of `text` that corresponds to `given`, a part of `known`.
 
-    `gold` is its place, the first one where the stretch occurs more than once; `NO_SPAN` where nothing in the text
-    stands for `given`, which is an answer of its own; None when it is hidden. `weight` lets rows share the weight of
-    one: 1/k for each of the k spans of a narrative gives means by narrative.
+    `gold` is the place of the stretch (the first one if it occurs more than once), `NO_SPAN` if nothing in the text
+    corresponds to `given`, which is a possible answer, or None if the answer is hidden. `weight` lets several rows
+    share the weight of one: 1/k for each of the k spans of a narrative gives means by narrative.
     """
 
     former_fields: ClassVar[Mapping[str, Any]] = {"reference": None}
@@ -54,7 +54,7 @@ class SpanExample(Example):
 
     @property
     def answer(self) -> str | None:
-        """The text that a found span is compared with; empty where no span is right, None where that is hidden."""
+        """Text with which a predicted span is compared; empty if no span is right, None if the answer is hidden."""
         return None if self.gold is None else self.text[self.gold.start : self.gold.end]
 
 
@@ -62,14 +62,15 @@ class SpanExample(Example):
 
 
 def by_head(example: SpanExample, _context: PromptContext) -> Dialogue:
-    """The best span of a model that points at one (Ghosh and Srivastava 2022, section 5.2)."""
+    """Choose the best span of a model that predicts spans (Ghosh and Srivastava 2022, section 5.2)."""
     (found,) = yield [SpanQuery(example.text, example.given, example.known)]
     return first_of(example, list(found))
 
 
 def by_window_cosine(example: SpanExample, _context: PromptContext) -> Dialogue:
-    """The window whose embedding is closest to that of the given span; windows that the model has no word of (the
-    vector is zero) are no candidates.
+    """Choose the window whose embedding is closest to that of the given span.
+
+    Windows without a known word, whose vector is zero, are left out.
     """
     places = windows(example.text)
     given, *others = yield [Text(example.given), *map(Text, texts_of(example, places))]
@@ -79,16 +80,16 @@ def by_window_cosine(example: SpanExample, _context: PromptContext) -> Dialogue:
 
 
 def by_window_score(example: SpanExample, _context: PromptContext) -> Dialogue:
-    """The window that the model scores as closest to the given span."""
+    """Choose the window that the model scores as closest to the given span."""
     places = windows(example.text)
     scores = yield [TextPair(example.given, text) for text in texts_of(example, places)]
     return best_of(example, places, list(map(float, scores)))
 
 
 def read_quote(example: SpanExample, _context: PromptContext, reply: Reply) -> Prediction:
-    """Return the stretch of the text that a reply quotes, as score how like the quotation is to it, 1 if verbatim.
+    """Return the span that a reply quotes; its score is the likeness of quotation and span, 1 if verbatim.
 
-    A reply whose JSON holds no quotation says that there is no such stretch.
+    A reply whose JSON contains no quotation means that there is no such span.
     """
     from figeval.answers.places import locate
     from figeval.answers.quotes import NO_QUOTE, quotation
@@ -106,15 +107,15 @@ def read_quote(example: SpanExample, _context: PromptContext, reply: Reply) -> P
 
 
 def texts_of(example: SpanExample, places: Sequence[Span]) -> list[str]:
-    """What stands in the text at these places."""
+    """Return the stretches of the text at these places."""
     return [example.text[place.start : place.end] for place in places]
 
 
 def first_of(example: SpanExample, found: Sequence[ScoredSpan]) -> Prediction:
-    """The best of the spans that a model found; an empty one says that there is none.
+    """Return the best of the spans that a model predicted; an empty one means that there is none.
 
     Raises:
-        ValueError: one lies outside the text.
+        ValueError: a span lies outside the text.
     """
     spans, scores = [one.span for one in found], [float(one.score) for one in found]
     spans = [NO_SPAN if span.start == span.end else span for span in spans]
@@ -124,11 +125,11 @@ def first_of(example: SpanExample, found: Sequence[ScoredSpan]) -> Prediction:
 
 
 def best_of(example: SpanExample, spans: Sequence[Span], scores: Sequence[float]) -> Prediction:
-    """The span with the best score; without any span the status is `empty`, with a NaN among the scores `nan`.
+    """Return the span with the best score; the status is `empty` without spans, and `nan` if a score is NaN.
 
-    Of spans that tie (`tied` counts them) the first is the value, and all are kept (`alike`): metrics score them by
-    expectation. The first alone would do wrong: a model that sees nothing in common ties all windows of a text, and
-    would seem to know that the answer stands at the beginning.
+    Of spans that tie (`tied` counts them), the first is the value, and all are kept in `alike`, because metrics score
+    them by expectation. The first alone would be wrong: a model that sees nothing in common ties all windows of a text,
+    and would appear to know that the answer is at the beginning.
     """
     if not spans:
         return Prediction(example_id=example.id, value=None, status="empty")
@@ -173,21 +174,21 @@ class Spans(TaskType[SpanExample]):
     )
 
     def query_text(self, example: SpanExample) -> str:
-        """The text in which the stretch is sought."""
+        """Return the text in which the stretch is to be found."""
         return example.text
 
     def augmented(self, _example: SpanExample, _added: Sequence[str]) -> SpanExample:
-        """Refused: answers are places in the text, and what is given is a part of another text."""
+        """Raise `TaskError`, because answers are places in the text, and `given` is a part of another text."""
         raise TaskError("spans tasks point into their texts, so nothing can be added to them; leave out --augment")
 
     def few_shot_answer(self, block: str, example: SpanExample, _context: PromptContext) -> str | None:
-        """A JSON object with the stretch as its quotation."""
+        """Return a JSON object with the stretch as its quotation."""
         assert example.gold is not None
         quote = example.text[example.gold.start : example.gold.end]
         return f" {json.dumps({'quote': quote}, ensure_ascii=False)}" if block == "json" else None
 
     def to_json(self, value: Value | None) -> Any:
-        """Start and end in characters, half-open; [] says that there is none."""
+        """Return start and end in characters, half-open; [] means that there is no span."""
         if not isinstance(value, Span):
             return value
         return [] if value == NO_SPAN else [value.start, value.end]
@@ -212,5 +213,5 @@ class Spans(TaskType[SpanExample]):
         return "no span" if example.gold == NO_SPAN else PLACED
 
     def is_constant(self, gold_class: str) -> bool:
-        """Spans at different places are different answers."""
+        """Return False for spans, because spans at different places are different answers."""
         return gold_class != PLACED

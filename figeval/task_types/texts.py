@@ -1,4 +1,4 @@
-"""Examples that ask about one text."""
+"""Base class of examples that ask about one text."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from figeval.types import Example
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextExample(Example, ABC):
-    """An example that asks about its `text`.
+    """Example that asks about its `text`.
 
-    A subclass has that as a property, or as a field: `text: Annotated[str, TextField("…")] = field()`. Without
-    `= field()` a dataclass would take the abstract property for the field's default.
+    A subclass defines it as a property, or as a field: `text: Annotated[str, TextField("…")] = field()`. Without
+    `= field()`, a dataclass would take the abstract property as the field's default.
 
     Attributes:
-        gold_field: the name of the field with the right answer, None where that is hidden.
+        gold_field: name of the field with the right answer, whose value is None if the answer is hidden.
     """
 
     gold_field: ClassVar[str]
@@ -25,19 +25,19 @@ class TextExample(Example, ABC):
     @property
     @abstractmethod
     def text(self) -> str:
-        """The text that is asked about."""
+        """Text that is asked about."""
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """The text alone."""
+        """All texts of the example, i.e. the text alone."""
         return (self.text,)
 
     @property
     def subject(self) -> str:
-        """The text."""
+        """Subject of the example, i.e. its text."""
         return self.text
 
     @property
     def hidden(self) -> bool:
-        """Whether the right answer is not known here."""
+        """Whether the right answer is hidden."""
         return getattr(self, self.gold_field) is None

@@ -1,9 +1,9 @@
-"""The stretches of a text that may be an answer where a model cannot point: sentences, clauses, runs of clauses.
+"""Windows of a text (sentences, clauses, runs of clauses) that are candidate spans for models that predict no spans.
 
-A small splitter of punctuation, which needs no download. To cut at conjunctions and prepositions, too, would be closer
-to what people mark: on ePiC's seen-train narratives the best window would reach a token F1 of .868 on average, with 39
-windows a narrative, instead of .753 with 9. But models then take pieces that are too short: F1 .303 instead of .369 for
-GloVe, .278 instead of .338 for TF-IDF.
+A small splitter cuts the text at punctuation and needs no download. Cutting at conjunctions and prepositions, too,
+would be closer to what people mark: on ePiC's seen-train narratives, the best window would reach a token F1 of .868 on
+average with 39 windows per narrative, instead of .753 with 9. But models then choose windows that are too short: F1 is
+.303 instead of .369 for GloVe, and .278 instead of .338 for TF-IDF.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from functools import lru_cache
 
 from figeval.types import Span
 
-LONGEST_RUN = 8  # clauses: bounds the windows of a text without full stops; the whole sentence is always one
+LONGEST_RUN = 8  # clauses; limits the windows of a text without full stops, but the whole sentence is always one
 
 _CLOSING = r"[\"'”’»)\]]*"
 _TITLES = r"(?<!\bmr)(?<!\bmrs)(?<!\bms)(?<!\bdr)(?<!\bst)(?<!\bvs)"  # their full stop ends no sentence
@@ -23,21 +23,21 @@ _CLAUSE_END = re.compile(rf"[,;:]{_CLOSING}(?=\s)|[，；：、]|\s+[-–—]+(?
 
 
 def sentences(text: str) -> list[Span]:
-    """The sentences of a text, without the white space around them; none where there is nothing else."""
+    """Return the sentences of a text, trimmed; none if the text is blank."""
     return list(_pieces(text, Span(0, len(text)), _SENTENCE_END))
 
 
 def clauses(text: str, sentence: Span) -> list[Span]:
-    """The pieces of one sentence between punctuation and dashes."""
+    """Return the pieces of one sentence between punctuation marks and dashes."""
     return list(_pieces(text, sentence, _CLAUSE_END))
 
 
 @lru_cache(maxsize=4096)
 def windows(text: str) -> tuple[Span, ...]:
-    """Every sentence, every clause, and every run of up to `LONGEST_RUN` neighbouring clauses of one sentence.
+    """Return every sentence, every clause, and every run of up to `LONGEST_RUN` neighbouring clauses of one sentence.
 
-    Ordered by where they start, the shortest first; none is empty, and each character that is no white space lies in
-    at least one.
+    Windows are ordered by start, then by length; none is empty, and each character other than white space is in at
+    least one of them.
     """
     found = set()
     for sentence in sentences(text):
@@ -48,7 +48,7 @@ def windows(text: str) -> tuple[Span, ...]:
 
 
 def _pieces(text: str, within: Span, boundary: re.Pattern[str]) -> Iterator[Span]:
-    """What lies between the ends of the boundaries, trimmed; a boundary belongs to the piece before it."""
+    """Yield the trimmed pieces between boundaries; a boundary belongs to the piece before it."""
     start = within.start
     for end in (*(found.end() for found in boundary.finditer(text, within.start, within.end)), within.end):
         piece = trimmed(text, Span(start, end))
@@ -58,7 +58,7 @@ def _pieces(text: str, within: Span, boundary: re.Pattern[str]) -> Iterator[Span
 
 
 def trimmed(text: str, span: Span) -> Span:
-    """The span without the white space at its ends; empty where it holds nothing else."""
+    """Return the span without white space at its ends; empty if it is blank."""
     inside = text[span.start : span.end]
     start = span.start + len(inside) - len(inside.lstrip())
     return Span(start, start + len(inside.strip()))
