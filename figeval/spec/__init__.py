@@ -1,4 +1,4 @@
-"""Rows → examples: what a task is, written as YAML or Python."""
+"""Definitions of tasks and suites in YAML or Python, and the construction of examples from rows."""
 
 from figeval.spec.tasks import SuiteSpec, TaskSpec, task
 

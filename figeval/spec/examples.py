@@ -1,4 +1,4 @@
-"""One row → one example, with every mistake named by file, row and field."""
+"""Construction of examples from rows, with errors that name file, row and field."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ Documents: TypeAlias = Callable[[], Iterable[Values]]
 def build_examples(
     task: TaskSpec, rows: Iterable[Values], split: str = "test", documents: Documents | None = None
 ) -> Iterator[Example]:
-    """The examples of a task, one per row, made as they are asked for. `documents()` are the rows of its corpus.
+    """Yield the examples of a task, one per row. `documents()` returns the rows of its corpus.
 
     Raises:
-        DataError: a column is missing, a gold index is out of range, there are no options … naming row and field.
-        TaskError: a field is no Jinja expression or wants more than the sandbox allows.
+        DataError: a column is missing, a gold index is out of range, there are no options …; it names row and field.
+        TaskError: a field is not a Jinja expression, or needs more than the sandbox allows.
     """
     if task.examples is not None:
         yield from _checked(task, task.examples())
@@ -35,7 +35,7 @@ def build_examples(
 
 
 def _checked(task: TaskSpec, examples: object) -> Iterator[Example]:
-    """Yield the examples that the function of a task made with `@task` gives. Raises `DataError` for a wrong one."""
+    """Yield the examples from the function of a `@task`, after checking them. Raises `DataError` for an invalid one."""
     wanted = task.task_type.Example
     if not isinstance(examples, Iterable):
         raise DataError(f"{task.name}: its function returned {a_type(examples)}; yield a {wanted.__name__} each time")
@@ -59,7 +59,7 @@ def _checked(task: TaskSpec, examples: object) -> Iterator[Example]:
 
 
 def row_builder(task: TaskSpec, split: str, documents: Documents | None = None) -> Callable[[int, Values], Example]:
-    """A function of row number and row that makes the example; it raises as `build_examples` does."""
+    """Return a function that makes an example from row number and row; it raises as `build_examples` does."""
     fields = {name: _compile(source, f"{task.origin}, field {name!r}") for name, source in task.fields.items()}
     shown = {
         name: _compile(source, f"{task.origin}, prompt field {name!r}") for name, source in task.prompt_fields.items()
@@ -88,7 +88,7 @@ def read_corpus(task: TaskSpec, documents: Documents | None) -> CandidateCorpus:
     """Return the documents that all rows of a task rank.
 
     Raises:
-        DataError: two documents have one id, a text is none, or there are no documents.
+        DataError: two documents have the same id, an id or a text is not a string, or there are no documents.
     """
     assert task.corpus is not None
     where = f"{task.origin}, corpus"
@@ -108,7 +108,7 @@ def read_corpus(task: TaskSpec, documents: Documents | None) -> CandidateCorpus:
 
 
 def _compile(source: FieldSource, where: str) -> Expression:
-    """A field of a task file as a function of the row: strings are Jinja, lists and mappings hold Jinja."""
+    """Return a field of a task file as a function of the row: strings are Jinja, lists and mappings contain Jinja."""
     if isinstance(source, str):
         return expression(source, where)
     if isinstance(source, list):
@@ -132,7 +132,7 @@ def _evaluate(field: Expression, row: Values, where: str) -> Any:
 
 
 def _common(task: TaskSpec, values: Values, where: str) -> dict[str, Any]:
-    """id, meta and cluster, which every example has."""
+    """Return id, meta and cluster, which every example has, and the language if the row has one."""
     identity = values["id"]
     if not isinstance(identity, str | int) or identity == "":
         raise DataError(f"{where}, field 'id': {identity!r:.200} is not a valid id; give a string or an integer")
@@ -151,7 +151,7 @@ def _common(task: TaskSpec, values: Values, where: str) -> dict[str, Any]:
 
 
 def check_language(task: TaskSpec, language: Any, where: str) -> None:
-    """Raise `DataError` for a language that the task does not list, or for none where it lists several."""
+    """Check a row's language. Raises `DataError` if the task does not list it, or if it is missing and necessary."""
     listed = ", ".join(task.languages)
     if language is None and len(task.languages) > 1:
         raise DataError(f"{where}: no language, and the task has several ({listed}); say which one the row is in")
@@ -161,7 +161,7 @@ def check_language(task: TaskSpec, language: Any, where: str) -> None:
 
 
 def check_languages(task: TaskSpec, found: Iterable[str]) -> None:
-    """Raise `DataError` for a language of the task that no row is in; `found` are those of its rows."""
+    """Check the languages found in the rows. Raises `DataError` if one of the task's languages has no row."""
     known = set(found)
     if len(task.languages) > 1 and (missing := [one for one in task.languages if one not in known]):
         raise DataError(

@@ -1,4 +1,4 @@
-"""YAML files → tasks and suites; the catalogue of all that plugins offer."""
+"""Loader of tasks and suites from YAML files, and the catalogue of those that plugins offer."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from figeval.task_types.base import TaskTypes
 from figeval.validation import validated
 from figeval.yamlfile import read_mapping
 
-INCLUDED = "--include_path"  # owns what the folders given there hold
+INCLUDED = "--include_path"  # owner of the tasks and suites in the folders given there
 KINDS: dict[str, type[TaskSpec] | type[SuiteSpec]] = {".task.yaml": TaskSpec, ".suite.yaml": SuiteSpec}
 
 
 class Catalogue:
-    """Every task and suite that a plugin offers; tasks are bound to their task types when they are asked for."""
+    """Tasks and suites of all plugins; a task is bound to its task type when it is requested."""
 
     def __init__(self, task_types: TaskTypes) -> None:
         self.task_types = task_types
@@ -29,13 +29,13 @@ class Catalogue:
         self.suites: Registry[SuiteSpec] = Registry("suite", "figeval ls suites")
 
     def add(self, item: Named, owner: str, *, checked: bool = True) -> None:
-        """Register a task or a suite; they share one space of names, as `--tasks` does.
+        """Register a task or a suite; they share one namespace, because `--tasks` takes both.
 
-        A task that is not `checked` is compared with its task type when it is asked for, and not before.
+        Unless `checked`, a task is compared with its task type only when it is requested.
 
         Raises:
             DuplicateName: the name is taken.
-            TaskError: the task is not what its type wants.
+            TaskError: the task does not meet the requirements of its type.
         """
         item = item.model_copy(update={"owner": owner})
         target: Any = item
@@ -43,7 +43,7 @@ class Catalogue:
             target = item.bound(self.task_types) if checked else Deferred(partial(item.bound, self.task_types))
         first, second = (self.tasks, self.suites) if isinstance(item, TaskSpec) else (self.suites, self.tasks)
         if item.name in second:
-            first, second = second, first  # refused there, naming both owners
+            first, second = second, first  # that registry refuses it and names both owners
         first.add(item.name, target, owner)
 
     def overlaid(self, items: Iterable[TaskSpec | SuiteSpec]) -> Catalogue:
@@ -62,11 +62,11 @@ class Catalogue:
         return found
 
     def expand(self, names: Iterable[str]) -> list[TaskSpec]:
-        """The tasks behind names of tasks and suites, each once, in order.
+        """Return the tasks for names of tasks and suites, each once, in order.
 
         Raises:
             UnknownName: there is neither a task nor a suite of that name.
-            TaskError: a suite contains itself, directly or by way of others.
+            TaskError: a suite contains itself, directly or through others.
         """
         found = []
         for name in self._tasks_behind(names):
@@ -77,17 +77,17 @@ class Catalogue:
         return found
 
     def contrasted(self, suite: SuiteSpec, contrast: str) -> list[TaskSpec]:
-        """The tasks of a contrast of a suite, in order.
+        """Return the tasks of a suite's contrast, in order.
 
         Raises:
-            TaskError: it names a task that is none of the suite's, or a suite contains itself.
+            TaskError: the contrast names a task that is not in the suite, or a suite contains itself.
             UnknownName: there is no such task.
         """
         self.check_contrast(suite, contrast)
         return self.expand(suite.contrasts[contrast].tasks)
 
     def check_contrast(self, suite: SuiteSpec, contrast: str) -> None:
-        """Raise `TaskError` for a contrast with a task that is none of its suite's; whether it exists is not asked."""
+        """Raise `TaskError` if a contrast has a task that is not in its suite; the task need not exist."""
         own = self._tasks_behind(suite.tasks)
         for name in self._tasks_behind(suite.contrasts[contrast].tasks):
             if name not in own:
@@ -97,7 +97,7 @@ class Catalogue:
                 )
 
     def _tasks_behind(self, names: Iterable[str]) -> list[str]:
-        """The names that are no suites, and those behind suites, each once, in order."""
+        """Return the names with each suite replaced by its tasks, each once, in order."""
         found: dict[str, None] = {}
         expanded: set[str] = set()
         waiting = [iter(names)]
@@ -121,11 +121,12 @@ class Catalogue:
 
 
 def read_item(file: Traversable, folder: Traversable) -> TaskSpec | SuiteSpec:
-    """One `*.task.yaml` or `*.suite.yaml`; with `include: base.yaml` (same folder) that is read first and the file's
-    own keys win.
+    """Read one `*.task.yaml` or `*.suite.yaml`.
+
+    With `include: base.yaml` (same folder), that file is read first, and the file's own keys take precedence.
 
     Raises:
-        TaskError: naming file, key and the nearest known key.
+        TaskError: the file is invalid; the message names file, key and the most similar known key.
     """
     model = next(model for ending, model in KINDS.items() if file.name.endswith(ending))
     content = read_mapping(file, TaskError)
@@ -139,7 +140,7 @@ def read_item(file: Traversable, folder: Traversable) -> TaskSpec | SuiteSpec:
 
 
 def read_folder(folder: Traversable, add: Callable[[Named], None], complain: Callable[[str], None]) -> None:
-    """Every task and suite file of a folder; a broken file is complained about and does not hide the others."""
+    """Read every task and suite file of a folder; a broken file is reported and does not hide the others."""
     try:
         entries = list(folder.iterdir())
     except OSError as error:
@@ -152,7 +153,7 @@ def read_folder(folder: Traversable, add: Callable[[Named], None], complain: Cal
 
 
 def load_catalogue(manager: PluginManager, task_types: TaskTypes, include: Iterable[Traversable] = ()) -> Catalogue:
-    """All tasks and suites of all plugins, and those of the folders given with `--include_path`."""
+    """Return the catalogue of all plugins and of the folders given with `--include_path`."""
     catalogue = Catalogue(task_types)
 
     def add(task: Any, *, owner: str) -> None:

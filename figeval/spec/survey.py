@@ -1,4 +1,4 @@
-"""One pass over a task's examples before any model is loaded: how many there are, what they are, whether ids repeat."""
+"""Survey of a task's examples in one pass before any model is loaded: count, fingerprint and check of the ids."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from figeval.types import FINGERPRINTED_AS, Example
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """What the first pass found; `hidden` counts examples with a hidden gold answer, under `limit` if there is one."""
+    """Result of the first pass; `hidden` counts examples with a hidden gold answer, within `limit` if there is one."""
 
     n: int
     hidden: int
-    sha256: str  # over ids, texts and labels in order; not over the texts that prompts alone show
+    sha256: str  # of ids, texts and labels in order, without the texts that only prompts show
     meta_keys: tuple[str, ...]
-    languages: tuple[str, ...]  # of the rows of a task with several, in the order of their first row
-    prompted_sha256: str = ""  # over the examples as prompts show them, where that is otherwise
-    cut_groups: frozenset[str] = frozenset()  # minimal pairs with members on both sides of the limit
+    languages: tuple[str, ...]  # of the rows, in the order of their first row
+    prompted_sha256: str = ""  # of the examples that prompts show, if they differ
+    cut_groups: frozenset[str] = frozenset()  # groups with members on both sides of the limit
 
 
 def survey(task: str, examples: Callable[[], Iterable[Example]], limit: int | None = None) -> Survey:
-    """Count and fingerprint the examples; memory stays flat (eight bytes an example).
+    """Count and fingerprint the examples; memory is eight bytes per example.
 
-    `limit` is how many of them will be scored: only among these are hidden gold answers counted, and only the minimal
-    pairs that these are in are remembered.
+    `limit` is the number of examples that will be scored: hidden gold answers are counted among these only, and only
+    their groups are remembered.
 
     Raises:
-        DataError: two examples share an id, or there are none.
+        DataError: two examples have the same id, or there are no examples.
     """
     digest, shown = hashlib.sha256(), hashlib.sha256()
     differs = False
@@ -93,7 +93,7 @@ def _refuse_duplicates(task: str, seen: array[int], examples: Callable[[], Itera
 
 
 class _Canonical:
-    """Examples as bytes. A candidate tuple that examples share is digested once."""
+    """Serializer of examples to bytes. A candidate tuple that examples share is hashed once."""
 
     def __init__(self) -> None:
         self._tuples: dict[int, tuple[Any, str]] = {}
@@ -111,23 +111,24 @@ class _Canonical:
         known = self._tuples.get(id(value))
         if known is None:
             text = json.dumps(value, ensure_ascii=True)
-            known = (value, hashlib.sha256(text.encode()).hexdigest())  # keeping the tuple keeps its id taken
+            known = (value, hashlib.sha256(text.encode()).hexdigest())  # holding the tuple keeps its id taken
             if len(self._tuples) < 64:
                 self._tuples[id(value)] = known
         return known[1]
 
 
 def _plain(value: Any) -> Any:
-    """Spans, parts and mappings as JSON knows them."""
+    """Return a span, a part or a mapping as a value that JSON can represent."""
     if isinstance(value, Mapping):
         return dict(value)
     return _told(value)
 
 
 def _told(value: Any) -> dict[str, Any]:
-    """Return the fields that a fingerprint is over: without the texts that prompts alone show, and without empty fields
-    that came later than the first fingerprints. Renamed fields keep their first name, and fields that a class no longer
-    has keep their value.
+    """Return the fields that are part of a fingerprint.
+
+    Texts that only prompts show are left out, and so are empty fields that were added after the first fingerprints.
+    Renamed fields keep their first name, and fields that a class no longer has keep their value.
     """
     told = dict(value.former_fields) if isinstance(value, Example) else {}
     for field in fields(value):
@@ -138,7 +139,7 @@ def _told(value: Any) -> dict[str, Any]:
 
 
 def first(examples: Iterable[Example], limit: int | None) -> Iterator[Example]:
-    """The first `limit` examples (lm-eval's meaning of --limit), all without one."""
+    """Yield the first `limit` examples (as --limit of lm-eval), or all if it is None."""
     for index, example in enumerate(examples):
         if limit is not None and index >= limit:
             return

@@ -1,4 +1,4 @@
-"""A task and a suite as values. The same models read YAML files and carry tasks written in Python."""
+"""Models of tasks and suites, used both for YAML files and for tasks written in Python."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ from figeval.types import Example
 from figeval.validation import validated
 
 FieldSource = str | int | float | list[Any] | dict[str, str]
-NAME = re.compile(r"[a-z0-9][a-z0-9_]{0,99}")  # becomes part of file names, of which 255 bytes are allowed
+NAME = re.compile(r"[a-z0-9][a-z0-9_]{0,99}")  # part of file names, which have at most 255 bytes
 ENGLISH = "en"  # the language of a task that names none
-RENAMED = {  # keys of figeval 0.1 → what to write
+RENAMED = {  # keys of figeval 0.1 → what to write instead
     "protocol": "write `type: {}`",
     "threshold": "write `settings: {{threshold: {}}}`",
 }
-RESERVED = ("all", "default", "no_query", "shuffled_query")  # what else stands behind the @ of a record, or means it
+RESERVED = ("all", "default", "no_query", "shuffled_query")  # have a meaning after the @ of a record, or for --prompts
 
 
 def refuse_renamed(values: Mapping[str, Any]) -> None:
-    """Raise `ValueError` for a key of figeval 0.1, with what to write in its place (docs/migration.md)."""
+    """Raise `ValueError` for a key of figeval 0.1; the message says what to write instead (docs/migration.md)."""
     if old := next((key for key in RENAMED if key in values), None):
         raise ValueError(f"the key {old!r} of figeval 0.1 is called otherwise now: {RENAMED[old].format(values[old])}")
 
@@ -67,7 +67,7 @@ def _language(value: Any) -> Any:
     for language in languages:
         if not langcodes.tag_is_valid(language):
             raise ValueError(f"{language!r:.80} is not a language tag (BCP 47); write a code such as en, yo or zh-Hant")
-        # One name per language: what is known of English must not be missed because a task calls it "eng".
+        # One name per language: properties of English must be found even if a task calls it "eng".
         if (usual := langcodes.standardize_tag(language)) != language:
             raise ValueError(f"write {usual!r} instead of {language!r}")
     return languages[0] if len(languages) == 1 else tuple(languages)
@@ -77,11 +77,11 @@ Language = Annotated[str | tuple[str, ...], BeforeValidator(_language)]
 
 
 class Wording(BaseModel):
-    """One of a task's further prompts. A plain string in a task file is its template."""
+    """Additional prompt of a task. A plain string in a task file is its template."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    template: str | None = None  # the task's own unless given
+    template: str | None = None  # default: the task's own
     prompt_fields: bool = True  # False: show the same texts that models without prompts read
 
     @model_validator(mode="before")
@@ -101,7 +101,7 @@ class CorpusSpec(BaseModel):
 
 
 class Named(BaseModel):
-    """What tasks and suites share. Unknown keys are refused."""
+    """Base of tasks and suites. Unknown keys are refused."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
 
@@ -117,37 +117,37 @@ class Named(BaseModel):
 
 
 class TaskSpec(Named):
-    """One task: data, how a row becomes an example, how it is asked and how it is scored."""
+    """Definition of one task: its data, the fields of an example, the prompts and the metrics."""
 
     type: str  # the task type: choice, ranking, pairs …
     version: int = 1
-    language: Language = ENGLISH  # or several, of which the field `language` says which one a row is in
-    data: Mapping[str, str] = Field(default_factory=dict)  # split → "scheme:path"; `test` is what is scored
+    language: Language = ENGLISH  # or several; then the field `language` names that of a row
+    data: Mapping[str, str] = Field(default_factory=dict)  # split → "scheme:path"; `test` is scored
     fields: Mapping[str, FieldSource] = Field(default_factory=dict)
-    prompt_fields: Mapping[str, FieldSource] = Field(default_factory=dict)  # what prompts show in a field's place
+    prompt_fields: Mapping[str, FieldSource] = Field(default_factory=dict)  # shown in prompts instead of a field
     template: str | None = None
     prompts: Mapping[str, Wording] = Field(default_factory=dict)  # name → another way to ask, for --prompts
     labels: Words = ()  # pairs: in order; the first is the positive one
-    only_label: str | None = None  # pairs: the gold label of all test examples, where that is meant
+    only_label: str | None = None  # pairs: the gold label of all test examples, if that is intended
     verbalizer: Mapping[str, Words] = Field(default_factory=dict)  # label → words that express it
-    vocabulary: Mapping[str, Words] = Field(default_factory=dict)  # option, answer → what replies may call them
+    vocabulary: Mapping[str, Words] = Field(default_factory=dict)  # option, answer → nouns for them in replies
     settings: Mapping[str, FiniteFloat | int | bool | str] = Field(default_factory=dict)  # of routes: threshold …
     corpus: CorpusSpec | None = None  # ranking: the candidates of all rows
-    route: str | None = None  # where the task itself is to be put in one way; --route may still choose another
-    protocols: Mapping[str, str] = Field(default_factory=dict)  # --protocol NAME → the task to run in this one's place
+    route: str | None = None  # the task's preferred route, which --route overrides
+    protocols: Mapping[str, str] = Field(default_factory=dict)  # --protocol NAME → the task to run instead
     splits: Mapping[str, str] = Field(default_factory=dict)  # --split NAME → the same
-    max_new_tokens: PositiveInt | None = None  # of an answer in words
-    metrics: tuple[str, ...] = ()  # those of the task type unless given
-    cluster: str | None = None  # meta key: examples that share it are not independent; null is a cluster of its own
+    max_new_tokens: PositiveInt | None = None  # for an answer in words
+    metrics: tuple[str, ...] = ()  # default: those of the task type
+    cluster: str | None = None  # meta key: examples with the same value are not independent; null is its own cluster
     group: str | None = None  # Jinja expression: minimal pairs
-    baselines: tuple[str, ...] = ()  # those of the task type unless given
-    floor: str | None = None  # the probe that every run asks, too: its scores stand beside those of the task
-    augment: Augment = Field(default_factory=dict)  # what is added to every example: add, retriever, from, k
-    error_types: Words = ()  # what people look for in written texts (`figeval annotate`)
-    built_with: tuple[str, ...] = ()  # models that picked the wrong options: they are punished, and warned about
+    baselines: tuple[str, ...] = ()  # default: those of the task type
+    floor: str | None = None  # probe that every run also asks, with its scores next to the task's
+    augment: Augment = Field(default_factory=dict)  # additions to every example: add, retriever, from, k
+    error_types: Words = ()  # errors that annotators look for in texts (`figeval annotate`)
+    built_with: tuple[str, ...] = ()  # models that picked the wrong options, which puts them at a disadvantage
     citation: str = ""
 
-    # Filled in by whoever loads the task, never written in YAML.
+    # Filled in by the loader, never written in YAML.
     folder: Traversable | None = Field(default=None, exclude=True, repr=False)
     examples: Callable[[], Iterator[Example]] | None = Field(default=None, exclude=True, repr=False)
     owner: str = Field(default="", exclude=True)
@@ -194,26 +194,26 @@ class TaskSpec(Named):
 
     @property
     def languages(self) -> tuple[str, ...]:
-        """The languages of its rows, one or several."""
+        """Languages of the rows, one or several."""
         return (self.language,) if isinstance(self.language, str) else self.language
 
     @property
     def language_of_rows(self) -> str:
-        """The language of rows that name none, where the task is in one; empty for English, the default."""
+        """Language of rows without one, if the task has a single language; empty for English, the default."""
         return self.language if isinstance(self.language, str) and self.language != ENGLISH else ""
 
     @property
     def task_type(self) -> TaskType[Any]:
-        """The task type. Raises `RuntimeError` for a task that was not taken from a catalogue (`bound`)."""
+        """Task type of the task. Raises `RuntimeError` if the task was not taken from a catalogue (see `bound`)."""
         if self.bound_to is None:
             raise RuntimeError(f"{self.name} is not bound to its task type {self.type!r}")
         return self.bound_to
 
     def bound(self, task_types: TaskTypes) -> TaskSpec:
-        """Return the task with its task type, and with that one's metrics and baselines where it lists none.
+        """Return the task with its task type, whose metrics and baselines are used if the task lists none.
 
         Raises:
-            TaskError: there is no such task type, or fields or keys are not what it wants.
+            TaskError: there is no such task type, or it does not accept the fields or keys.
         """
         try:
             kind = task_types.get(self.type)
@@ -237,21 +237,21 @@ class TaskSpec(Named):
         return made
 
     def worded(self, name: str) -> TaskSpec:
-        """Return the task as its further prompt `name` asks it."""
+        """Return the task with its additional prompt `name`."""
         wording = self.prompts[name]
         changes: dict[str, Any] = {"template": wording.template or self.template}
         return self.model_copy(update=changes if wording.prompt_fields else {**changes, "prompt_fields": {}})
 
     def split(self, *names: str) -> str | None:
-        """The first of these splits that the task has."""
+        """Return the first of these splits that the task has, or None."""
         return next((name for name in names if name in self.data), None)
 
 
 class Contrast(BaseModel):
-    """Tasks of a suite whose examples are told apart: those whose gold label is the first one, and all others.
+    """Tasks of a suite over which discrimination is measured, between the first gold label and all others.
 
-    Where the right answer to a task is always the same, its accuracy moves with a liking for that answer alone. The
-    area under the ROC curve over several such tasks does not, nor does balanced accuracy.
+    If the right answer of a task is always the same, its accuracy reflects the bias towards that answer. The area under
+    the ROC curve over several such tasks does not, nor does balanced accuracy.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -261,9 +261,9 @@ class Contrast(BaseModel):
 
 
 class SuiteSpec(Named):
-    """A name for several tasks (or suites). It prints one row per task, and at most a macro mean beside them.
+    """Name for several tasks or suites. Tables have one row per task, and at most a macro mean in addition.
 
-    `macro_mean: false` leaves the mean out where it would mean nothing, as over tasks with opposite gold labels.
+    `macro_mean: false` omits the mean if it is meaningless, e.g. over tasks with opposite gold labels.
     """
 
     tasks: tuple[str, ...]
@@ -291,7 +291,7 @@ Source = Callable[[], Iterator[Example]]
 
 
 def task(*, name: str, type: str = "", **settings: Any) -> Callable[[Source], TaskSpec]:
-    """Make a task of a generator of examples; `settings` are the keys of a task file except `data` and `fields`.
+    """Make a task from a generator of examples; `settings` are the keys of a task file except `data` and `fields`.
 
     ```python
     @task(name="acme_pairs", type="pairs", labels=("idiom", "literal"), metrics=("acc",))
@@ -301,7 +301,7 @@ def task(*, name: str, type: str = "", **settings: Any) -> Callable[[Source], Ta
     Register the result with `register(acme_pairs)` in `register_tasks`.
 
     Raises:
-        TaskError: there is no `type`, an unknown key, a key of figeval 0.1, or a value of another type.
+        TaskError: `type` is missing, or there is an unknown key, a key of figeval 0.1 or a value of the wrong type.
     """
     try:
         refuse_renamed(settings)
