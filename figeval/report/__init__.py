@@ -1,1 +1,1 @@
-"""Files → tables and progress for people."""
+"""Tables and progress displays for people."""

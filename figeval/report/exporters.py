@@ -1,4 +1,4 @@
-"""The file formats that plugins offer for finished runs."""
+"""Registry of the export formats that plugins offer for finished runs."""
 
 from __future__ import annotations
 
@@ -13,5 +13,5 @@ Exporter: TypeAlias = Callable[[Sequence[RunRecord]], str]
 
 
 def load_exporters(manager: PluginManager) -> Registry[Exporter]:
-    """Every exporter of every plugin."""
+    """Return the exporters of all plugins, by format."""
     return Registry.collect(manager, "register_exporters", "format", "figeval export --help")

@@ -1,4 +1,4 @@
-"""Cells in columns: a table on a terminal, aligned text elsewhere, where a row stays one line for grep and diff."""
+"""Grids of cells, shown as a table on a terminal and as aligned text elsewhere, one line per row for grep and diff."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 CAPTION = "caption-side: top; text-align: left; font-weight: bold"
-AND = " · "  # between the parts of a cell, which a narrow terminal shows one below the other
+AND = " · "  # separates the parts of a cell, which a narrow terminal shows on separate lines
 
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """A heading and rows of as many cells; the columns named in `right` are numbers.
+    """Heading and rows with the same number of cells; the columns named in `right` are right-aligned numbers.
 
-    `spare` names columns that a narrow terminal may do without, the first to go first; plain text has them all.
+    `spare` names the columns that a narrow terminal omits, in this order; plain text has all of them.
     """
 
     head: tuple[str, ...]
@@ -31,7 +31,7 @@ class Grid:
     spare: Sequence[str] = ()
 
     def print(self, console: Console) -> None:
-        """Print it on a rich console; cells may come from models, servers and the records of others."""
+        """Print the grid on a rich console, cleaned: cells may come from models, servers and foreign records."""
         if console.is_terminal:
             console.print(self._harmless()._table(console.width))
         else:
@@ -40,7 +40,7 @@ class Grid:
             console.print(Text("\n".join(self.lines())), soft_wrap=True)  # Text: "[" is no markup, ":x:" no emoji
 
     def lines(self) -> list[str]:
-        """Text with columns two blanks apart and no blank at the end of a line."""
+        """Return lines of text with columns two blanks apart and no trailing blanks."""
         shown = self._harmless()
         cells = [shown.head, *shown.rows]
         widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
@@ -48,7 +48,7 @@ class Grid:
         return [shown.title, *lines] if shown.title else lines
 
     def html(self) -> str:
-        """The table as HTML without colours, so that it takes those of the page; all texts are escaped."""
+        """Return the table as HTML without colours, so that it adopts those of the page; all texts are escaped."""
         shown = self._harmless()
         caption = f'<caption style="{CAPTION}">{escape(shown.title)}</caption>' if shown.title else ""
         head = "".join(shown._cell("th", column, column) for column in shown.head)
@@ -70,7 +70,7 @@ class Grid:
         return text.rjust(width) if column in self.right else text.ljust(width)
 
     def _table(self, width: int) -> Table:
-        """As a rich table; what does not fit even without the spare columns is folded, never cut."""
+        """Return a rich table; if it does not fit even without the spare columns, cells are folded, never cut."""
         from rich.table import Table
         from rich.text import Text
 
@@ -84,7 +84,7 @@ class Grid:
         return table
 
     def _fitting(self, width: int) -> tuple[list[int], str]:
-        """The places of the columns that are shown, and what stands between the parts of a cell."""
+        """Return the places of the columns to show, and the separator between the parts of a cell."""
         kept = list(range(len(self.head)))
         if self._width(kept, AND) <= width:
             return kept, AND
@@ -94,7 +94,7 @@ class Grid:
         return kept, "\n"
 
     def _width(self, places: Sequence[int], between: str) -> int:
-        """The width of these columns with two blanks between them."""
+        """Return the width of these columns with two blanks between them."""
         cells = [self.head, *self.rows]
         lines = (
             [len(part) for row in cells for part in row[place].replace(AND, between).split("\n")] for place in places
@@ -103,25 +103,25 @@ class Grid:
 
 
 def _flat(text: str) -> str:
-    """Clean text on one line."""
+    """Return the text cleaned and on one line."""
     return clean(text).replace("\n", " ").replace("\t", " ")
 
 
 def say(console: Console, text: str) -> None:
-    """Print a dim line of small print as it is."""
+    """Print a dim line of small print without interpreting markup or emoji names."""
     from rich.text import Text
 
     console.print(Text(clean(text), style="dim"), soft_wrap=not console.is_terminal)
 
 
 def page(grids: Iterable[Grid], notes: Iterable[str]) -> str:
-    """Tables and the small print under them as HTML for a notebook; all texts are escaped."""
+    """Return tables and the small print under them as HTML for a notebook; all texts are escaped."""
     lines = "".join(f"<div>{escape(_flat(note))}</div>" for note in notes)
     small = f'<div style="font-size: smaller; opacity: 0.75; text-align: left">{lines}</div>' if lines else ""
     return f"<div>{''.join(grid.html() for grid in grids)}{small}</div>"
 
 
 def plain(grids: Iterable[Grid], notes: Iterable[str]) -> str:
-    """Tables and the small print under them as the command line prints them where there is no terminal."""
+    """Return tables and the small print under them as text, as the command line prints it without a terminal."""
     blocks = ["\n".join(grid.lines()) for grid in grids]
     return "\n".join(["\n\n".join(blocks), *(f"  {clean(note)}" for note in notes)])

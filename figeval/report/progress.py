@@ -1,7 +1,7 @@
-"""Progress of runs and trainings: bars with rate and time left on a terminal, plain lines elsewhere, or nothing.
+"""Progress displays of runs and trainings: bars with rate and time left on a terminal, plain lines elsewhere.
 
-A display (`figeval.display`) shows how far a piece of work is, and knows nothing of what the work is. `RunProgress`
-and `TrainingProgress` are the observers that runs and trainings report to; they put into words what a display shows.
+A display (`figeval.display`) shows the progress of a piece of work without knowing what the work is. `RunProgress` and
+`TrainingProgress` are the observers to which runs and trainings report; they compose the texts for a display.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import TaskID
 
-PAUSE = 10.0  # seconds between two plain lines about the same piece of work
+PAUSE = 10.0  # minimum seconds between two plain lines about the same work
 
 
 class Silent:
-    """Shows nothing."""
+    """Display that shows nothing."""
 
     def live(self) -> AbstractContextManager[object]:
         """Return a context that does nothing."""
@@ -45,14 +45,14 @@ class Silent:
 
 
 class Lines:
-    """Plain lines: at the start, every ten seconds and at the end."""
+    """Display of plain lines: at the start, every ten seconds and at the end."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
         self._said = 0.0
 
     def live(self) -> AbstractContextManager[object]:
-        """Return a context that does nothing: there is nothing to keep open."""
+        """Return a context that does nothing, because lines need none."""
         return nullcontext()
 
     def begin(self, name: str, total: int, done: int, line: str) -> None:  # noqa: ARG002 - as the protocol has it
@@ -61,7 +61,7 @@ class Lines:
         self.say(line)
 
     def update(self, done: int | None, status: str, line: str = "") -> None:  # noqa: ARG002
-        """Print the line if the last one is long ago."""
+        """Print the line if the last one was printed long enough ago."""
         now = time.monotonic()
         if line and now - self._said > PAUSE:
             self._said = now
@@ -77,7 +77,7 @@ class Lines:
 
 
 class Bars:
-    """A bar for each piece of work, with a status and the time left."""
+    """Display with a bar for each piece of work, its status and the time left."""
 
     def __init__(self, console: Console) -> None:
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -106,7 +106,7 @@ class Bars:
             self._progress.update(self._bar, completed=done, status=status)
 
     def end(self, status: str, line: str) -> None:
-        """Leave the bar where it is, with its last status; without a bar, print the line."""
+        """Keep the bar where it is, with its last status; without a bar, print the line."""
         if self._bar is None:
             self.say(line)
         self.update(None, status)
@@ -125,14 +125,14 @@ def stderr() -> Console:
 
 
 def display_on(console: Console | None) -> Display:
-    """Return the display that suits a console: bars on a terminal, else lines; nothing is shown without a console."""
+    """Return the display for a console: bars on a terminal, lines elsewhere, and a silent one without a console."""
     if console is None:
         return Silent()
     return Bars(console) if console.is_terminal else Lines(console)
 
 
 class RunProgress:
-    """Shows how a run goes on: a piece of work per task."""
+    """Observer that shows the progress of a run, with one piece of work per task."""
 
     def __init__(self, display: Display) -> None:
         self._display = display
@@ -143,7 +143,7 @@ class RunProgress:
         return self._display.live()
 
     def resumed(self, folder: Path, kept: int, n: int) -> None:
-        """Say how many answers are kept of an earlier session."""
+        """Show how many answers of an earlier session are kept."""
         self._display.say(f"continuing, {kept} of {n} answers kept in {folder}")
 
     def task_started(self, task: str, n: int, done: int) -> None:
@@ -153,7 +153,7 @@ class RunProgress:
         self._display.begin(task, n, done, f"{task}: {n} examples{kept}")
 
     def advanced(self, rows: int) -> None:
-        """Count so many more rows."""
+        """Advance by a number of rows."""
         self._done += rows
         seconds = time.monotonic() - self._began
         rate = (self._done - self._kept) / max(seconds, 1e-3)
@@ -161,11 +161,11 @@ class RunProgress:
         self._display.update(self._done, f"{rate:,.0f}/s", line)
 
     def scoring(self, what: str) -> None:
-        """Name what is being computed after the last example."""
+        """Show what is being computed after the last example."""
         self._display.update(None, f"{what} …")
 
     def task_ended(self, task: TaskRecord) -> None:
-        """End the task with the time that it took."""
+        """End the task and show the time that it took."""
         seconds = task.seconds + task.baseline_seconds
         if task.status == "done":
             self._display.end(f"{task.seconds:.1f} s", f"{task.task}: done in {seconds:.1f} s")
@@ -174,7 +174,7 @@ class RunProgress:
 
 
 class TrainingProgress:
-    """Shows how a training goes on: one piece of work over all steps, and a line per evaluation."""
+    """Observer that shows the progress of a training: one piece of work for all steps, and a line per evaluation."""
 
     def __init__(self, display: Display) -> None:
         self._display = display
@@ -185,7 +185,7 @@ class TrainingProgress:
         return self._display.live()
 
     def began(self, total: int, done: int) -> None:
-        """Begin with the first step that is not done."""
+        """Begin at the first step that is not done."""
         self._total = total
         before = f", {done} of them done before" if done else ""
         self._display.begin("training", total, done, f"training: {total} steps{before}")
@@ -196,6 +196,6 @@ class TrainingProgress:
         self._display.update(step, status, f"step {step} of {self._total}: {status}, {left} left")
 
     def evaluated(self, step: int, scores: Mapping[str, float | None], best: bool) -> None:
-        """Print the scores; one that could not be computed is a dash."""
+        """Print the scores, with a dash for one that could not be computed."""
         listed = ", ".join(f"{name} {'–' if value is None else f'{value:.4f}'}" for name, value in scores.items())
         self._display.say(f"step {step}: {listed}{' (best so far)' if best else ''}")

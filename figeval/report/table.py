@@ -1,4 +1,4 @@
-"""The table of a run: every score with its interval and the trivial baselines beside it."""
+"""Table of a run, with an interval and the trivial baselines next to every score."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ if TYPE_CHECKING:
 HEAD = ("task", "route", "metric", "value", "95 % interval", "n", "clusters", "baselines")
 OVER_PROMPTS = ("task", "metric", "prompts", "mean", "range", "lowest", "highest")
 OF_CONTRASTS = ("contrast", "metric", "value", "95 % interval", "positive", "negative", "clusters", "baselines")
-OF_CHOICES = ("offered", "chosen", "95 % interval", "of wrong", "interval of it", "expected")  # behind the key
+OF_CHOICES = ("offered", "chosen", "95 % interval", "of wrong", "interval of it", "expected")  # after the key
 RIGHT = frozenset({"value", "95 % interval", "n", "clusters"})
 SPARE = ("clusters", "route")
 NOTHING = "–"
-NONE = "none: "  # begins the reason why there is no value or no interval
-FEW = "*"  # behind an unreliable interval
-MARKS: dict[Role | None, str] = {"trained": "‡", "chosen": "†", None: ""}  # behind a score on examples that were seen
-MEAN = "  mean"  # heads a line with the unweighted mean over languages
-REST = "  remaining examples"  # heads a line with the score on the examples that the model has not seen
+NONE = "none: "  # prefix of the reason why there is no value or no interval
+FEW = "*"  # marks an unreliable interval
+MARKS: dict[Role | None, str] = {"trained": "‡", "chosen": "†", None: ""}  # for scores on examples that were seen
+MEAN = "  mean"  # head of a line with the unweighted mean over languages
+REST = "  remaining examples"  # head of a line with the score on examples that the model has not seen
 COUNTED = {
     "ties": "ties, scored by expectation",
     "truncated_inputs": "inputs cut to the model's length",
@@ -54,32 +54,32 @@ COUNTED = {
 
 
 def number(value: float | None) -> str:
-    """Four digits behind the point; an en dash where there is none."""
+    """Return the value with four decimals, or an en dash if it is None."""
     return NOTHING if value is None else f"{value:.4f}"
 
 
 def interval(score: ScoreRecord | SeedScore) -> str:
-    """`0.301 to 0.398`, with a mark where it is unreliable, an en dash where no honest interval exists."""
+    """Return e.g. `0.301 to 0.398`, with a mark if it is unreliable, or an en dash if there is no valid interval."""
     if score.low is None or score.high is None:
         return NOTHING
     return f"{score.low:.3f} to {score.high:.3f}{FEW if score.interval.endswith(UNRELIABLE) else ''}"
 
 
 def marked(score: ScoreRecord | SeedScore) -> str:
-    """The value, with a mark where the model has seen examples behind it."""
+    """Return the value, with a mark if the model has seen some of its examples."""
     value = score.value if isinstance(score, ScoreRecord) else score.mean
     return number(value) + MARKS[score.seen]
 
 
 def effective(clusters: int, number: float | None) -> str:
-    """` (30 eff.)` where clusters of unequal size are worth fewer equal ones, else nothing."""
+    """Return e.g. ` (30 eff.)` if unequal clusters are worth fewer equal ones, else nothing."""
     if number is None or round(number) == clusters:
         return ""
     return f" ({number:.{0 if number >= 10 else 1}f} eff.)"
 
 
 def baselines(records: Sequence[BaselineRecord], metric: str) -> str:
-    """`chance 0.200 · overlap 0.312` for one metric."""
+    """Return the baselines' scores for one metric, e.g. `chance 0.200 · overlap 0.312`."""
     found = []
     for baseline in records:
         value = next((score.value for score in baseline.scores if score.metric == metric), None)
@@ -89,7 +89,7 @@ def baselines(records: Sequence[BaselineRecord], metric: str) -> str:
 
 
 def rows(record: RunRecord) -> Iterator[tuple[str, ...]]:
-    """The cells of the table, HEAD's columns; a task's name stands in its first row only."""
+    """Yield the rows of the table, with HEAD's columns; a task's name is only in its first row."""
     for task in record.tasks:
         name = f"{task.task} (probe)" if task.kind == "probe" else task.task
         if not task.scores or task.status == "failed":
@@ -104,8 +104,9 @@ def rows(record: RunRecord) -> Iterator[tuple[str, ...]]:
 
 
 def lines(task: TaskRecord, score: ScoreRecord, name: str, route: str) -> Iterator[tuple[str, ...]]:
-    """The rows of one metric of a task: one, or one for each language and their mean; below, that of the remaining
-    examples. Name and route stand in the first of them.
+    """Yield the rows of one metric of a task, with name and route in the first one.
+
+    There is one row, or one for each language and one for their mean, and below the row of the remaining examples.
     """
     heads = [f"{name}  {one.language}" if name else f"  {one.language}" for one in task.languages[:1]]
     heads += [f"  {one.language}" for one in task.languages[1:]]
@@ -121,20 +122,20 @@ def lines(task: TaskRecord, score: ScoreRecord, name: str, route: str) -> Iterat
 
 
 def cells(score: ScoreRecord, trivial: Sequence[BaselineRecord]) -> tuple[str, ...]:
-    """The cells of one score, from its metric on."""
+    """Return the cells of one score, from the metric to the baselines."""
     counts = (str(score.n), f"{score.clusters}{effective(score.clusters, score.effective_clusters)}")
     return (score.metric, marked(score), interval(score), *counts, baselines(trivial, score.metric))
 
 
 def notes(record: RunRecord) -> Iterator[str]:
-    """The lines under the table: what was changed, legend, invalid answers, ties, inputs cut short, warnings."""
+    """Yield the notes under the table: changed conditions, legend, invalid answers, ties, cut inputs, warnings."""
     yield from signs(record)
     yield from conditions.notes(record)
     yield from legend(record)
     for task in record.tasks:
         if task.hidden:
             yield f"{task.task}: {task.hidden} of {task.n} gold answers are hidden and not scored"
-        if task.variant is None and (remark := task.settings.get("remark")):  # of the same data
+        if task.variant is None and (remark := task.settings.get("remark")):  # variants have the same data
             yield f"{task.task}: {one_line(remark)}"
         odd = [f"{count} {COUNTED.get(kind, kind)}" for kind, count in task.counts.items() if kind != "ok" and count]
         if odd:
@@ -159,7 +160,7 @@ def notes(record: RunRecord) -> Iterator[str]:
 
 
 def unanswered(record: RunRecord) -> Iterator[str]:
-    """Lines that say how many examples contrasts leave out, once for contrasts over the same examples."""
+    """Yield notes on how many examples contrasts leave out, one for all contrasts with the same numbers."""
     told: dict[str, list[str]] = {}
     for one in record.contrasts:
         if one.unanswered:
@@ -169,7 +170,7 @@ def unanswered(record: RunRecord) -> Iterator[str]:
 
 
 def signs(record: RunRecord) -> Iterator[str]:
-    """Lines that explain the signs and abbreviations in the table, if it has any."""
+    """Yield explanations of the signs and abbreviations that the table contains."""
     shown = list(record.shown_scores())
     seen = {score.seen for score in shown}
     yield from (f"{MARKS[role]} {text}" for role, text in SEEN_NOTES.items() if role in seen)
@@ -187,7 +188,7 @@ def signs(record: RunRecord) -> Iterator[str]:
 
 
 def legend(record: RunRecord) -> Iterator[str]:
-    """Lines under the table, from what the tasks declare and how they were put; none where nothing needs saying."""
+    """Yield explanations of the tasks and of their routes' settings; none if nothing needs explaining."""
     tasks = [task for task in record.tasks if task.kind == "task" and task.scores]
     for label, names in _grouped((task.only_label, task.task) for task in tasks if task.only_label is not None):
         yield f"the right answer is {label} for every example of {', '.join(names)}"
@@ -199,9 +200,9 @@ def legend(record: RunRecord) -> Iterator[str]:
 
 
 def _undeclared(task: TaskRecord, *, is_old: bool) -> str:
-    """Return what the settings of a route mean in a record that was stored before routes declared it.
+    """Return an explanation of a route's settings for a record that was stored before routes had legends.
 
-    When records had versions 1.x (`is_old`), all task types were figeval's own, and a threshold told two labels apart.
+    In records of versions 1.x (`is_old`), all task types were figeval's own, and a threshold separated two labels.
     """
     match task.settings:
         case {"labels": [first, second], "threshold": int() | float() as threshold} if is_old:
@@ -210,7 +211,7 @@ def _undeclared(task: TaskRecord, *, is_old: bool) -> str:
 
 
 def _grouped(told: Iterable[tuple[str, str]]) -> list[tuple[str, list[str]]]:
-    """(what is said, the tasks that it is said of), in the order of the table."""
+    """Return (text, tasks with this text) in the order of the table."""
     groups: dict[str, list[str]] = {}
     for said, task in told:
         groups.setdefault(said, []).append(task)
@@ -218,7 +219,7 @@ def _grouped(told: Iterable[tuple[str, str]]) -> list[tuple[str, list[str]]]:
 
 
 def missing(scores: Iterable[tuple[str, ScoreRecord | SeedScore]]) -> Iterator[str]:
-    """Lines that say why scores of tasks have no value or no interval; the same reason is told once for all of them."""
+    """Yield the reasons why scores have no value or no interval; each reason is given once for all of its tasks."""
     reasons: dict[tuple[str, str, str], list[str]] = {}
     for task, score in scores:
         value = score.value if isinstance(score, ScoreRecord) else score.mean
@@ -232,7 +233,7 @@ def missing(scores: Iterable[tuple[str, ScoreRecord | SeedScore]]) -> Iterator[s
 
 
 def spreads(record: RunRecord) -> Iterator[tuple[str, ...]]:
-    """The cells of the second table, OVER_PROMPTS' columns."""
+    """Yield the rows of the table over prompts, with OVER_PROMPTS' columns."""
     for one in record.spreads:
         worst, best = f"{number(one.lowest)} {one.lowest_prompt}", f"{number(one.highest)} {one.highest_prompt}"
         mean = number(one.mean) + MARKS[one.seen]
@@ -240,7 +241,7 @@ def spreads(record: RunRecord) -> Iterator[tuple[str, ...]]:
 
 
 def contrasts(record: RunRecord) -> Iterator[tuple[str, ...]]:
-    """The cells of the table of contrasts, OF_CONTRASTS' columns; a contrast's name stands in its first row only."""
+    """Yield the rows of the table of contrasts, with OF_CONTRASTS' columns; a name is only in its first row."""
     for one in record.contrasts:
         for place, score in enumerate(one.scores):
             metric, value, limits, n, clusters, trivial = cells(score, one.baselines)
@@ -250,9 +251,7 @@ def contrasts(record: RunRecord) -> Iterator[tuple[str, ...]]:
 
 
 def grids(record: RunRecord) -> Iterator[Grid]:
-    """The table of a run, how well it tells the examples of several tasks apart, what became of tasks that were asked
-    with several prompts, and which kinds of options were chosen.
-    """
+    """Yield the tables of a run: scores, contrasts, scores over prompts, and the kinds of options that were chosen."""
     yield Grid(HEAD, list(rows(record)), f"{record.model.name} ({record.model.backend})", RIGHT, SPARE)
     if record.contrasts:
         labels = AND.join(dict.fromkeys(one.label for one in record.contrasts))
@@ -276,7 +275,7 @@ def show(record: RunRecord, console: Console) -> None:
 
 
 def choices_grid(task: str, table: ChoicesRecord) -> Grid:
-    """Return which kinds of options were chosen, and what wrong answers would be if they were drawn at random."""
+    """Return the table of chosen kinds of options, with the shares to expect if wrong answers were random."""
     rows = []
     for kind in table.kinds:
         wrong = kind.chosen_wrong
@@ -289,14 +288,14 @@ def choices_grid(task: str, table: ChoicesRecord) -> Grid:
 
 
 def show_breakdowns(record: RunRecord, console: Console, most: int | None = 20) -> None:
-    """Print the stored scores per idiom, proverb or corpus, the most frequent first."""
+    """Print the stored scores by idiom, proverb or corpus, the most frequent first."""
     for task in record.tasks:
         for breakdown in task.breakdowns:
             show_breakdown(task.task, breakdown, console, most)
 
 
 def show_breakdown(task: str, breakdown: BreakdownRecord, console: Console, most: int | None = None) -> None:
-    """Print every score of each group, at most so many groups; a group's value stands in its first row only."""
+    """Print every score of at most `most` groups; a group's value is only in its first row."""
     cells = [
         (group.value if place == 0 else "", score.metric, marked(score), interval(score), str(score.n))
         for group in breakdown.groups[:most]

@@ -1,4 +1,4 @@
-"""Tables of trainings: one and its scores on dev, the combinations of a grid, and seeds with mean and spread."""
+"""Tables of trainings: the dev scores of one training, the combinations of a grid, and the spread over seeds."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ def show_training(record: JSON, console: Console, floor: str = "") -> None:
     """Print the table of a training and the notes under it.
 
     Args:
-        record: of the training.
-        console: to print on.
-        floor: on which probe the floor of the model was trained; empty without one.
+        record: record of the training.
+        console: console to print on.
+        floor: probe on which the model's floor was trained; empty without a floor.
     """
     dev_scores(record).print(console)
     for note in notes(record, floor):
@@ -32,7 +32,7 @@ def show_training(record: JSON, console: Console, floor: str = "") -> None:
 
 
 def dev_scores(record: JSON) -> Grid:
-    """The scores on dev of every evaluation."""
+    """Return the dev scores of every evaluation."""
     config, evaluations = record["config"], record["evaluations"]
     names = list(dict.fromkeys(name for one in evaluations for name in one["scores"]))
     rows = [
@@ -44,7 +44,7 @@ def dev_scores(record: JSON) -> Grid:
 
 
 def notes(record: JSON, floor: str = "") -> Iterator[str]:
-    """What was learnt from, what the checkpoint was chosen by, what it cost, and whether the model has a floor."""
+    """Yield notes on the training data, the choice of the checkpoint, the cost, and the model's floor."""
     took = timedelta(seconds=round(record["seconds"]))
     by = f"chosen by {', '.join(record['select_by'])} on {record['dev']['source']}"
     yield f"learnt from {record['train']['n']} examples in {record['steps']} steps ({record['why']})"
@@ -57,14 +57,14 @@ def notes(record: JSON, floor: str = "") -> Iterator[str]:
 
 
 def chosen(step: int, record: JSON) -> str:
-    """The mark of the checkpoint that came out."""
+    """Return the mark of the selected checkpoint, or nothing for another."""
     if step != record["best"]:
         return ""
     return f"best {MARKS['chosen']}" if record["config"]["select_on"] == "test" else "best"
 
 
 def show_grid(record: GridRecord, console: Console) -> None:
-    """Every combination with its scores on dev, the best one marked."""
+    """Print every combination with its dev scores and a mark at the best one."""
     fields = tuple(dict.fromkeys(name for point in record.points for name in point.values))
     rows = [
         (
@@ -84,7 +84,7 @@ def show_grid(record: GridRecord, console: Console) -> None:
 
 
 def show_seeds(record: SeedsRecord, console: Console) -> None:
-    """Mean, spread and interval of every score."""
+    """Print mean, spread and interval of every score."""
     title = f"{record.model} on {record.task}, {len(record.seeds)} seeds"
     several = {score.task for score in record.scores if score.language}
     rows = [_seed_cells(score, several) for score in record.scores]
@@ -100,7 +100,7 @@ def show_seeds(record: SeedsRecord, console: Console) -> None:
 
 
 def _seed_cells(score: SeedScore, several: Collection[str]) -> tuple[str, ...]:
-    """One line of the table; `several` are the tasks with several languages."""
+    """Return one row of the table; `several` are the tasks with several languages."""
     known = [value for value in score.values.values() if value is not None]
     mean = MEAN if score.task in several else ""
     task = REST if score.unseen_only else f"{score.task}  {score.language}" if score.language else score.task + mean
