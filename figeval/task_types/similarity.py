@@ -27,12 +27,7 @@ TEMPERATURE: dict[str, Any] = {  # declaration of the routes with a softmax over
     "legend": "distributions at temperature {temperature:g}",
 }
 DISTRIBUTIONS = ("by_distribution", "by_distribution_dot", "by_distribution_score", "by_distribution_likelihood")
-NEAREST = {
-    "acc": False,
-    "mrr": False,
-    "recall@3": False,
-    "tied": True,
-}  # measures → whether lower is better
+NEAREST = {"acc": False, "mrr": False, "recall@3": False, "tied": True}  # measures → whether lower is better
 VECTORS = ("cosine", "l2", "l1")  # distances of any points; the Jensen-Shannon distance is for distributions only
 
 
