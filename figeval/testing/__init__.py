@@ -1,12 +1,12 @@
-"""What the author of a plugin tests with: fakes in the place of models, and checks of what a plugin has to keep to.
+"""Test tools for authors of plugins: fake models, and checks that a plugin keeps its contract.
 
     from figeval.testing import check_model
 
     def test_the_model():
         check_model(Trigrams)
 
-Each check raises an `AssertionError` whose message names what is wrong and what would be right. figeval's own models,
-metrics and learners go through the same checks.
+Each check raises an `AssertionError` whose message says what is wrong and what would be right. figeval's own models,
+metrics and learners are tested with the same checks.
 """
 
 from figeval.testing.learners import check_learner

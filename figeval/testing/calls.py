@@ -1,4 +1,4 @@
-"""Calling what is checked: whatever it raises is what is wrong with it."""
+"""Calls of the code under test, with any exception turned into a failed check."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ T = TypeVar("T")
 
 
 def asserting(function: Callable[[], T], what: str) -> T:
-    """Return what a function returns.
+    """Call a function and return its result.
 
     Raises:
-        AssertionError: it raised something; `what` names the function.
+        AssertionError: the function raised an exception; `what` is its name in the message.
     """
     try:
         return function()

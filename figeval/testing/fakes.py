@@ -1,4 +1,4 @@
-"""Fakes in the place of models: each answers one capability by a function of texts, and remembers what it was asked.
+"""Fake models that answer one capability each with a function of texts, and record their requests.
 
 model = Closeness(function=lambda left, right: float(left == right))
 """
@@ -15,67 +15,67 @@ from figeval.types import Cloze, Continuation, Message, PairLabel, Prediction, P
 
 @dataclass
 class Counting:
-    """Remembers every batch that it was asked for."""
+    """Base of fakes that record every batch of requests."""
 
     batches: list[list[Request]] = field(default_factory=list)
 
     deterministic_by_name = True
 
     def note(self, requests: Sequence[Request]) -> None:
-        """Remember a batch."""
+        """Record a batch."""
         self.batches.append(list(requests))
 
     @property
     def asked(self) -> list[Request]:
-        """All requests so far, in their order."""
+        """All requests so far, in order."""
         return [request for batch in self.batches for request in batch]
 
 
 @dataclass
 class Closeness(Counting):
-    """`score_pairs` by a function of two texts; without one, the number of words that they share."""
+    """Fake for `score_pairs` with a function of two texts, by default the number of words that they share."""
 
     function: Callable[[str, str], float] = lambda left, right: float(len(set(left.split()) & set(right.split())))
 
     def score_pairs(self, requests: Sequence[TextPair]) -> list[float]:
-        """Return the function of each pair."""
+        """Return the function's value for each pair."""
         self.note(requests)
         return [self.function(pair.left, pair.right) for pair in requests]
 
 
 @dataclass
 class Likelihood(Counting):
-    """`loglikelihood` by a function of context and continuation; without one, minus the length of the continuation."""
+    """Fake for `loglikelihood` with a function of context and continuation, by default minus the latter's length."""
 
     function: Callable[[str, str], float] = lambda _context, continuation: -float(len(continuation))
 
     def loglikelihood(self, requests: Sequence[Continuation]) -> list[float]:
-        """Return the function of each request."""
+        """Return the function's value for each request."""
         self.note(requests)
         return [self.function(request.context, request.continuation) for request in requests]
 
 
 @dataclass
 class Gaps(Counting):
-    """`fill` by a function of word, before and after; without one, minus the length of the word."""
+    """Fake for `fill` with a function of word, before and after, by default minus the length of the word."""
 
     function: Callable[[str, str, str], float] = lambda word, _before, _after: -float(len(word))
 
     def fill(self, requests: Sequence[Cloze]) -> list[tuple[float, ...]]:
-        """Return the function of each word of each request."""
+        """Return the function's value for each word of each request."""
         self.note(requests)
         return [tuple(self.function(word, r.before, r.after) for word in r.words) for r in requests]
 
 
 @dataclass
 class Vectors(Counting):
-    """`embed` by a function of the text; texts longer than `longest` characters are reported as cut."""
+    """Fake for `embed` with a function of the text; texts longer than `longest` characters count as truncated."""
 
     function: Callable[[str], Sequence[float]] = lambda text: (float(len(text)), 1.0)
     longest: int = 10_000
 
     def embed(self, requests: Sequence[Text]) -> Outputs[Any]:
-        """Return the function of each text, as an array."""
+        """Return the function's value for each text, as an array."""
         import numpy as np
 
         self.note(requests)
@@ -86,12 +86,12 @@ class Vectors(Counting):
 
 @dataclass
 class Labels(Counting):
-    """`label_pairs` by a function of the two texts; without one, all labels are as probable."""
+    """Fake for `label_pairs` with a function of the two texts; by default, all labels are equally probable."""
 
     function: Callable[[str, str], dict[str, float]] | None = None
 
     def label_pairs(self, requests: Sequence[PairLabel]) -> list[dict[str, float]]:
-        """Return the function of each pair."""
+        """Return the function's value for each pair."""
         self.note(requests)
         if self.function is None:
             return [dict.fromkeys(request.labels, 1 / len(request.labels)) for request in requests]
@@ -100,19 +100,19 @@ class Labels(Counting):
 
 @dataclass
 class Writer(Counting):
-    """`generate` by a function of the last turn, which returns a `Reply` or plain text; without one, always `A`."""
+    """Fake for `generate` with a function of the last turn that returns a `Reply` or plain text, by default `A`."""
 
     function: Callable[[str], Reply | str] = lambda _question: "A"
 
     def generate(self, requests: Sequence[Prompt]) -> list[Reply | str]:
-        """Return the function of the last turn of each prompt."""
+        """Return the function's value for the last turn of each prompt."""
         self.note(requests)
         return [self.function(prompt.messages[-1].content) for prompt in requests]
 
 
 @dataclass
 class Chatting(Likelihood):
-    """A local model whose chat template is switched on."""
+    """Fake of a local model whose chat template is switched on."""
 
     def chat(self, messages: Sequence[Message]) -> str:
         """Return the turns as one text, with the header of the answer."""
@@ -125,7 +125,7 @@ Dialogue = Generator[Sequence[Request], Sequence[object], Prediction]
 def in_rounds(
     *rounds: Sequence[Request], then: Callable[[list[Sequence[object]]], Prediction]
 ) -> Callable[[object], Dialogue]:
-    """A route that asks several rounds of requests and ends with `then(all answers)`."""
+    """Return the start of a route that sends several rounds of requests and returns `then(all answers)`."""
 
     def start(_example: object) -> Dialogue:
         answers = []

@@ -1,4 +1,4 @@
-"""`check_learner`: does a learner keep to what the training loop relies on?"""
+"""Check of learners against the contract of the training loop (`check_learner`)."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ SAVED = "*.safetensors"
 def check_learner(
     factory: Callable[[Setup], Learner], setup: Setup, examples: Sequence[Example], *, tolerance: float = 1e-5
 ) -> None:
-    """Check that a learner keeps to what the training loop relies on.
+    """Check that a learner keeps the contract of the training loop.
 
-    Features have a length and a weight per row, and the same rows drawn the same way are the same batch. The network
-    starts in float32 on the CPU in training mode, and gives one finite float32 loss per row, from which gradients reach
-    its weights. In evaluation mode a row's loss does not depend on the batch it is in. The backend of the network
-    offers capabilities; what is saved are safetensors.
+    Features have a length and a weight for each row, and the same rows with the same draw give the same batch. The
+    network starts in float32 on the CPU in training mode, and returns one finite float32 loss per row, from which
+    gradients reach its weights. In evaluation mode, a row's loss does not depend on its batch. The backend of the
+    network offers capabilities, and the weights are saved as safetensors.
 
     Args:
-        factory: What is registered: it makes a learner from a `Setup`.
-        setup: The model to begin with, and the options.
+        factory: The registered function, which makes a learner from a `Setup`.
+        setup: The initial model and the options.
         examples: At least two examples that the learner can learn from.
-        tolerance: How far a row's loss may differ between batches.
+        tolerance: Maximum difference of a row's loss between batches.
 
     Raises:
-        AssertionError: naming the method and what is wrong with it.
+        AssertionError: The check failed; the message names the method and what is wrong with it.
     """
     import torch
 
@@ -54,7 +54,7 @@ def check_learner(
 
 
 def _check_features(features: Features) -> list[int]:
-    """The features are one row each, and the same when they are drawn again; the rows of a small step."""
+    """Check that features are the same when they are drawn again, and return the rows of a small step."""
     n = len(features.lengths)
     assert n >= 2, f"features() gave {n} rows; check_learner needs two examples at least"
     assert len(features.weights) == n, f"there are {n} lengths, but {len(features.weights)} weights"
@@ -71,7 +71,7 @@ def _check_features(features: Features) -> list[int]:
 
 
 def _check_start(network: Module) -> None:
-    """The network is as the loop expects it to begin."""
+    """Check the initial state of the network."""
     weights = dict(network.named_parameters())
     assert weights, "the network has no weights"
     assert network.training, "the network is not in training mode"
@@ -82,7 +82,7 @@ def _check_start(network: Module) -> None:
 
 
 def _check_losses(network: Module, features: Features, rows: Sequence[int]) -> None:
-    """There is a finite loss per row, and a gradient."""
+    """Check that there is a finite loss for each row, and a gradient."""
     import torch
 
     losses = network([features.batch(rows, 0)], features.beside(rows))
@@ -96,7 +96,7 @@ def _check_losses(network: Module, features: Features, rows: Sequence[int]) -> N
 
 
 def _check_alone(network: Module, features: Features, rows: Sequence[int], tolerance: float) -> None:
-    """Without dropout a row's loss is the same alone and beside others."""
+    """Check that, without dropout, a row's loss is the same alone and in a batch."""
     import torch
 
     network.eval()
@@ -111,7 +111,7 @@ def _check_alone(network: Module, features: Features, rows: Sequence[int], toler
 
 
 def _check_saved(learner: Learner, network: Module) -> None:
-    """What is saved are safetensors, and a declaration that JSON can hold."""
+    """Check that `save` writes safetensors and returns a declaration that JSON can represent."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         declared = learner.save(network, network.state_dict(), folder)

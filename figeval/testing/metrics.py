@@ -1,4 +1,4 @@
-"""`check_metric`: does a metric keep to what figeval relies on?"""
+"""Check of metrics against their contract (`check_metric`)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from figeval.types import Example, Prediction, Status
 
 NO_ANSWER: tuple[Status, ...] = ("unparseable", "nan", "refusal", "empty", "error")
 Case: TypeAlias = tuple[Example, Prediction] | tuple[Example, Prediction, float | None]
-GOLDS = {"gold", "label"}  # fields of examples that are None where the right answer is hidden
+GOLDS = {"gold", "label"}  # fields of examples that are None if the right answer is hidden
 
 
 def check_metric(
@@ -24,25 +24,25 @@ def check_metric(
     labels: tuple[str, ...] = (),
     tolerance: float = 1e-9,
 ) -> None:
-    """Check that a metric keeps to what figeval relies on.
+    """Check that a metric keeps its contract.
 
-    The metric is called with every case, and with variations of it. It returns a number or None ("does not apply",
-    which is not 0), never NaN, and the same for the same prediction. It copes with a prediction without a value
-    (unparseable, NaN, refused …) and with an example whose right answer is hidden: it returns None, or a number that
-    needs neither. Where several options tie for the best, it does not matter which of them happens to come first:
-    figeval scores ties by expectation. The features of a `figeval.Statistic` are equally many for all examples, and its
-    `combine` is vectorised: sums of shape (n, k) give n values, each the same as for its own row. A `figeval.Batched`
-    metric measures a case alike alone and among others.
+    The metric is called with every case and with variations of it. It returns a number or None ("does not apply", which
+    is not 0), never NaN, and always the same for the same prediction. It accepts a prediction without a value
+    (unparseable, NaN, refused …) and an example whose right answer is hidden: it returns None, or a number that needs
+    neither. If several options tie for the best, the result does not depend on which one comes first: figeval scores
+    ties by expectation. A `figeval.Statistic` has the same number of features for all examples, and its `combine` is
+    vectorised: sums of shape (n, k) give n values, each the same as for its row alone. A `figeval.Batched` metric gives
+    a case the same value alone and among others.
 
     Args:
-        metric: What is registered: a function of an example and a prediction, a `Statistic`, or a `PerLabel`.
+        metric: The registered object: a function of an example and a prediction, a `Statistic`, or a `PerLabel`.
         cases: Tuples (example, prediction) or (example, prediction, expected number or None). Some of them should have
             several options that tie for the best.
         labels: The labels of the task, for a metric that depends on them.
-        tolerance: How far a number may be from the expected one.
+        tolerance: Maximum difference from the expected number.
 
     Raises:
-        AssertionError: saying what is wrong, for which example and prediction.
+        AssertionError: The check failed; the message says what is wrong, for which example and prediction.
     """
     statistic = as_statistic(metric, labels)
     name = getattr(metric, "__name__", type(metric).__name__)
@@ -75,7 +75,7 @@ def _check_batch(
     alone: Sequence[tuple[float, ...] | None],
     tolerance: float,
 ) -> None:
-    """All cases in one call give what each gives by itself."""
+    """Check that each case has the same value in one call with all cases as alone."""
     assert statistic.batch is not None, f"{name} has no `batch`; make it with figeval.batched"
     together = [one.value for one in statistic.batch(cases)]
     assert len(together) == len(cases), f"{name} measures {len(together)} of {len(cases)} cases; return one for each"
@@ -86,7 +86,7 @@ def _check_batch(
 
 
 def alternatives(prediction: Prediction) -> Iterator[Prediction]:
-    """The prediction with each other option that ties for the best as its value."""
+    """Yield the prediction with each of the other options that tie for the best as its value."""
     if prediction.tied > 1 and isinstance(prediction.value, int) and prediction.scores:
         best = prediction.scores[prediction.value]
         for index, score in enumerate(prediction.scores):
@@ -95,7 +95,7 @@ def alternatives(prediction: Prediction) -> Iterator[Prediction]:
 
 
 def variations(example: Example, prediction: Prediction) -> Iterator[tuple[Example, Prediction]]:
-    """The case without an answer, for every reason that there may be, and with the right answer hidden."""
+    """Yield the case without an answer, once for each possible status, and with the right answer hidden."""
     for status in NO_ANSWER:
         yield example, Prediction(example_id=prediction.example_id, value=None, status=status)
     for gold in GOLDS & {field.name for field in fields(example)}:
@@ -103,7 +103,7 @@ def variations(example: Example, prediction: Prediction) -> Iterator[tuple[Examp
 
 
 def _features(name: str, statistic: Statistic, example: Example, prediction: Prediction) -> tuple[float, ...] | None:
-    """The numbers of one example, twice the same."""
+    """Return the features of one example, after checking that a second call returns the same."""
     found = _once(name, statistic, example, prediction)
     assert _alike(found, _once(name, statistic, example, prediction), 0.0), (
         f"{name} changes from call to call for {prediction}"
@@ -144,7 +144,7 @@ def _alike(a: Sequence[float] | None, b: Sequence[float] | None, tolerance: floa
 
 
 def _check_combine(name: str, statistic: Statistic, rows: Sequence[tuple[float, ...]]) -> None:
-    """`combine` takes one row of sums or many."""
+    """Check that `combine` accepts one row of sums or many."""
     import numpy as np
 
     assert rows, f"{name} applies to none of the cases; give some with an answer"

@@ -1,4 +1,4 @@
-"""`check_model`: does a model keep to what figeval relies on?"""
+"""Check of models against their contract (`check_model`)."""
 
 from __future__ import annotations
 
@@ -38,10 +38,11 @@ LONG = "The crow sang for the fox and lost the cheese that it held in its beak. 
 
 @dataclass(frozen=True)
 class CapabilityCheck:
-    """What a model is asked to check one capability, and what its answers must be.
+    """Requests that check one capability of a model, and the conditions for its answers.
 
-    `problem(request, answer)` says in a few words what is wrong with an answer, or returns an empty string. `requests`
-    are at least two different ones. `long` is a request that few models read in full: one may cut it, but must answer.
+    `problem(request, answer)` returns a few words on what is wrong with an answer, or an empty string. `requests` has
+    at least two different requests. `long` is a request that few models read in full: they may truncate it, but must
+    answer.
     """
 
     capability: str
@@ -60,26 +61,27 @@ def check_model(  # noqa: PLR0913 - what a test may want otherwise
     repeatable: bool = True,
     empty: bool = False,
 ) -> None:
-    """Check that a model keeps to what figeval relies on.
+    """Check that a model keeps its contract.
 
-    Every capability that the model offers is asked: one answer per request, of the right type and without NaN; answers
-    in the order of the requests, whatever else is in the batch; equal answers to equal requests; an answer to an input
-    that is too long, and indexes of cut inputs that exist. The fingerprint is there, not empty, stable, and the same
-    for two models that are made alike. `describe` returns what JSON can hold, and `close` may be called twice.
+    For every capability that the model offers, there must be one answer per request, of the right type and without NaN,
+    in the order of the requests and independent of the rest of the batch. Equal requests have equal answers, an input
+    that is too long has an answer, and the indexes of truncated inputs exist. The fingerprint exists, is not empty, is
+    stable, and is the same for two models that are made in the same way. `describe` returns a value that JSON can
+    represent, and `close` may be called twice.
 
     Args:
-        model: The model, or a function or class that makes one when called without arguments. Only of the latter can be
-            said whether two models that are made alike have the same fingerprint.
-        requests: Requests to ask instead of the built-in ones of the same capability, for a model that knows only
+        model: The model, or a function or class that makes one when called without arguments. Only with the latter can
+            the fingerprints of two models that are made in the same way be compared.
+        requests: Requests to send instead of the built-in ones of the same capability, for a model that knows only
             certain labels or words.
-        examples: What a model with `fit` learns from, instead of two built-in examples.
-        checks: Checks of capabilities that figeval does not know, or that are to replace its own.
-        tolerance: How far numbers may differ between batches, relative and absolute; neural networks need 1e-4.
-        repeatable: Whether the same request is to have the same answer when it is put again; False for sampling.
-        empty: Whether an empty list must have an empty answer. figeval never asks for nothing; other callers may.
+        examples: Training examples for a model with `fit`, instead of two built-in ones.
+        checks: Checks of capabilities that figeval does not know, or replacements of its own.
+        tolerance: Maximum difference of numbers between batches, relative and absolute; neural networks need 1e-4.
+        repeatable: Whether a repeated request must have the same answer; False for sampling.
+        empty: Whether an empty list must have an empty answer. figeval never sends an empty list; other callers may.
 
     Raises:
-        AssertionError: naming the method and what is wrong with it.
+        AssertionError: The check failed; the message names the method and what is wrong with it.
     """
     make = model if inspect.isroutine(model) or isinstance(model, type | partial) else None
     backend = make() if make is not None else model
@@ -106,7 +108,7 @@ def check_model(  # noqa: PLR0913 - what a test may want otherwise
 
 
 def _known(checks: Iterable[CapabilityCheck], requests: Sequence[Request]) -> dict[str, CapabilityCheck]:
-    """The check of each capability, with the caller's requests in the place of its own."""
+    """Return the check of each capability, with the caller's requests instead of the built-in ones."""
     known = {check.capability: check for check in (*CHECKS, *checks)}
     for name, check in known.items():
         mine = [request for request in requests if capability_of(request) == name]
@@ -116,7 +118,7 @@ def _known(checks: Iterable[CapabilityCheck], requests: Sequence[Request]) -> di
 
 
 def _check_identity(backend: object, make: Callable[[], object] | None) -> None:
-    """The fingerprint is there, not empty, and stable."""
+    """Check that the fingerprint exists, is not empty and is stable."""
     name = type(backend).__name__
     opened = Model(name, name, backend)
     asserting(opened.check_fingerprint, name)
@@ -131,7 +133,7 @@ def _check_identity(backend: object, make: Callable[[], object] | None) -> None:
 
 
 def _check_description(backend: object) -> None:
-    """The description is a mapping that JSON can hold."""
+    """Check that the description is a mapping that JSON can represent."""
     describe = getattr(backend, "describe", None)
     if not callable(describe):
         return
@@ -143,7 +145,7 @@ def _check_description(backend: object) -> None:
 
 @dataclass(frozen=True)
 class _Asked:
-    """One capability of a model, asked in several ways."""
+    """Check of one capability of a model with requests in several arrangements."""
 
     backend: object
     against: CapabilityCheck
@@ -152,11 +154,11 @@ class _Asked:
 
     @property
     def method(self) -> str:
-        """The method, as messages call it."""
+        """Name of the method in messages."""
         return f"{type(self.backend).__name__}.{self.against.capability}"
 
     def check(self) -> None:
-        """Ask together, alone, in reverse, twice, and for too much."""
+        """Check the answers to requests together, alone, in reverse, repeated, and with one that is too long."""
         requests = list(self.against.requests)
         together = self.answers(requests)
         self.check_answers(requests, together)
@@ -174,37 +176,37 @@ class _Asked:
                 self.check_same("equal requests have different answers", [answer, answer], [request, request])
 
     def answers(self, requests: Sequence[Request]) -> list[object]:
-        """The answers to a batch, with the indexes of cut inputs checked."""
+        """Return the answers to a batch, after checking the indexes of truncated inputs."""
         outputs = asserting(partial(ask, self.backend, requests), self.method)
         wrong = [index for index in outputs.truncated if index not in range(len(requests))]
         assert not wrong, f"{self.method}: truncated has {wrong[0]!r}, which is no index of {len(requests)} requests"
         return list(outputs.values)
 
     def check_answers(self, requests: Sequence[Request], answers: Sequence[object]) -> None:
-        """Each answer is what the capability promises."""
+        """Check that each answer meets the conditions of the capability."""
         for request, answer in zip(requests, answers, strict=True):
             found = self.against.problem(request, answer)
             assert not found, f"{self.method} answered {request!r:.200} with {answer!r:.200}: {found}"
 
     def different_lengths(self, answers: Sequence[Any]) -> bool:
-        """Whether some vectors are longer than others."""
+        """Return whether vectors differ in length."""
         return self.against.capability == Text.capability and len({len(answer) for answer in answers}) > 1
 
     def check_nothing(self) -> None:
-        """An empty list has an empty answer."""
+        """Check that an empty list has an empty answer."""
         answer = asserting(partial(getattr(self.backend, self.against.capability), []), f"{self.method}([])")
         values = getattr(answer, "values", answer) if not isinstance(answer, Mapping) else answer
         assert len(values) == 0, f"{self.method}([]) returned {len(values)} answers"
 
     def check_same(self, what: str, expected: Sequence[object], requests: Sequence[Request]) -> None:
-        """The answers to these requests are the expected ones."""
+        """Check that the answers to these requests are the expected ones."""
         for request, wanted, found in zip(requests, expected, self.answers(requests), strict=True):
             assert self.alike(wanted, found), (
                 f"{self.method}: {what}; {request!r:.200} had the answer {wanted!r:.200}, and then {found!r:.200}"
             )
 
     def alike(self, a: Any, b: Any) -> bool:
-        """Whether two answers are the same, up to the tolerance of numbers."""
+        """Return whether two answers are the same, up to the tolerance of numbers."""
         if isinstance(a, Mapping):
             return isinstance(b, Mapping) and list(a) == list(b) and self.alike(list(a.values()), list(b.values()))
         if is_dataclass(a) and not isinstance(a, type):
@@ -216,11 +218,11 @@ class _Asked:
         return math.isclose(a, b, rel_tol=self.tolerance, abs_tol=self.tolerance)
 
 
-# ---- what the answers of figeval's own capabilities must be ---------------------------------------------------------
+# ---- conditions for the answers of figeval's own capabilities -------------------------------------------------------
 
 
 def _number(value: object) -> str:
-    """A number that is not NaN."""
+    """Return what is wrong with a value that should be a number other than NaN, or nothing."""
     if isinstance(value, str | bytes | bool) or not isinstance(value, SupportsFloat):
         return f"{type(value).__name__} is no number"
     return "NaN, which counts as a broken model" if math.isnan(float(value)) else ""

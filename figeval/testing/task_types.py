@@ -1,4 +1,4 @@
-"""`check_task_type`: does a task type keep to what figeval relies on?"""
+"""Check of task types against their contract (`check_task_type`)."""
 
 from __future__ import annotations
 
@@ -78,24 +78,25 @@ def check_task_type(
     models: Iterable[object] = (),
     **task: Any,
 ) -> None:
-    """Check that a task type keeps to what figeval relies on.
+    """Check that a task type keeps its contract.
 
-    Its examples are frozen dataclasses whose fields have a documentation and refuse what they cannot hold, naming the
-    field. Every route can be gone by some model, names what exists (capabilities, template blocks, metrics, settings,
-    task types) and is gone here, with fakes in the place of models. Every prediction becomes a row that is written and
-    read back as the same answer. Replies of any kind are read without an exception, and a stored reply is read as it
-    was at first, so that `figeval rescore` changes nothing that did not change. What `few_shot_answer` writes is
-    understood by the reader of its route. Probes keep the ids. Default metrics and baselines exist, and answer.
+    Examples must be frozen dataclasses whose fields are documented and refuse invalid values with an error that names
+    the field. Every route must be possible for some model, name only what exists (capabilities, template blocks,
+    metrics, settings, task types), and run here with fake models. Every prediction must become a row that is written
+    and read back as the same answer. Replies of any kind must be read without an exception, and a stored reply must be
+    read as it was at first, so that `figeval rescore` changes only what has changed. The reader of a route must
+    understand the answers of `few_shot_answer`. Probes must keep the ids. Default metrics and baselines must exist and
+    work.
 
     Args:
-        task_type: The class, or the type itself. Its plugin should be loaded, where its baselines come from it.
-        rows: At least two rows as the fields of a task file make them: field → value, `id` among them.
-        replies: Further replies to be read, beside a set of strange ones.
-        models: Models that answer requests of the type's own. Without any, its baselines are asked.
-        **task: Further keys of a task file, such as `labels`.
+        task_type: The class, or the type itself. Its plugin should be loaded if it provides the baselines.
+        rows: At least two rows, as the fields of a task file make them: values by field, including `id`.
+        replies: Further replies to be read, in addition to a set of strange ones.
+        models: Models that answer the type's own requests. Without any, its baselines are asked.
+        **task: Further keys of a task file, e.g. `labels`.
 
     Raises:
-        AssertionError: naming what is wrong, and with which row, route or reply.
+        AssertionError: The check failed; the message says what is wrong, and with which row, route or reply.
     """
     kind = asserting(partial(task_type_of, task_type), "the task type")
     _check_declaration(kind)
@@ -120,7 +121,7 @@ def check_task_type(
 
 
 def _harness_with(kind: TaskType[Any]) -> Harness:
-    """A harness that has this task type, in the place of one that is loaded under its name."""
+    """Return a harness with this task type instead of the one that is loaded under its name, if any."""
     harness = Harness(plugin_manager())
     loaded = harness.task_types
     harness.task_types = TaskTypes(PluginManager())  # no plugin registers here
@@ -132,7 +133,7 @@ def _harness_with(kind: TaskType[Any]) -> Harness:
 
 
 def _check_declaration(kind: TaskType[Any]) -> None:
-    """The class of examples declares frozen, documented fields; what the type names is among them."""
+    """Check that the class of examples declares frozen, documented fields, including those that the type names."""
     example, common = kind.Example, {one.name for one in dataclasses.fields(Example)}
     name, type_name = example.__name__, type(kind).__name__
     assert example.__dataclass_params__.frozen, f"{name} is not frozen; write @dataclass(frozen=True, slots=True, …)"
@@ -152,7 +153,7 @@ def _check_declaration(kind: TaskType[Any]) -> None:
 
 @dataclass(frozen=True)
 class _CheckedType:
-    """A task type, a task of it, and rows of that."""
+    """Task type under test, with a task and its rows."""
 
     kind: TaskType[Any]
     harness: Harness
@@ -162,13 +163,13 @@ class _CheckedType:
 
     @property
     def name(self) -> str:
-        """The class, as messages call it."""
+        """Name of the class in messages."""
         return type(self.kind).__name__
 
     # ---- examples ----------------------------------------------------------------------------------------------------
 
     def example(self, row: Mapping[str, Any], where: str = "row") -> Example:
-        """The example of a row. Raises what the task type raises."""
+        """Return the example of a row. Raises what the task type raises."""
         common = {key: row.get(key) for key in ("cluster", "group")} | {"meta": row.get("meta", {})}
         values = {key: value for key, value in row.items() if key in fields_of(self.kind.Example)}
         made: Example = self.kind.example(RowContext(self.task, where, values, {**common, "id": str(row["id"])}))
@@ -176,14 +177,14 @@ class _CheckedType:
 
     @property
     def examples(self) -> list[Example]:
-        """One for each row."""
+        """Examples of the rows."""
         return [
             asserting(partial(self.example, row, f"row {number}"), f"{self.name}.example() of row {number}")
             for number, row in enumerate(self.rows, start=1)
         ]
 
     def fields(self) -> None:
-        """Every field takes the values of the rows, and refuses what it cannot hold with an error that names it."""
+        """Check that every field accepts the values of the rows and refuses invalid ones with an error naming it."""
         examples = self.examples
         for example, again in zip(examples, self.examples, strict=True):
             assert isinstance(example, self.kind.Example), f"{self.name}.example() returned {type(example).__name__}"
@@ -199,13 +200,13 @@ class _CheckedType:
             self._prompted(row, example)
 
     def _refuses(self, name: str, value: Any) -> bool:
-        """Whether a field refuses a value; if so, as it should."""
+        """Return whether a field refuses a value, after checking that it does so with the right error."""
         try:
             self.example({**self.rows[0], name: value}, "the row")
         except DataError as error:
             named = [field for field in fields_of(self.kind.Example) if f"'{field}" in str(error)]
             assert named, f"the error about the field {name!r} does not name it: {error}"
-            return name in named  # else another field does not go with the value
+            return name in named  # else another field is inconsistent with the value
         except Exception as error:
             raise AssertionError(
                 f"the field {name!r} does not refuse {value!r:.40} with row.error(…), but raises {describe(error)}"
@@ -213,7 +214,7 @@ class _CheckedType:
         return False
 
     def _prompted(self, row: Mapping[str, Any], example: Example) -> None:
-        """What prompts may show in another way can be shown as it is."""
+        """Check that fields which prompts may show with another text can also be shown unchanged."""
         for name, kind in fields_of(self.kind.Example).items():
             if kind.shown and name in row:
                 what = f"{self.name}.prompted() with the field {name!r}"
@@ -222,7 +223,7 @@ class _CheckedType:
                 assert same, f"{what} shows another value than the field where both are the same"
 
     def about_examples(self) -> None:
-        """What is said of examples is text, and what is hidden counts as such."""
+        """Check that descriptions of examples are texts, and that hidden answers are recognised."""
         for example in (*self.examples, *self._hidden()):
             about = f"{example!r:.200}"
             texts = (*example.texts, *example.asked, example.subject)
@@ -243,7 +244,7 @@ class _CheckedType:
             asserting(lambda one=example: json.dumps(self.kind.gold(one), allow_nan=False), what)  # type: ignore[misc]
 
     def _hidden(self) -> Iterator[Example]:
-        """The first example without its right answer, where the type allows that."""
+        """Yield the first example without its right answer, if the type allows that."""
         try:
             example = self.example({**self.rows[0], self.kind.gold_fields[0]: None})
         except DataError:
@@ -254,7 +255,7 @@ class _CheckedType:
         yield example
 
     def probes(self) -> None:
-        """Probes take something from the examples, and keep their ids."""
+        """Check that probes keep the ids of the examples."""
         examples = self.examples
         for name, probe in self.kind.probes.items():
             try:
@@ -265,7 +266,7 @@ class _CheckedType:
             assert [one.id for one in found] == ids, f"the probe {name!r} changes the ids: {[one.id for one in found]}"
 
     def retrieval(self) -> None:
-        """What examples are found by, and what is added to others from them, are texts; the id stays."""
+        """Check that the texts for retrieval are strings, and that augmentation keeps the id."""
         for example in self.examples:
             for name in ("query_text", "answer_text"):
                 text = asserting(partial(getattr(self.kind, name), example), f"{self.name}.{name}()")
@@ -279,7 +280,7 @@ class _CheckedType:
     # ---- routes ------------------------------------------------------------------------------------------------------
 
     def route(self, route: Route, replies: Sequence[str]) -> None:
-        """A route names what exists, and leads to predictions that can be scored, stored and read back."""
+        """Check that a route names only what exists, and makes predictions that can be scored, stored and read back."""
         what = f"route {route.name!r}"
         asserting(route.check, what)
         for other in route.of:
@@ -301,7 +302,7 @@ class _CheckedType:
             self._replies(route, route.reader, replies, metrics)
 
     def _ready(self, route: Route) -> Route:
-        """The route with its parts, for a model that can do everything."""
+        """Return the route with its parts, for a model with all capabilities."""
         offered = frozenset((*KNOWN, DOT, *route.needs))
         known = self.harness.routes.with_parts(self.kind.name)
         ready = covered(replace(route, task_type=self.kind.name), offered, known)
@@ -309,7 +310,7 @@ class _CheckedType:
         return ready
 
     def _context(self, route: Route, *, rescored: bool = False) -> PromptContext:
-        """Return what the route may know; of a stored reply it is known without a template."""
+        """Return the context of the route; a stored reply is read again without a template."""
         config = RunConfig(tasks=(self.task.name,), model="")
         template = None
         if route.renders and not rescored:
@@ -320,7 +321,7 @@ class _CheckedType:
         return replace(made, metrics=frozenset(one.name for one in self.kind.metrics), pool=lambda: self.examples)
 
     def _metrics(self, route: Route) -> MetricSet:
-        """The default metrics and those of the route."""
+        """Return the default metrics and those of the route."""
         names = list(dict.fromkeys((*self.kind.default_metrics, *route.metrics)))
         what = f"the metrics of {self.name}"
         for limit in {name for one in self.kind.metrics for name in one.routes}:
@@ -330,7 +331,7 @@ class _CheckedType:
         return asserting(partial(MetricSet, metrics, self.task.labels), what)
 
     def _backend(self, route: Route) -> object:
-        """Fakes for figeval's capabilities; for others a given model, or a baseline."""
+        """Return a backend with fakes for figeval's capabilities, and a given model or a baseline for others."""
         backend = _stand_in()
         for one in route.requests:
             able = (
@@ -345,14 +346,14 @@ class _CheckedType:
         return backend
 
     def _opened(self) -> Iterator[object]:
-        """The default baselines, with what they learn from the examples."""
+        """Yield the backends of the default baselines, fitted to the examples."""
         for name in self.kind.default_baselines:
             model = asserting(partial(open_model, self.harness.backends, name, {}), f"the baseline {name!r}")
             asserting(partial(model.fit, self.examples), f"the baseline {name!r}")
             yield model.backend
 
     def _scored(self, what: str, route: Route, pairs: Sequence[tuple[Example, Prediction]], metrics: MetricSet) -> None:
-        """Predictions make rows, and the rows scores."""
+        """Check that predictions become rows, and rows become scores."""
         rows = []
         for example, prediction in pairs:
             assert prediction.example_id == example.id, f"{what} predicts {prediction.example_id!r} for {example.id!r}"
@@ -369,12 +370,12 @@ class _CheckedType:
         asserting(partial(total.scores, 0), f"{what}: the scores")
 
     def _features(self, what: str, metrics: MetricSet, example: Example, prediction: Prediction) -> Any:
-        """What the metrics make of one prediction."""
+        """Return the features of the metrics for one prediction."""
         about = f"{what}: a metric of {self.name}, for {prediction!r:.200}"
         return asserting(partial(metrics.features, example, prediction), about)
 
     def _few_shot(self, route: Route, context: PromptContext) -> None:
-        """The answers to solved examples are texts, and what reads the replies understands them."""
+        """Check that the answers to solved examples are texts which the route's reader understands."""
         for example in self.examples:
             if example.hidden:
                 continue
@@ -388,7 +389,7 @@ class _CheckedType:
                 assert read.status == "ok", f"{what} writes {answer!r:.80}, which its reader calls {read.status!r}"
 
     def _replies(self, route: Route, reader: ReplyReader, replies: Sequence[str], metrics: MetricSet) -> None:
-        """Any reply is read, and read again from what is stored of it in the same way."""
+        """Check that any reply is read, and that its stored form is read in the same way."""
         what = f"the reader of route {route.name!r}"
         assert isinstance(reader.version, str) and reader.version, f"{what} has no version; give it '1' to begin with"
         first, again = self._context(route), self._context(route, rescored=True)
@@ -404,7 +405,7 @@ class _CheckedType:
     def _reread(
         self, what: str, reader: ReplyReader, example: Example, context: PromptContext, read: Prediction, text: str
     ) -> None:
-        """What is stored of a prediction gives the same one, without the model."""
+        """Check that a stored reply gives the same prediction, without the model."""
         problem = form_problem(self.kind, example, read)
         assert not problem, f"{what}, of the reply {text!r:.80}: {self.name}.{problem}"
         stored = Reply(text=text, finish=read.finish or "stop", error=read.error)
@@ -414,10 +415,10 @@ class _CheckedType:
             f"{again.value!r:.80}"
         )
 
-    # ---- what stands beside a score ----------------------------------------------------------------------------------
+    # ---- baselines ---------------------------------------------------------------------------------------------------
 
     def baselines(self) -> None:
-        """Default baselines exist and answer."""
+        """Check that default baselines exist and answer."""
         for name in self.kind.default_baselines:
             what = f"the baseline {name!r} of {self.name}"
             try:
@@ -433,7 +434,7 @@ class _CheckedType:
 
 
 def _stand_in() -> Any:
-    """A model that can do all that figeval asks for, and nothing well."""
+    """Return a fake model with all of figeval's capabilities."""
     return SimpleNamespace(
         embed=Vectors().embed,
         score_pairs=Closeness().score_pairs,
