@@ -1,1 +1,1 @@
-"""Flags in, text out: one file per command, heavy imports inside them."""
+"""Command line interface, with one module per command; heavy imports are inside the functions to keep it fast."""

@@ -1,4 +1,4 @@
-"""`figeval annotate`: sheets on which people judge written texts, and what the filled-in sheets say."""
+"""Command `figeval annotate`: sheets on which people judge generated texts, and the scores of filled-in sheets."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PATH = click.Path(path_type=Path)
 
 
 def split_at_commas(_context: click.Context, _parameter: click.Parameter, value: str) -> tuple[str, ...]:
-    """`not a moral,unrelated` → ("not a moral", "unrelated"); names may hold blanks."""
+    """Split e.g. `not a moral,unrelated` into ("not a moral", "unrelated"); names may contain blanks."""
     return tuple(part.strip() for part in value.split(",")) if value.strip() else ()
 
 
@@ -127,25 +127,25 @@ def score(folder: Path, files: tuple[Path, ...], as_json: bool) -> None:
 
 
 def share_rows(found: Annotation) -> Iterator[tuple[str, ...]]:
-    """Yield the lines of the first table."""
+    """Yield the rows of the table of shares."""
     for one in found.shares:
         value = "–" if one.score.value is None else f"{one.score.value:.4f}"
         yield (one.error_type, one.author, value, interval(one.score), str(one.score.n), str(one.texts))
 
 
 def agreement_rows(found: Annotation) -> Iterator[tuple[str, ...]]:
-    """Yield the lines of the second table."""
+    """Yield the rows of the table of agreement."""
     for one in found.agreement:
         yield (one.error_type, "–" if one.alpha is None else f"{one.alpha:.3f}", str(one.texts))
 
 
 def interval(score: Score) -> str:
-    """Return `0.301 to 0.398`, an en dash where there is none."""
+    """Return e.g. `0.301 to 0.398`, or an en dash if there is no interval."""
     return "–" if score.low is None or score.high is None else f"{score.low:.3f} to {score.high:.3f}"
 
 
 def notes(found: Annotation) -> Iterator[str]:
-    """Yield what is missing."""
+    """Yield notes on what is missing."""
     for name, count in found.empty.items():
         if count:
             yield f"{name}: {count} of {found.cells} cells are empty; they are no judgements"

@@ -1,4 +1,4 @@
-"""`figeval audit`."""
+"""Command `figeval audit`."""
 
 from __future__ import annotations
 
@@ -52,12 +52,12 @@ def report(found: Audit) -> None:
 
 
 def row(one: RuleScore) -> tuple[str, ...]:
-    """The cells of one rule."""
+    """Return the cells of one rule."""
     low, high = one.score.low, one.score.high
     interval = "–" if low is None or high is None else f"{decimals(low)} to {decimals(high)}"
     return (one.rule.name, one.rule.knows, decimals(one.score.value), interval, "*" if one.is_off else "")
 
 
 def decimals(value: float | None) -> str:
-    """A share with three decimals, `.200`."""
+    """Return a share with three decimals, e.g. `.200`."""
     return "–" if value is None else f"{value:.3f}".removeprefix("0")

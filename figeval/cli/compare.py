@@ -1,4 +1,4 @@
-"""`figeval compare`."""
+"""Command `figeval compare`."""
 
 from __future__ import annotations
 

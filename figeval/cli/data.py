@@ -1,4 +1,4 @@
-"""`figeval data`: where the upstream files are, get them, check them."""
+"""Command `figeval data`, which lists, fetches and verifies the upstream files."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def path(benchmark: str, file: str | None) -> None:
 
 
 def statuses(benchmarks: tuple[str, ...]) -> list[Status]:
-    """The state of every file of these benchmarks, or of all."""
+    """Return the state of every file of these benchmarks, or of all benchmarks if none is given."""
     from figeval.data.cache import status
     from figeval.data.sources import data_files
 
@@ -95,7 +95,7 @@ def statuses(benchmarks: tuple[str, ...]) -> list[Status]:
 
 
 def described(status: Status) -> JSON:
-    """One file for `--json`; `origin` and `fetched` of a cached file are null where the ledger does not know them."""
+    """Return one file for `--json`; `origin` and `fetched` of a cached file are null if the ledger lacks them."""
     from figeval.data.cache import entry_of
     from figeval.data.sources import catalogue
 
@@ -116,7 +116,7 @@ def described(status: Status) -> JSON:
 
 
 def print_benchmark(benchmark: str, found: list[Status]) -> None:
-    """A heading with size, licence and homepage, and a line per file."""
+    """Print a heading with size, licence and homepage, and a line for each file."""
     from figeval.data.sources import catalogue
 
     sources = catalogue().get(benchmark)

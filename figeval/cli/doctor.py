@@ -1,4 +1,4 @@
-"""`figeval doctor`."""
+"""Command `figeval doctor`."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def doctor(as_json: bool) -> int:
 
 
 def sections(facts: JSON) -> Iterator[tuple[str, str]]:
-    """(section, one line)."""
+    """Yield (section, text of one line)."""
     hardware, cache = facts["hardware"], facts["cache"]
     yield "python", f"{facts['python']} on {facts['platform']}"
     yield "packages", joined(facts["packages"])
@@ -55,5 +55,5 @@ def sections(facts: JSON) -> Iterator[tuple[str, str]]:
 
 
 def joined(values: Mapping[str, object]) -> str:
-    """`a 1, b 2`."""
+    """Return names and values as text, e.g. `a 1, b 2`."""
     return ", ".join(f"{name} {value}" for name, value in values.items())

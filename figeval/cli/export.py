@@ -1,4 +1,4 @@
-"""`figeval export`."""
+"""Command `figeval export`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`figeval ls`."""
+"""Command `figeval ls`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BUILT_IN = "figeval.builtin."
 
 
 def tasks(manager: PluginManager) -> Iterator[JSON]:
-    """One row per task; `availability` tells whether its data are on this machine, without any network."""
+    """Yield one row per task; `availability` says whether its data are on this machine, without using the network."""
     from importlib.resources import files
 
     from figeval.data.readers import availability
@@ -43,14 +43,14 @@ def tasks(manager: PluginManager) -> Iterator[JSON]:
 
 
 def suites(manager: PluginManager) -> Iterator[JSON]:
-    """One row per suite."""
+    """Yield one row per suite."""
     for entry in _harness(manager).catalogue.suites:
         suite = entry.load()
         yield {key: getattr(suite, key) for key in ("name", "tasks", "description", "owner")}
 
 
 def models(manager: PluginManager) -> Iterator[JSON]:
-    """One row per registered backend; folders and hub ids are models too, and cannot be listed."""
+    """Yield one row per registered backend; folders and hub ids are also models, but cannot be listed."""
     from figeval.models.model import Backends
 
     for entry in Backends(manager).registry:
@@ -58,7 +58,7 @@ def models(manager: PluginManager) -> Iterator[JSON]:
 
 
 def types(manager: PluginManager) -> Iterator[JSON]:
-    """One row per task type."""
+    """Yield one row per task type."""
     for entry, kind in _harness(manager).task_types.usable(manager):
         about = (kind.__doc__ or "").strip().split("\n")[0]
         fields = kind.json_schema()["properties"]
@@ -74,7 +74,7 @@ def types(manager: PluginManager) -> Iterator[JSON]:
 
 
 def metrics(manager: PluginManager) -> Iterator[JSON]:
-    """One row per metric."""
+    """Yield one row per metric."""
     for metric in _harness(manager).metrics:
         limits = {"types": sorted(metric.task_types), "routes": sorted(metric.routes)}
         better = {"higher_is_better": metric.higher_is_better, "owner": metric.owner}
@@ -82,14 +82,14 @@ def metrics(manager: PluginManager) -> Iterator[JSON]:
 
 
 def routes(manager: PluginManager) -> Iterator[JSON]:
-    """One row per route, best first within a task type."""
+    """Yield one row per route, best first within a task type."""
     for route in _harness(manager).routes:
         needs = list(route.wants)
         yield {"name": route.name, "type": route.task_type, "needs": needs, "owner": route.owner}
 
 
 def heads(manager: PluginManager) -> Iterator[JSON]:
-    """One row per head, the default of a task type first."""
+    """Yield one row per head, the default of a task type first."""
     from figeval.training.learners import load_learners
 
     learners = load_learners(manager)
@@ -99,7 +99,7 @@ def heads(manager: PluginManager) -> Iterator[JSON]:
 
 
 def presets(manager: PluginManager) -> Iterator[JSON]:
-    """One row per row of a published table."""
+    """Yield one row per preset, i.e. per row of a published table."""
     from figeval.training.described import described, numbers
     from figeval.training.presets import load_presets
 
@@ -110,7 +110,7 @@ def presets(manager: PluginManager) -> Iterator[JSON]:
 
 
 def plugins(manager: PluginManager) -> Iterator[JSON]:
-    """One row per plugin, after everything has been asked of it: some problems show no earlier."""
+    """Yield one row per plugin, after loading everything that it offers, because some problems appear only then."""
     from figeval.cli.main import cli
     from figeval.data.readers import load_readers
     from figeval.data.sources import load_catalogue as load_sources
@@ -133,7 +133,7 @@ def _harness(manager: PluginManager) -> Harness:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """Something that can be listed: how, with which columns for people, and what --help says of it."""
+    """Kind of thing that can be listed: a function for its rows, the columns of its table, and a summary."""
 
     rows: Callable[[PluginManager], Iterator[JSON]]
     columns: tuple[str, ...]
@@ -185,7 +185,7 @@ def ls(kind: str | None, pattern: str | None, as_json: bool) -> None:
 
 
 def matching(kind: str, rows: list[JSON], pattern: str | None) -> list[JSON]:
-    """The rows whose name holds the pattern or matches the glob. Raises `UnknownName` if there are none."""
+    """Return the rows whose name contains the pattern or matches the glob. Raises `UnknownName` if there are none."""
     from fnmatch import fnmatchcase
 
     from figeval.errors import UnknownName
@@ -215,7 +215,7 @@ def _print(rows: list[JSON], columns: tuple[str, ...], as_json: bool) -> None:
 
 
 def cell(value: object) -> str:
-    """A value for people: lists joined by blanks, yes and no, names without the built-in prefix."""
+    """Return a value as text: lists joined by blanks, booleans as yes and no, names without the built-in prefix."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, list | tuple):

@@ -1,7 +1,7 @@
-"""The root command: finds the others on demand, and turns errors into one line and an exit code.
+"""Root command, which imports the others on demand and turns errors into one line and an exit code.
 
-0 all is well · 1 a task failed, the others are done · 2 something the user can mend · 130 interrupted · 141 the
-reader of the output went away (as for any command before `| head`).
+Exit codes: 0 success · 1 a task failed, the others are done · 2 an error that the user can fix · 130 interrupted · 141
+the reader of the output has closed it (as for any command before `| head`).
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from figeval.text import clean, one_line
 if TYPE_CHECKING:
     from figeval.plugins import PluginManager
 
-OURS = "figeval"  # the owner of the commands of figeval itself
-# What the user can mend, whatever was wanted there.
+OURS = "figeval"  # owner of figeval's own commands
+# Errors of the operating system that the user can fix, whatever the operation.
 NO_PATH = {errno.ENAMETOOLONG, errno.ELOOP}
 NO_ROOM = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT}
-LONGEST = 2_000  # characters of a message: foreign texts are quoted in some
+LONGEST = 2_000  # characters of a message, as some quote foreign texts
 
-# name → (where the command is, its line in --help); imported when it is used
+# name → (place of the command, which is imported when it is used; its line in --help)
 COMMANDS = {
     "run": ("figeval.cli.run:run", "Run tasks with a model."),
     "train": ("figeval.cli.train:train", "Fine-tune a model on a task."),
@@ -56,22 +56,22 @@ _registering: ContextVar[tuple[PluginManager, str] | None] = ContextVar("registe
 
 
 class CommandGroup(click.Group):
-    """A group to which plugins add commands, each under a name of its own."""
+    """Group to which plugins can add commands with unique names."""
 
-    group_class: type[click.Group | type] | None = type  # groups that plugins add are of this class, too
+    group_class: type[click.Group | type] | None = type  # class of the groups that plugins add
 
     @cached_property
     def owners(self) -> dict[str, str]:
-        """The name of each command and the plugin that added it."""
+        """Plugin that added each command, by the command's name."""
         return {}
 
     @property
     def path(self) -> str:
-        """The words typed between `figeval` and the name of one of its commands."""
+        """Words between `figeval` and the name of one of the group's commands."""
         return f"{self.name} "
 
     def add_command(self, cmd: click.Command, name: str | None = None) -> None:
-        """Add a command; a plugin's command whose name is taken is refused, which is a problem of that plugin."""
+        """Add a command; a plugin's command is refused if its name is taken, and reported as a problem of the plugin."""
         called = name or cmd.name or ""
         registering = _registering.get()
         if registering is not None:
@@ -83,9 +83,9 @@ class CommandGroup(click.Group):
         return super().add_command(cmd, name)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Like click's, but the exit status of a plugin's command that ends with `sys.exit()` is kept.
+        """Invoke a command as click does, but keep the exit status of a plugin's command that ends with `sys.exit()`.
 
-        From a command of figeval itself, `SystemExit` is one of a library that wanted to leave: see `main`.
+        In figeval's own commands, a `SystemExit` comes from a library that tries to exit: see `main`.
         """
         try:
             return super().invoke(ctx)
@@ -99,19 +99,19 @@ class CommandGroup(click.Group):
 
 
 class Figeval(CommandGroup):
-    """Commands found on demand: the table above, `build`, `analyze`, and what plugins add."""
+    """Group whose commands are loaded on demand: those of `COMMANDS`, the groups below, and those of plugins."""
 
     _extended = False
     group_class = CommandGroup
 
     @cached_property
     def owners(self) -> dict[str, str]:
-        """The name of each command and the plugin that added it; those of the table above are our own."""
+        """Plugin that added each command, by the command's name; those of `COMMANDS` belong to figeval."""
         return dict.fromkeys(COMMANDS, OURS)
 
     @property
     def path(self) -> str:
-        """Nothing: these are the commands of `figeval` itself."""
+        """Empty, because these are the commands of `figeval` itself."""
         return ""
 
     def extend(self) -> None:
@@ -134,12 +134,12 @@ class Figeval(CommandGroup):
             _registering.reset(token)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """All names, in the order of the table, plugins' own last."""
+        """Return all names, in the order of `COMMANDS`, with those of plugins last."""
         self.extend()
         return [*COMMANDS, *super().list_commands(ctx)]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command itself, imported now."""
+        """Return the command, which is imported now."""
         if cmd_name in COMMANDS:
             module, _, attribute = COMMANDS[cmd_name][0].partition(":")
             command: click.Command = getattr(importlib.import_module(module), attribute)
@@ -150,7 +150,7 @@ class Figeval(CommandGroup):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Like click's, with near names for a command that is not there."""
+        """Resolve a command as click does, with similar names in the error for an unknown one."""
         name = args[0]
         if self.get_command(ctx, name) is None and not name.startswith("-"):
             names = self.list_commands(ctx)
@@ -158,19 +158,22 @@ class Figeval(CommandGroup):
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Like click's, but a reader who has enough (`figeval ls tasks | head`) does not look like a failed task."""
+        """Invoke a command as click does, but exit with 141 if the output was closed (`figeval ls tasks | head`).
+
+        Otherwise this would look like a failed task.
+        """
         try:
             result = super().invoke(ctx)
             sys.stdout.flush()
         except (BrokenPipeError, SystemExit) as error:
             if isinstance(error, SystemExit) and not isinstance(error.__context__, BrokenPipeError):
-                raise  # rich makes a SystemExit of the broken pipe under a table
+                raise  # rich turns a broken pipe under a table into a SystemExit
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python complains when it flushes
             ctx.exit(141)
         return result
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's
-        """The list in --help, without importing the commands."""
+        """Write the list of commands in --help without importing them."""
         self.extend()
         lines = [(name, text) for name, (_, text) in COMMANDS.items()]
         lines += [(name, command.get_short_help_str()) for name, command in self.commands.items()]
@@ -210,12 +213,12 @@ def curve() -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """The console script. What a user can mend is one line on stderr; a bug shows its traceback."""
+    """Run the console script. An error that the user can fix is one line on stderr; a bug shows its traceback."""
     words = sys.argv[1:] if arguments is None else arguments
     end_quickly()
     warnings.showwarning = print_warning
     if isinstance(sys.stdout, TextIOWrapper) and sys.stdout.encoding != "utf-8":
-        sys.stdout.reconfigure(errors="backslashreplace")  # an encoding that lacks a character of a table ends no run
+        sys.stdout.reconfigure(errors="backslashreplace")  # a character that the encoding lacks must not end a run
     try:
         with command_line(words):
             code = cli.main(args=list(words), prog_name="figeval", standalone_mode=False)
@@ -236,7 +239,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if error.errno not in NO_PATH | NO_ROOM:
             raise
         fail(f"{error.strerror}: {error.filename or 'the output'!r:.200}; give another path")
-    except SystemExit:  # commands return their exit code: this is a library or plugin that wanted to leave
+    except SystemExit:  # commands return their exit code, so a library or plugin tries to exit
         traceback.print_exc()
         sys.exit(1)
     sys.exit(code if isinstance(code, int) else 0)
@@ -250,13 +253,13 @@ def print_warning(
     file: TextIO | None = None,
     line: str | None = None,
 ) -> None:
-    """Print a warning of a library or plugin without what a terminal would obey: it may quote foreign text."""
+    """Print a warning of a library or plugin without terminal control sequences, since it may quote foreign text."""
     text = clean(warnings.formatwarning(message, category, filename, lineno, line))
     print(text, end="", file=sys.stderr if file is None else file)
 
 
 def fail(message: str) -> None:
-    """One line on stderr, exit code 2."""
+    """Print one line on stderr and exit with code 2."""
     print(f"figeval: {one_line(message, LONGEST)}", file=sys.stderr)
     sys.exit(2)
 

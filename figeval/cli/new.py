@@ -1,4 +1,4 @@
-"""`figeval new`: a task or a plugin to begin with, which passes `figeval validate` and its own test."""
+"""Command `figeval new`, which writes a first task or plugin that passes `figeval validate` and its own test."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def task(name: str, kind: str, directory: Path | None) -> None:
     own = task_type_of(kind)
     texts = drafts(scaffold_of(own), root, name)
     task_file = next((path for path in texts if path.name.endswith(TASK_FILE)), None)
-    if task_file is not None:  # README and test are about it
+    if task_file is not None:  # README and test describe it
         known = {"task_file": task_file.name, "model": next(iter(own.default_baselines), "overlap")}
         known["files"] = "\n".join(f"| `{path.relative_to(root)}` | {purpose(path)} |" for path in texts)
         texts |= drafts(SCAFFOLD / "common", root, name, **known)
@@ -72,12 +72,12 @@ def plugin(name: str, directory: Path | None) -> None:
 
 
 def purpose(file: Path) -> str:
-    """What a file of a task is for, as its README says it."""
+    """Return the purpose of a task's file for its README."""
     return next((text for ending, text in PURPOSES.items() if file.name.endswith(ending)), "")
 
 
 def task_type_of(kind: str) -> TaskType[Any]:
-    """The task type of this name. Raises `UnknownName`."""
+    """Return the task type of this name. Raises `UnknownName`."""
     from figeval import plugins
     from figeval.evaluation.harness import Harness
 
@@ -85,7 +85,7 @@ def task_type_of(kind: str) -> TaskType[Any]:
 
 
 def scaffold_of(task_type: TaskType[Any]) -> Traversable:
-    """The files with which a task of a type begins. Raises `TaskError` if its plugin brings none."""
+    """Return the scaffold of a task type. Raises `TaskError` if its plugin has none."""
     folder = task_type.scaffold
     if not folder.is_dir():
         raise TaskError(f"the task type {task_type.name!r} brings no scaffold; copy a task of this type")
@@ -93,13 +93,13 @@ def scaffold_of(task_type: TaskType[Any]) -> Traversable:
 
 
 def refuse_bad_name(name: str) -> None:
-    """A name is a Python module and a task name at once."""
+    """Raise `TaskError` for a name that cannot be both a Python module and a task name."""
     if not NAME.fullmatch(name):
         raise TaskError(f"{name!r} is no name: use lower-case letters, digits and underscores, a letter first")
 
 
 def refuse_taken_task(name: str) -> None:
-    """A second task of the same name would be refused when it is loaded."""
+    """Raise `TaskError` for the name of an existing task or suite, as loading a second one would fail."""
     from figeval import plugins
     from figeval.evaluation.harness import Harness
 
@@ -110,20 +110,20 @@ def refuse_taken_task(name: str) -> None:
 
 
 def refuse_taken_module(name: str) -> None:
-    """A distribution must not hide a module that is there already."""
+    """Raise `TaskError` for the name of an existing module, which a distribution must not hide."""
     from importlib.util import find_spec
     from keyword import iskeyword
 
     found = find_spec(name)
-    if iskeyword(name) or (found and found.origin):  # without an origin it is a mere folder of that name
+    if iskeyword(name) or (found and found.origin):  # without an origin, it is only a folder of that name
         raise TaskError(f"there is a Python module or keyword {name!r} already; choose another name")
 
 
 def drafts(folder: Traversable, root: Path, name: str, **more: str) -> dict[Path, str]:
-    """File → text: the scaffold of a folder with NAME, $name and `more` filled in.
+    """Return the texts of a scaffold by file, with NAME, $name and `more` filled in.
 
     Raises:
-        PluginError: there is a `$` before something else.
+        PluginError: a `$` precedes anything else.
     """
     known, found = {"name": name, **more}, {}
     for path, text in scaffold(folder, PurePath()):
@@ -137,7 +137,7 @@ def drafts(folder: Traversable, root: Path, name: str, **more: str) -> dict[Path
 
 
 def scaffold(folder: Traversable, below: PurePath) -> Iterator[tuple[PurePath, str]]:
-    """(relative path, text) of every file of a scaffold, in a stable order."""
+    """Yield (relative path, text) of every file of a scaffold, in a stable order."""
     for entry in sorted(folder.iterdir(), key=lambda entry: entry.name):
         if entry.is_dir():
             yield from scaffold(entry, below / entry.name)
@@ -146,7 +146,7 @@ def scaffold(folder: Traversable, below: PurePath) -> Iterator[tuple[PurePath, s
 
 
 def write(texts: Mapping[Path, str]) -> None:
-    """Write all files, or none where one of them exists."""
+    """Write all files, or none if one of them exists. Raises `TaskError`."""
     for path in texts:
         if path.exists():
             raise TaskError(f"{path} exists already and nothing was written; remove it or choose another --directory")

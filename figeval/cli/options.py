@@ -1,4 +1,4 @@
-"""Values of flags that several commands share."""
+"""Flags that several commands share, and parsers of their values."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ C = TypeVar("C", bound=Callable[..., object] | click.Command)
 
 
 def listed(_context: click.Context, _parameter: click.Parameter, value: str | Sequence[str] | None) -> tuple[str, ...]:
-    """`a,b c` and repeated flags → ("a", "b", "c"), as lm-eval reads --tasks."""
+    """Split e.g. `a,b c` and repeated flags into ("a", "b", "c"), as lm-eval reads --tasks."""
     texts = (value,) if isinstance(value, str) else value or ()
     return tuple(part for text in texts for part in text.replace(",", " ").split())
 
 
 def some(context: click.Context, parameter: click.Parameter, value: Sequence[str]) -> tuple[str, ...]:
-    """Names as `listed` reads them, at least one."""
+    """Return names as `listed` reads them; there must be at least one."""
     found = listed(context, parameter, value)
     if not found:
         raise click.BadParameter("no name is given; see `figeval ls tasks`", param=parameter)
@@ -32,22 +32,22 @@ def some(context: click.Context, parameter: click.Parameter, value: Sequence[str
 
 
 class Finite(click.FloatRange):
-    """A number that is neither NaN nor infinite; click's own range lets both through."""
+    """Type of a number that is neither NaN nor infinite; click's own range accepts both."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """The number. Fails as click's types do."""
+        """Return the number. Fails as click's types do."""
         number: float = super().convert(value, param, ctx)
         if not math.isfinite(number):
             self.fail(f"{value!r} is not a finite number.", param, ctx)
         return number
 
     def _describe_range(self) -> str:
-        """Without bounds click would write `x<=None`."""
+        """Return the range for --help; without bounds, click would write `x<=None`."""
         return "" if self.min is None and self.max is None else super()._describe_range()
 
 
 def settings(_context: click.Context, parameter: click.Parameter, value: str | None) -> dict[str, Any]:
-    """`a=1,b=x` (lm-eval's form) or a JSON object → {"a": 1, "b": "x"}."""
+    """Read e.g. `a=1,b=x` (lm-eval's form) or a JSON object into {"a": 1, "b": "x"}."""
     if not value:
         return {}
     if value.lstrip().startswith("{"):
@@ -65,7 +65,7 @@ def settings(_context: click.Context, parameter: click.Parameter, value: str | N
 
 
 def scalar(text: str) -> str | int | float | bool | None:
-    """`3` → 3, `0.5` → 0.5, `true` → True, `null` → None, all else stays text, `nan` and `inf` too."""
+    """Read `3` as 3, `0.5` as 0.5, `true` as True and `null` as None; any other text, e.g. `nan`, stays a string."""
     named = {"true": True, "false": False, "none": None, "null": None}
     if text.lower() in named:
         return named[text.lower()]
@@ -79,7 +79,7 @@ def scalar(text: str) -> str | int | float | bool | None:
 
 
 def augmented(context: click.Context, parameter: click.Parameter, value: str | None) -> dict[str, Any]:
-    """`add=concepts,k=5` → all keys of an augmentation, with the defaults of those that are not given."""
+    """Read e.g. `add=concepts,k=5` into all keys of an augmentation, with defaults for those that are not given."""
     from pydantic import TypeAdapter, ValidationError
 
     from figeval.config import Augment
@@ -92,14 +92,14 @@ def augmented(context: click.Context, parameter: click.Parameter, value: str | N
 
 
 def several(_context: click.Context, parameter: click.Parameter, value: str | None) -> str:
-    """`cyclic`, `all`, or a number from 2."""
+    """Return `cyclic`, `all` or a number of at least 2 as it is, and refuse anything else."""
     if not value or value in {"cyclic", "all"} or (whole_number(value) or 0) > 1:
         return value or ""
     raise click.BadParameter(f"cyclic, all, or a number from 2, not {value!r}", param=parameter)
 
 
 def routes(_context: click.Context, parameter: click.Parameter, value: Sequence[str]) -> dict[str, str]:
-    """`choice=by_cosine,pairs=by_head` → {"choice": "by_cosine", "pairs": "by_head"}."""
+    """Read e.g. `choice=by_cosine,pairs=by_head` into {"choice": "by_cosine", "pairs": "by_head"}."""
     found = {}
     for part in listed(_context, parameter, value):
         task_type, equals, name = part.partition("=")
@@ -109,7 +109,7 @@ def routes(_context: click.Context, parameter: click.Parameter, value: Sequence[
     return found
 
 
-PROMPTING = (  # in the order of --help; the names are lm-eval's where it has the flag
+PROMPTING = (  # in the order of --help; flags that lm-eval also has keep its names
     click.option(
         "--num_fewshot", "-f", type=click.IntRange(min=0), default=0, help="Number of solved examples in each prompt."
     ),
@@ -155,7 +155,7 @@ PROMPTING = (  # in the order of --help; the names are lm-eval's where it has th
 
 
 def prompting(command: C) -> C:
-    """The flags that say how questions are put."""
+    """Add the flags for the form of questions to a command."""
     for option in reversed(PROMPTING):
         command = option(command)
     return command
@@ -166,7 +166,7 @@ seed = click.option("--seed", type=int, default=0, show_default=True, help="Rand
 
 
 def include_path(command: C) -> C:
-    """`--include_path`, and what files may be read that its task files name."""
+    """Add `--include_path` to a command, and the flags for the files that its task files may read."""
     folders = click.option(
         "--include_path",
         multiple=True,
@@ -177,7 +177,7 @@ def include_path(command: C) -> C:
 
 
 def use_copies(_context: click.Context, parameter: click.Parameter, values: Sequence[str]) -> None:
-    """Add `NAME=FOLDER` to `FIGEVAL_DATA_COPIES`, so that worker processes know it, too."""
+    """Add `NAME=FOLDER` to `FIGEVAL_DATA_COPIES`, so that worker processes also know it."""
     for value in values:
         name, _, folder = value.partition("=")
         if not name or not Path(folder).expanduser().is_dir():

@@ -1,4 +1,4 @@
-"""Print from commands: texts that may come from models, servers and the records of others, harmless to a terminal."""
+"""Output of commands, made safe for a terminal: texts may come from models, servers and foreign records."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from figeval.text import clean, shown_json
 
 
 def echo(text: object = "") -> None:
-    """Print a text on stdout without escape sequences, controls and direction overrides."""
+    """Print a text on stdout without escape sequences, control characters and direction overrides."""
     click.echo(clean(str(text)))
 
 
@@ -20,10 +20,10 @@ def echo_json(content: object) -> None:
 
 
 def echo_json_text(text: str) -> None:
-    """Print JSON on stdout; what a terminal would obey is escaped in it, so nothing is lost."""
+    """Print JSON on stdout; terminal control characters are escaped in it, so nothing is lost."""
     click.echo(shown_json(text))
 
 
 def counted(n: int, what: str) -> str:
-    """Return `1 error`, `2 errors`."""
+    """Return a number with a noun in singular or plural, e.g. `1 error`, `2 errors`."""
     return f"{n} {what}{'' if n == 1 else 's'}"

@@ -1,4 +1,4 @@
-"""`figeval preview`."""
+"""Command `figeval preview`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from figeval.evaluation.preview import Asked
     from figeval.types import Example
 
-MOST = 6  # requests shown of one example and route
+MOST = 6  # maximum number of requests shown for one example and route
 GAP = "[____]"
 EDGE = str.maketrans({" ": "·", "\n": "⏎", "\t": "→"})
 LEGEND = "Texts stand behind │ as they are; at their edges · is a blank, ⏎ a line break, → a tab."
@@ -50,7 +50,7 @@ def preview(n: int, **flags: Any) -> None:
 
 
 def about(example: Example) -> Iterator[tuple[str, str]]:
-    """What is known of an example beside what the model sees and the answer: its cluster, its meta columns."""
+    """Yield the metadata of an example: its cluster, its group and its meta columns."""
     for key in ("cluster", "group"):
         if getattr(example, key) is not None:
             yield key, getattr(example, key)
@@ -59,7 +59,7 @@ def about(example: Example) -> Iterator[tuple[str, str]]:
 
 
 def dialogue(asked: Asked) -> Iterator[str]:
-    """The first round of one route as lines; what a request shares with the one before is not repeated."""
+    """Yield the first round of one route as lines; texts that a request shares with the previous one are omitted."""
     route = asked.route
     n = len(asked.requests)
     count = f", {n} request{'s' * (n > 1)}" if n else ""
@@ -76,13 +76,13 @@ def dialogue(asked: Asked) -> Iterator[str]:
 
 
 def parts(request: object) -> dict[str, str]:
-    """A request's texts by name; the gap of a cloze is marked."""
+    """Return the texts of a request by name; the gap of a cloze is marked."""
     if not is_dataclass(request):  # a plugin's own
         return {"request": repr(request)}
     values: dict[str, Any] = {field.name: getattr(request, field.name) for field in fields(request)}
     if "after" in values:
         values = {"cloze": f"{values.pop('before')}{GAP}{values.pop('after')}", **values}
-    values |= dict(values.pop("values", ()))  # inputs have names of their own
+    values |= dict(values.pop("values", ()))  # inputs have their own names
     turns = enumerate(values.pop("messages", ()), start=1)
     values = {**{f"{number} {message.role}": message.content for number, message in turns}, **values}
     return {
@@ -92,7 +92,7 @@ def parts(request: object) -> dict[str, str]:
 
 
 def boxed(texts: Iterable[tuple[str, str]]) -> Iterator[str]:
-    """Named texts, line for line behind a bar."""
+    """Yield the lines of named texts, each after a bar."""
     for name, text in texts:
         first, *others = edged(text).split("\n")
         yield f"    {name:<14}│{first}"
@@ -100,7 +100,7 @@ def boxed(texts: Iterable[tuple[str, str]]) -> Iterator[str]:
 
 
 def edged(text: str) -> str:
-    """The text with the white space at its edges made visible."""
+    """Return the text with the white space at its edges made visible."""
     core = text.strip(" \n\t")
     begin = text.index(core) if core else len(text)
     return text[:begin].translate(EDGE) + core + text[begin + len(core) :].translate(EDGE)

@@ -1,4 +1,4 @@
-"""`figeval rescore`."""
+"""Command `figeval rescore`."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def rescore(run: Path, include_path: tuple[Path, ...], as_json: bool) -> None:
 
 
 def cells(one: Reread) -> tuple[str, ...]:
-    """One line of the table."""
+    """Return one row of the table."""
     from figeval.report.table import number
 
     counts = (str(one.answers), str(one.changed))
@@ -58,7 +58,7 @@ def cells(one: Reread) -> tuple[str, ...]:
 
 
 def listed(statuses: Mapping[str, int]) -> str:
-    """`35 ok · 5 refusal`."""
+    """Return counts as text, e.g. `35 ok · 5 refusal`."""
     from figeval.report.grid import AND
 
     return AND.join(f"{count} {status}" for status, count in statuses.items())

@@ -1,4 +1,4 @@
-"""`figeval run`."""
+"""Command `figeval run`."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def run(**flags: Any) -> int:
 
 
 def options(flags: dict[str, Any]) -> dict[str, Any]:
-    """The flags as `figeval.run` takes them."""
+    """Return the flags as arguments of `figeval.run`."""
     batch = str(flags.pop("batch_size"))
     if batch != "auto" and not whole_number(batch):
         raise click.BadParameter(f"--batch_size is a whole number from 1 or auto, not {batch!r}")

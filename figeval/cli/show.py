@@ -1,4 +1,4 @@
-"""`figeval show`."""
+"""Command `figeval show`."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def show(run_or_task: str, by: str | None, as_json: bool) -> None:
 
 
 def show_run(path: Path, by: str | None, as_json: bool) -> None:
-    """The table of a run; its status and how far it has come where it is not complete."""
+    """Print the table of a run, with its status and progress if it is not complete."""
     from figeval.api.runs import load
 
     run = load(path) if by is None else load(path).by(by)
@@ -78,7 +78,7 @@ def show_run(path: Path, by: str | None, as_json: bool) -> None:
 
 
 def record_in(path: Path) -> Path | None:
-    """The record that a path means, itself or in the folder: of the seeds, else of the grid, else of the training."""
+    """Return the record at a path or in its folder: that of the seeds, else of the grid, else of the training."""
     from figeval.records.sweep import GRID, SEEDS
     from figeval.training.folder import RECORD, TrainFolder
 
@@ -89,7 +89,7 @@ def record_in(path: Path) -> Path | None:
 
 
 def show_training_record(file: Path, as_json: bool) -> None:
-    """The tables of the seeds, the grid or the training in a file. Raises `RecordError` where it holds none."""
+    """Print the tables of the seeds, the grid or the training in a file. Raises `RecordError` if it has none."""
     from rich.console import Console
 
     from figeval.errors import RecordError
@@ -107,9 +107,9 @@ def show_training_record(file: Path, as_json: bool) -> None:
         elif file.name == GRID:
             show_grid(read(GridRecord, file), Console())
         else:
-            floor = floor_in(file.parent.parent)  # above `training`
+            floor = floor_in(file.parent.parent)  # the folder that contains `training`
             show_training(read_json(file, RecordError), Console(), floor.probe if floor else "")
-    except (ValueError, KeyError, TypeError, AttributeError) as error:  # of a training's record, which has no schema
+    except (ValueError, KeyError, TypeError, AttributeError) as error:  # from a training's record, which has no schema
         raise RecordError(f"{file} was not written by this version of figeval ({error})") from error
 
 
@@ -117,7 +117,7 @@ def show_training_record(file: Path, as_json: bool) -> None:
 
 
 def show_named(name: str, as_json: bool) -> None:
-    """Print what is known of a task or suite. Raises `UnknownName` with near names."""
+    """Print the description of a task, suite or preset. Raises `UnknownName` with similar names."""
     from figeval import plugins
     from figeval.errors import UnknownName
     from figeval.evaluation.harness import Harness
@@ -139,13 +139,13 @@ def show_named(name: str, as_json: bool) -> None:
         show_task(task_info(catalogue.tasks.get(name), manager), as_json)
     else:
         if Path(name).exists():
-            read_record(find_record(Path(name)))  # which says that it is no run
+            read_record(find_record(Path(name)))  # its error says that it is no run
         known = [entry.name for entry in (*catalogue.tasks, *catalogue.suites, *presets.registry)]
         raise UnknownName("run or task", name, known, see="figeval ls tasks")
 
 
 def show_preset(preset: Preset, as_json: bool) -> None:
-    """Print how a published model was trained: what the paper says, what is filled in, what differs."""
+    """Print how a published model was trained: the paper's settings, those filled in, and the differences."""
     from figeval.training.described import described, sections
 
     row = described(preset)
@@ -158,7 +158,7 @@ def show_preset(preset: Preset, as_json: bool) -> None:
 
 
 def show_task(facts: TaskInfo, as_json: bool) -> None:
-    """Everything about one task."""
+    """Print everything about one task."""
     if as_json:
         echo_json(described(facts))
         return
@@ -182,7 +182,7 @@ def show_task(facts: TaskInfo, as_json: bool) -> None:
 
 
 def about(facts: TaskInfo) -> Iterator[tuple[str, str]]:
-    """Key and text of what is said in one line."""
+    """Yield key and text of each property that takes one line."""
     task = facts.task
     for key in ABOUT:
         value: str | tuple[str, ...] | None = getattr(task, key)
@@ -207,13 +207,13 @@ def about(facts: TaskInfo) -> Iterator[tuple[str, str]]:
 
 
 def alternatives(task: TaskSpec) -> Iterator[tuple[str, str]]:
-    """The tasks that flags put in its place."""
+    """Yield the tasks that flags run instead of this one."""
     for flag, others in (("--protocol", task.protocols), ("--split", task.splits)):
         yield from ((f"{flag} {name}", f"runs {other} in its place") for name, other in others.items())
 
 
 def origin(benchmark: str, sources: Sources) -> Iterator[tuple[str, str]]:
-    """Yield where the data come from, and what may be done with them."""
+    """Yield the origin and the licence of the data."""
     yield "licence", f"{sources.licence} ({benchmark})"
     yield "homepage", sources.homepage
     yield "citation", sources.citation
@@ -222,7 +222,7 @@ def origin(benchmark: str, sources: Sources) -> Iterator[tuple[str, str]]:
 
 
 def described(facts: TaskInfo) -> JSON:
-    """Everything for `--json`."""
+    """Return everything about one task for `--json`."""
     return {
         **facts.task.model_dump(mode="json"),
         "owner": facts.task.owner,

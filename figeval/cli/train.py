@@ -1,4 +1,4 @@
-"""`figeval train`."""
+"""Command `figeval train`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SHORT = {"task": "-t", "model": "-m", "output": "-o", "batch_size": "-b", "limit
 
 
 def flags(command: C) -> C:
-    """One flag per field of the config, with its description; a flag that is not given changes nothing."""
+    """Add one flag per field of the config to a command; a flag that is not given changes nothing."""
     for name, field in reversed(TrainConfig.model_fields.items()):
         both = f"--{name}/--no_{name}" if field.annotation is bool else f"--{name}"
         names = [both, *([SHORT[name]] if name in SHORT else [])]
@@ -35,7 +35,7 @@ def flags(command: C) -> C:
 
 
 def kind(annotation: Any) -> dict[str, Any]:
-    """How click reads a field: a switch, words, settings, or a text that the config checks."""
+    """Return click's arguments for a field: a switch, words, settings, or a text that the config checks."""
     if annotation is bool:
         return {"default": None}
     if get_origin(annotation) in (dict, Mapping):
@@ -46,7 +46,7 @@ def kind(annotation: Any) -> dict[str, Any]:
 
 
 def metavar(annotation: Any) -> str:
-    """What stands behind a flag in --help: the words that it takes, or what kind of thing."""
+    """Return the placeholder of a flag in --help: the words that it accepts, or the kind of value."""
     inner = [one for one in get_args(annotation) if one is not type(None)]
     if get_origin(annotation) is Literal:
         return "|".join(inner)
@@ -54,12 +54,12 @@ def metavar(annotation: Any) -> str:
 
 
 def optional(read: Callable[..., Any]) -> Callable[..., Any]:
-    """A click callback that leaves a flag alone that was not given."""
+    """Return a click callback that ignores a flag that was not given."""
     return lambda context, parameter, value: None if value is None else read(context, parameter, value)
 
 
 def shown(default: object) -> str:
-    """A default as it would be typed."""
+    """Return a default as it would be typed."""
     if isinstance(default, bool):
         return "yes" if default else "no"
     return ",".join(map(str, default)) if isinstance(default, tuple) else str(default)
@@ -107,7 +107,7 @@ def train(config: Path | None, seeds: str | None, grid: tuple[str, ...], slurm: 
 
 
 def write_script(file: Path, asked: TrainConfig) -> str:
-    """Write the batch script of a training; what to do with it."""
+    """Write the batch script of a training, and return what to do with it."""
     try:
         file.write_text(script(asked, sys.argv[1:], Path.cwd()), encoding="utf-8")
     except OSError as error:
@@ -116,7 +116,7 @@ def write_script(file: Path, asked: TrainConfig) -> str:
 
 
 def one(asked: TrainConfig, progress: TrainingProgress) -> int:
-    """One training and the table of its run; the exit code."""
+    """Run one training, print the table of its run, and return the exit code."""
     from rich.console import Console
 
     from figeval.api.trainings import train_as
@@ -131,7 +131,7 @@ def one(asked: TrainConfig, progress: TrainingProgress) -> int:
 def several(
     asked: TrainConfig, seeds: str | None, grid: tuple[str, ...], progress: TrainingProgress, beside: Console
 ) -> int:
-    """The trainings of a grid, then those of the seeds, or the best of the grid evaluated; the exit code."""
+    """Run the trainings of a grid, then those of the seeds or the evaluation of the best one; return the exit code."""
     from rich.console import Console
 
     from figeval.evaluation.training.sweep import Sweep, grid_of, seeds_of

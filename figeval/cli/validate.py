@@ -1,4 +1,4 @@
-"""`figeval validate`."""
+"""Command `figeval validate`."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def validate(targets: tuple[str, ...], include_path: tuple[Path, ...]) -> int:
 
 
 def report(verdict: Verdict) -> None:
-    """One task: whether it is sound, what it holds, what is wrong with it."""
+    """Print the verdict on one task: whether it is valid, facts about it, and findings."""
     origin = f" ({verdict.origin})" if verdict.origin else ""
     echo(f"{verdict.task}{origin}: {counted(verdict.errors, 'error') if verdict.errors else 'ok'}")
     for fact in verdict.facts:
