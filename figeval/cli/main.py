@@ -71,7 +71,7 @@ class CommandGroup(click.Group):
         return f"{self.name} "
 
     def add_command(self, cmd: click.Command, name: str | None = None) -> None:
-        """Add a command; a plugin's command is refused if its name is taken, and reported as a problem of the plugin."""
+        """Add a command; a plugin's command whose name is taken is refused and reported as a problem of the plugin."""
         called = name or cmd.name or ""
         registering = _registering.get()
         if registering is not None:
