@@ -207,7 +207,7 @@ def _decide(
     return next((verdict for verdict in verdicts if verdict), Extracted("unparseable", None, "nothing_found"))
 
 
-# ---- steps: each one decides, or passes the reply on to the next ------------------------------------------------------
+# ---- steps: each one decides, or passes the reply on to the next -----------------------------------------------------
 
 
 def _not_written(reading: MarkedReply) -> Extracted | None:

@@ -49,8 +49,8 @@ class Judged:
         right: probability that the answer is right, below 1 if answers tie; None without an answer.
         cluster: cluster of the example, or None if it is independent.
         stratum: group within which examples are compared, if a comparison within strata is requested.
-        fold: cross-validation fold. Different folds are judged by different models, so their scores are never compared.
-            None if one model judged all examples.
+        fold: fold of the model that judged the example, e.g. in cross-validation; scores of different folds are never
+            compared. None if one model judged all examples.
     """
 
     positive: bool
