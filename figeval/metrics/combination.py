@@ -91,7 +91,7 @@ class Combination:
 
 
 def unreliable(named: Sequence[Mapping[str, Floats]], methods: Sequence[str]) -> str:
-    """Return the mark of an unreliable interval, or nothing.
+    """Return the mark of an unreliable interval, or an empty text.
 
     An interval is unreliable if that of one of the means is, or if their correlation is estimated from few clusters.
 

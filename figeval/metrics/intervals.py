@@ -101,7 +101,7 @@ class Spread:
 
     @property
     def independent(self) -> bool:
-        """Whether every cluster has one row only."""
+        """True if every cluster has one row only."""
         return self.n == self.clusters
 
     @property
@@ -111,12 +111,12 @@ class Spread:
 
     @property
     def constant(self) -> bool:
-        """Whether all rows have the same value."""
+        """True if all rows have the same value."""
         return math.sqrt((self.between + self.within) / self.n) <= NOTHING * max(1.0, abs(self.mean))
 
     @property
     def alike(self) -> bool:
-        """Whether no cluster differs from the mean."""
+        """True if no cluster differs from the mean."""
         return self.stderr <= NOTHING * max(1.0, abs(self.mean))
 
     @property

@@ -60,7 +60,7 @@ def parts(text: str) -> list[str]:
 
 
 def ngrams(tokens: Sequence[str], n: int) -> Iterator[tuple[str, ...]]:
-    """Return all runs of n tokens."""
+    """Return an iterator over all runs of n tokens."""
     return zip(*(tokens[start:] for start in range(n)), strict=False)
 
 

@@ -200,7 +200,7 @@ class TaskType(Generic[E]):
         return stored
 
     def value_problem(self, value: Value, example: E, labels: Sequence[str]) -> str:
-        """Return what is wrong with a predicted value as an answer to the example, or nothing.
+        """Return what is wrong with a predicted value as an answer to the example, or an empty text.
 
         A value that cannot be an answer is a mistake in a route, a reader or a model, not a wrong answer, so the task
         fails. `labels` are the labels of the task.

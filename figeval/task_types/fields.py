@@ -113,7 +113,7 @@ class Field:
         raise NotImplementedError
 
     def problem(self, value: Any, example: Any) -> str:  # noqa: ARG002 - for fields that check something
-        """Return what is wrong with the value in an example that was made in Python, or nothing."""
+        """Return what is wrong with the value in an example that was made in Python, or an empty text."""
         return ""
 
     def prompted(self, value: Any, read: Any, where: str) -> Any:
@@ -259,7 +259,7 @@ class ColumnsField(Field):
 
 
 def index_problem(value: Any, n: int, of: str) -> str:
-    """Return what is wrong with an index into n values, or nothing."""
+    """Return what is wrong with an index into n values, or an empty text."""
     if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < n:
         return ""
     return f"{value!r:.80} is no index of its {n} {of}"

@@ -180,7 +180,7 @@ class Route:
 
     @property
     def is_prompted(self) -> bool:
-        """Whether the model reads a conversation, which may contain solved examples and a system message."""
+        """True if the model reads a conversation, which may contain solved examples and a system message."""
         return bool(self.question) or any(part.is_prompted for part in self.parts)
 
     @property

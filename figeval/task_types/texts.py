@@ -39,5 +39,5 @@ class TextExample(Example, ABC):
 
     @property
     def hidden(self) -> bool:
-        """Whether the right answer is hidden."""
+        """True if the right answer is hidden."""
         return getattr(self, self.gold_field) is None
