@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import NamedTuple
 
-LETTERS = r"0-9A-Za-z_\u00c0-\u024f\u0370-\u1fff"  # character class of scripts with blanks between words
+LETTERS = r"0-9A-Za-z_\u00c0-\u024f\u0370-\u1fff"  # of scripts with blanks between words, for a character class
 _NO_BLANKS = re.compile("[\u0900-\u0eff\u3040-\u9fff\uac00-\ud7af]")  # scripts in which \b does not find word ends
 _JOINED = re.compile("[\u0e00-\u0eff\u3040-\u9fff\uac00-\ud7af]")
 

@@ -174,7 +174,7 @@ def _nothing(value: dict[str, Any]) -> bool:
 
 
 def _quotes(value: Any) -> Iterator[str]:
-    """Yield the quotations of a JSON value: those under the first known key, else those of its only nested value."""
+    """Yield the quotations of a JSON value: under the first known key, else in its only text, list or object."""
     match value:
         case str():
             yield value

@@ -65,7 +65,10 @@ class JointExample(RankingExample):
 
 
 def at_once(example: JointExample, context: PromptContext, ranking: Route, spans: Route) -> Dialogue:
-    """Ask for candidates and spans in the same rounds, whatever the candidate ("joint" in the paper's Table 9)."""
+    """Ask for candidates and spans in the same rounds, whatever the candidate.
+
+    This is the joint setting of Ghosh and Srivastava 2022, Table 9.
+    """
     about = of_parts(context)
     first, *parts = yield from together(
         [ranking.begin(example, context), *(spans.begin(part, about) for part in example.parts)]
@@ -74,9 +77,9 @@ def at_once(example: JointExample, context: PromptContext, ranking: Route, spans
 
 
 def in_turn(example: JointExample, context: PromptContext, ranking: Route, spans: Route) -> Dialogue:
-    """Ask for the candidate first, and for the spans only if it may be right ("pipelined" in the paper's Table 9).
+    """Ask for the candidate first, and for the spans only if it may be right, since others do not count.
 
-    Spans of a wrong candidate do not count.
+    This is the pipelined setting of Ghosh and Srivastava 2022, Table 9.
     """
     first = yield from ranking.begin(example, context)
     best = max(first.scores[: len(example.candidates)], default=None)
