@@ -23,12 +23,13 @@ SHOWN = 10  # idioms listed per column
 
 @dataclass(frozen=True)
 class ImpliAnalysis:
-    """The analysis of one run.
+    """The analysis of one run, `about` which identity, tasks, limit and split are known.
 
     `never` maps each column to the idioms without a right answer and the number of their pairs, in descending order.
     """
 
     model: str
+    about: Mapping[str, Any]
     answers: Sequence[PairAnswer]
     counts: Mapping[str, IdiomCount]
     accuracies: Mapping[str, Mapping[str, float]]
@@ -40,10 +41,13 @@ class ImpliAnalysis:
 @click.command("impli")
 @click.argument("run", metavar="RUN", type=click.Path(path_type=Path))
 @click.option(
-    "--output", default=OUTPUT, show_default=True, type=click.Path(path_type=Path), help="Folder to write to."
+    "--output",
+    type=click.Path(path_type=Path),
+    show_default=f"{OUTPUT}/ and the name of the run folder",
+    help="Folder to write to.",
 )
 @click.option("--no_plots", is_flag=True, help="Numbers only; needs no extra.")
-def impli(run: Path, output: Path, no_plots: bool) -> None:
+def impli(run: Path, output: Path | None, no_plots: bool) -> None:
     """Analyze a run of IMPLI: flexibility of idioms, word overlap, idioms that are never right.
 
     \b
@@ -64,6 +68,7 @@ def impli(run: Path, output: Path, no_plots: bool) -> None:
     if not no_plots:
         plots.require()
     found = analysed(run)
+    output = output or Path(OUTPUT, run.resolve().name)
     written = store(output, found)
     console = Console()
     show(found, console)
@@ -105,6 +110,7 @@ def analysed(path: Path) -> ImpliAnalysis:
     counts, by_idiom = flexibilities(rows.open("all", DataContext(files(__package__), fetch))), accuracies(idioms)
     return ImpliAnalysis(
         model=record.model.name,
+        about={"run": record.identity, **{key: record.config.get(key) for key in ("tasks", "limit", "split")}},
         answers=answers,
         counts=counts,
         accuracies=by_idiom,
@@ -136,6 +142,7 @@ def store(folder: Path, found: ImpliAnalysis) -> list[Path]:
 
     content = {
         "model": found.model,
+        **found.about,
         "pairs": len(found.answers),
         "flexibility": [asdict(one) for one in found.correlations],
         "matched": [asdict(one) for one in found.matched],
@@ -176,6 +183,8 @@ def show(found: ImpliAnalysis, console: Any) -> None:
     from figeval.report.grid import say
 
     show_correlations(found, console)
+    if found.about["limit"]:
+        say(console, f"  --limit {found.about['limit']}: the first examples of each task, not a random sample")
     console.print()
     show_matched(found.matched, console)
     for column, missed in found.never.items():
