@@ -138,13 +138,14 @@ def tasks_of(run: RunRecord, prompt: str | None) -> dict[str, TaskRecord]:
     """Return the tasks of a run by the names under which they are compared.
 
     Without a prompt, these are all tasks by their own names; with one, the variants with that prompt by the name of the
-    task that they belong to.
+    task that they belong to. Probes count only if `--probes` asked for them: a task's own floor would make the family
+    of tests larger, and with it the adjusted p-values, by tests that nobody wants to know.
 
     Raises:
         RecordError: no task of the run was asked with this prompt.
     """
     if prompt is None:
-        return {task.task: task for task in run.tasks}
+        return {task.task: task for task in run.tasks if task.kind != "probe" or run.config.get("probes")}
     asked = [task for task in run.tasks if task.kind != "probe"]
     found = {task.of or task.task: task for task in asked if (task.variant or DEFAULT) == prompt}
     if not found:

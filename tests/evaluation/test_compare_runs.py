@@ -168,3 +168,17 @@ def test_two_prompts_of_one_run_are_compared_in_pairs(tmp_path: Path) -> None:
     assert found.prompts == ("default", "loud")
     with pytest.raises(RecordError, match=r"--prompts lound: .* did you mean 'loud'.*; it has default, loud$"):
         compare_runs(path, path, prompts=("default", "lound"))
+
+
+def test_a_floor_is_compared_only_where_probes_were_asked_for(tmp_path: Path) -> None:
+    path = written(tmp_path / "a", {"t": acc("1100"), "t@no_query": acc("0001")})
+    folder = RunFolder(path)
+    record = folder.read()
+    assert record is not None
+    record.tasks[1].kind, record.tasks[1].of, record.tasks[1].variant = "probe", "t", "no_query"
+    folder.write(record)
+    found = compare_runs(path, path)
+    assert ([one.task for one in found.tasks], found.family) == (["t"], 1)
+    record.config["probes"] = True
+    folder.write(record)
+    assert [one.task for one in compare_runs(path, path).tasks] == ["t", "t@no_query"]
