@@ -55,6 +55,8 @@ Words = Annotated[tuple[str, ...], BeforeValidator(_words)]
 
 def _language(value: Any) -> Any:
     """Check the tags of one or several languages (BCP 47: en, zh-Hant, pt-BR)."""
+    if value is None:
+        raise ValueError("it has no value; write a code such as en, or leave the key out")
     languages = _words(value)
     if twice := sorted({language for language in languages if languages.count(language) > 1}):
         raise ValueError(f"{twice[0]!r} is listed twice; every language is listed once")

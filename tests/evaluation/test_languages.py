@@ -312,6 +312,7 @@ def test_two_processes_answer_the_same(workshop: Workshop) -> None:
             "'klingon' is not a language tag (BCP 47); write a code such as en, yo or zh-Hant",
         ),
         ("[en, zh]", "xx", "'xx' is not a language tag"),
+        (" [en, zh]", "", "it has no value; write a code such as en, or leave the key out"),
         ("[en, zh]", "[eng, zh]", "write 'en' instead of 'eng'"),
         ("[en, zh]", "[en, zh_hant]", "write 'zh-Hant' instead of 'zh_hant'"),
     ],
