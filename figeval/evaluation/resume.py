@@ -136,7 +136,7 @@ def _warnings(plan: Plan) -> list[str]:
         missing = plan.route.renders - template_file(plan.task).blocks
         blocks = " and ".join(repr(block) for block in sorted(missing))
         found.append(f"{own} has not the block {blocks} of {plan.route.name}; asked with {plan.template.name}")
-    if plan.n < plan.available.n and (names := MetricSet(plan.metrics, plan.task.labels).collective):
+    if plan.n < plan.available.n and (names := MetricSet(plan.metrics, plan.task.labels).size_dependent):
         which = "all metrics" if len(names) == len(plan.metrics) > 1 else ", ".join(names)
         depend, are = ("depends", "it is") if len(names) == 1 else ("depend", "they are")
         found.append(

@@ -103,6 +103,12 @@ class MetricSet:
         return tuple(name for name, statistic in self.statistics.items() if isinstance(statistic, Collective))
 
     @property
+    def size_dependent(self) -> tuple[str, ...]:
+        """Names of the metrics whose value depends on the number of rows."""
+        own = ((name, one) for name, one in self.statistics.items() if isinstance(one, Collective))
+        return tuple(name for name, one in own if not one.size_invariant)
+
+    @property
     def pooled(self) -> bool:
         """True if some metrics have to be recomputed for a part of the rows."""
         return any(isinstance(statistic, Collective) and statistic.pooled for statistic in self.statistics.values())

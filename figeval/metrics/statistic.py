@@ -75,10 +75,13 @@ class Collective(Statistic):
             the task's record. It returns the features of each row by metric, None if a metric does not apply.
         pooled: whether the metric describes a set of rows as a whole and is computed anew for each subset. Other
             metrics relate a row to all others, whatever subset it belongs to.
+        size_invariant: whether the expected value is the same for any number of rows, as that of a correlation or of an
+            area is, and as the number of words not used before is not.
     """
 
     family: Family | None = None
     pooled: bool = False
+    size_invariant: bool = False
 
 
 def _alone(_example: Any, _prediction: Prediction) -> Features:

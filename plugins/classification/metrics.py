@@ -84,6 +84,7 @@ ROC_AUC = Collective(
     _area,
     family=roc_features,
     pooled=True,
+    size_invariant=True,
     absent="no scores, or all texts of one class",
 )
 

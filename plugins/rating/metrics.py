@@ -183,5 +183,5 @@ def _alone(_example: Any, _prediction: Prediction) -> None:
     """Return None: one row has no correlation."""
 
 
-CORRELATION = Collective(_alone, correlation, absent=UNDEFINED, family=correlations, pooled=True)
+CORRELATION = Collective(_alone, correlation, absent=UNDEFINED, family=correlations, pooled=True, size_invariant=True)
 PEARSON = SPEARMAN = KENDALL = CORRELATION  # distinguished by name; one call computes all three
