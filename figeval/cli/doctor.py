@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def doctor(as_json: bool) -> int:
     """Report versions, devices, caches, data and plugins, and what is wrong with them; exit code 1 if something is."""
-    from figeval import plugins
-    from figeval.cli.ls import plugins as plugin_rows
+    from figeval.cli.ls import plugins
     from figeval.evaluation.doctor import checkup
+    from figeval.evaluation.harness import Harness
 
-    found = checkup(list(plugin_rows(plugins.plugin_manager())))
+    found = checkup(list(plugins(Harness())))
     if as_json:
         echo_json(asdict(found))
         return 1 if found.problems else 0

@@ -5,28 +5,28 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from figeval.cli.options import include_path
 from figeval.cli.output import echo, echo_json
 
 if TYPE_CHECKING:
     from figeval.evaluation.harness import Harness
-    from figeval.plugins import PluginManager
     from figeval.types import JSON
 
 BUILT_IN = "figeval.builtin."
 
 
-def tasks(manager: PluginManager) -> Iterator[JSON]:
+def tasks(harness: Harness) -> Iterator[JSON]:
     """Yield one row per task; `availability` says whether its data are on this machine, without using the network."""
     from importlib.resources import files
 
     from figeval.data.readers import availability
 
-    harness = _harness(manager)
-    for _, task in harness.catalogue.tasks.usable(manager):
+    for _, task in harness.catalogue.tasks.usable(harness.manager):
         keys = ("name", "type", "metrics", "description", "owner", "version", "language", "labels", "cluster")
         more = {
             "data": dict(task.data),
@@ -42,24 +42,24 @@ def tasks(manager: PluginManager) -> Iterator[JSON]:
         yield {**{key: getattr(task, key) for key in keys}, **more}
 
 
-def suites(manager: PluginManager) -> Iterator[JSON]:
+def suites(harness: Harness) -> Iterator[JSON]:
     """Yield one row per suite."""
-    for entry in _harness(manager).catalogue.suites:
+    for entry in harness.catalogue.suites:
         suite = entry.load()
         yield {key: getattr(suite, key) for key in ("name", "tasks", "description", "owner")}
 
 
-def models(manager: PluginManager) -> Iterator[JSON]:
+def models(harness: Harness) -> Iterator[JSON]:
     """Yield one row per registered backend; folders and hub ids are also models, but cannot be listed."""
     from figeval.models.model import Backends
 
-    for entry in Backends(manager).registry:
+    for entry in Backends(harness.manager).registry:
         yield {"name": entry.name, "summary": entry.summary, "owner": entry.owner}
 
 
-def types(manager: PluginManager) -> Iterator[JSON]:
+def types(harness: Harness) -> Iterator[JSON]:
     """Yield one row per task type."""
-    for entry, kind in _harness(manager).task_types.usable(manager):
+    for entry, kind in harness.task_types.usable(harness.manager):
         about = (kind.__doc__ or "").strip().split("\n")[0]
         fields = kind.json_schema()["properties"]
         yield {
@@ -73,51 +73,52 @@ def types(manager: PluginManager) -> Iterator[JSON]:
         }
 
 
-def metrics(manager: PluginManager) -> Iterator[JSON]:
+def metrics(harness: Harness) -> Iterator[JSON]:
     """Yield one row per metric."""
-    for metric in _harness(manager).metrics:
+    for metric in harness.metrics:
         limits = {"types": sorted(metric.task_types), "routes": sorted(metric.routes)}
         better = {"higher_is_better": metric.higher_is_better, "owner": metric.owner}
         yield {"name": metric.name, **limits, **better, "argument": metric.argument}
 
 
-def routes(manager: PluginManager) -> Iterator[JSON]:
+def routes(harness: Harness) -> Iterator[JSON]:
     """Yield one row per route, best first within a task type."""
-    for route in _harness(manager).routes:
+    for route in harness.routes:
         needs = list(route.wants)
         yield {"name": route.name, "type": route.task_type, "needs": needs, "owner": route.owner}
 
 
-def heads(manager: PluginManager) -> Iterator[JSON]:
+def heads(harness: Harness) -> Iterator[JSON]:
     """Yield one row per head, the default of a task type first."""
     from figeval.training.learners import load_learners
 
-    learners = load_learners(manager)
+    learners = load_learners(harness.manager)
     for entry in learners.registry:
         task_type, _, head = entry.name.partition(":")
         yield {"name": head, "type": task_type, "summary": entry.summary, "owner": entry.owner}
 
 
-def presets(manager: PluginManager) -> Iterator[JSON]:
+def presets(harness: Harness) -> Iterator[JSON]:
     """Yield one row per preset, i.e. per row of a published table."""
     from figeval.training.described import described, numbers
     from figeval.training.presets import load_presets
 
-    registered = load_presets(manager)
+    registered = load_presets(harness.manager)
     for entry in registered.registry:
         row = described(entry.load())
         yield {**row, "hyper-parameters": numbers(row["settings"]), "owner": entry.owner}
 
 
-def plugins(manager: PluginManager) -> Iterator[JSON]:
+def plugins(harness: Harness) -> Iterator[JSON]:
     """Yield one row per plugin, after loading everything that it offers, because some problems appear only then."""
     from figeval.cli.main import cli
     from figeval.data.readers import load_readers
     from figeval.data.sources import load_catalogue as load_sources
 
+    manager = harness.manager
     cli.extend()
     for offered in (tasks, types, models, metrics, routes, heads, presets):
-        list(offered(manager))
+        list(offered(harness))
     load_readers(manager)
     load_sources(manager)
     for name, plugin in manager.plugins.items():
@@ -125,17 +126,11 @@ def plugins(manager: PluginManager) -> Iterator[JSON]:
         yield {"name": name, "origin": plugin.origin, "offers": offers, "problems": plugin.problems}
 
 
-def _harness(manager: PluginManager) -> Harness:
-    from figeval.evaluation.harness import Harness
-
-    return Harness(manager)
-
-
 @dataclass(frozen=True, slots=True)
 class Listing:
     """Kind of thing that can be listed: a function for its rows, the columns of its table, and a summary."""
 
-    rows: Callable[[PluginManager], Iterator[JSON]]
+    rows: Callable[[Harness], Iterator[JSON]]
     columns: tuple[str, ...]
     summary: str
 
@@ -160,8 +155,9 @@ LISTINGS = {
 @click.command()
 @click.argument("kind", required=False, metavar="[tasks|types|suites|models|metrics|routes|heads|presets|plugins]")
 @click.argument("pattern", required=False)
+@include_path
 @click.option("--json", "as_json", is_flag=True, help="A JSON list with more fields than the table.")
-def ls(kind: str | None, pattern: str | None, as_json: bool) -> None:
+def ls(kind: str | None, pattern: str | None, include_path: tuple[Path, ...], as_json: bool) -> None:
     """List tasks, task types, suites, models, metrics, routes, heads, presets or plugins.
 
     PATTERN is a part of the name or a glob.
@@ -169,8 +165,8 @@ def ls(kind: str | None, pattern: str | None, as_json: bool) -> None:
     \b
     figeval ls tasks
     figeval ls tasks 'impli_*_gold_*' --json
+    figeval ls tasks --include_path my_tasks
     """
-    from figeval import plugins as plugin_host
     from figeval.errors import UnknownName
 
     if kind is None:
@@ -179,8 +175,10 @@ def ls(kind: str | None, pattern: str | None, as_json: bool) -> None:
         return
     if kind not in LISTINGS:
         raise UnknownName("kind", kind, LISTINGS, see="figeval ls")
+    from figeval.evaluation.harness import Harness
+
     listing = LISTINGS[kind]
-    rows = list(listing.rows(plugin_host.plugin_manager()))
+    rows = list(listing.rows(Harness(include=include_path)))
     _print(matching(kind, rows, pattern), listing.columns, as_json)
 
 

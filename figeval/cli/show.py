@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from figeval.cli.options import include_path
 from figeval.cli.output import echo, echo_json, echo_json_text
 
 if TYPE_CHECKING:
@@ -26,8 +27,9 @@ ABOUT = ("description", "type", "language", "version", "labels", "metrics", "bas
 @click.option(
     "--by", metavar="KEY", help="For a run, print scores per idiom, proverb, corpus … from stored predictions."
 )
+@include_path
 @click.option("--json", "as_json", is_flag=True, help="All of it as JSON.")
-def show(run_or_task: str, by: str | None, as_json: bool) -> None:
+def show(run_or_task: str, by: str | None, include_path: tuple[Path, ...], as_json: bool) -> None:
     """Show the table of a run, finished or not, of a training, its seeds or its grid, or what is known of a task, a
     suite or a preset.
 
@@ -48,7 +50,7 @@ def show(run_or_task: str, by: str | None, as_json: bool) -> None:
     elif by is not None:
         raise click.BadParameter(f"there is no run in {run_or_task!r}, and only a run has scores for --by")
     else:
-        show_named(run_or_task, as_json)
+        show_named(run_or_task, include_path, as_json)
 
 
 # ---- runs -----------------------------------------------------------------------------------------------------------
@@ -116,7 +118,7 @@ def show_training_record(file: Path, as_json: bool) -> None:
 # ---- tasks and suites -----------------------------------------------------------------------------------------------
 
 
-def show_named(name: str, as_json: bool) -> None:
+def show_named(name: str, include: tuple[Path, ...], as_json: bool) -> None:
     """Print the description of a task, suite or preset. Raises `UnknownName` with similar names."""
     from figeval import plugins
     from figeval.errors import UnknownName
@@ -126,15 +128,20 @@ def show_named(name: str, as_json: bool) -> None:
     from figeval.training.presets import load_presets
 
     manager = plugins.plugin_manager()
-    catalogue, presets = Harness(manager).catalogue, load_presets(manager)
+    catalogue, presets = Harness(manager, include).catalogue, load_presets(manager)
     if name in presets.registry:
         show_preset(presets.registry.get(name), as_json)
     elif name in catalogue.suites:
         suite, tasks = catalogue.suites.get(name), [task.name for task in catalogue.expand([name])]
+        told_apart = {key: one.model_dump() for key, one in suite.contrasts.items()}
         if as_json:
-            echo_json({"name": name, "description": suite.description, "owner": suite.owner, "tasks": tasks})
+            about = {"name": name, "description": suite.description, "owner": suite.owner}
+            echo_json({**about, "tasks": tasks, "contrasts": told_apart})
         else:
             echo("\n".join([f"{name}: {suite.description}", *(f"  {task}" for task in tasks)]))
+            for key, one in told_apart.items():
+                within = f", within {one['within']}" if one["within"] else ""
+                echo(f"contrast {key}{within}: {' '.join(one['tasks'])}")
     elif name in catalogue.tasks:
         show_task(task_info(catalogue.tasks.get(name), manager), as_json)
     else:

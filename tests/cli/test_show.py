@@ -9,6 +9,7 @@ import pytest
 
 from figeval.records.folder import RunFolder
 from tests.cli.conftest import Cli
+from tests.evaluation.conftest import write_task
 from tests.runs import finished, row, run, task
 
 
@@ -72,8 +73,18 @@ def test_a_task_as_json(cli: Cli) -> None:
 def test_a_suite(cli: Cli) -> None:
     lines = cli("show", "impli_gold").out.splitlines()
     assert lines[0].startswith("impli_gold: ")
-    assert len(lines) == 6
+    assert len([line for line in lines if line.startswith("  impli_")]) == 5
+    pairs = "impli_idioms_gold_ent impli_idioms_gold_ant impli_idioms_gold_non"
+    assert f"contrast idioms_within, within idiom: {pairs}" in lines
     assert json.loads(cli("show", "mini", "--json").out)["tasks"][0] == "mini_proverbs"
+    assert json.loads(cli("show", "impli_gold", "--json").out)["contrasts"]["idioms"]["tasks"] == pairs.split()
+
+
+def test_a_task_in_a_folder(cli: Cli, tmp_path: Path) -> None:
+    write_task(tmp_path, "mine")
+    assert cli("show", "mine", "--include_path", tmp_path).out.startswith("mine\n")
+    listed = cli("ls", "tasks", "mine", "--include_path", tmp_path).out.splitlines()
+    assert [line.split()[:2] for line in listed[1:]] == [["mine", "choice"]]
 
 
 def test_a_preset(cli: Cli) -> None:
