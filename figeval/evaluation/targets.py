@@ -117,7 +117,8 @@ def from_file(file: Path, harness: Harness) -> tuple[list[TaskSpec | SuiteSpec],
         return [item.bound(harness.task_types)], harness.catalogue
     beside, _ = _read(file.parent, harness)
     catalogue = harness.catalogue.overlaid(beside)
-    return [item, *catalogue.expand(item.tasks)], catalogue
+    known = [name for name in item.tasks if name in catalogue.tasks or name in catalogue.suites]
+    return [item, *catalogue.expand(known)], catalogue  # the suite's check names the others
 
 
 def _read(folder: Path, harness: Harness) -> tuple[list[TaskSpec | SuiteSpec], list[str]]:

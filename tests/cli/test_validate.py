@@ -25,6 +25,9 @@ group: row.pair
 """
 
 
+PAIR_LABELS = ("yes_it_does", "no_it_does_not")
+
+
 def edit(file: Path, old: str, new: str) -> None:
     text = file.read_text(encoding="utf-8")
     assert old in text
@@ -413,3 +416,25 @@ def test_an_error_of_a_file_in_an_included_folder_is_printed_once(tmp_path: Path
         done = cli("validate", *arguments)
         assert done.code == 2
         assert done.out.count("bad.task.yaml") == 1 and "1 error" in done.out
+
+
+@pytest.mark.parametrize(
+    ("suite", "message"),
+    [
+        ("tasks: [pairs, nope]", "suite.yaml: unknown task 'nope'"),
+        ("tasks: [pairs]\ncontrasts: {a: {tasks: [pears]}}", "contrast 'a': 'pears' is no task of this suite"),
+        ("tasks: [pairs]\ncontrasts: {a: {tasks: [pairs], within: idoim}}", "no example has 'idoim' in meta"),
+        ("tasks: [pairs]\ncontrasts: {a: [pairs]}", "'a' is not a mapping; write `a: {tasks: [FIRST, SECOND]}`"),
+        ("tasks: [pairs, t]\ncontrasts: {a: {tasks: [pairs, t]}}", "the tasks have different first labels"),
+    ],
+)
+def test_a_suite_that_cannot_be_run(suite: str, message: str, task: Path, cli: Cli) -> None:
+    rows = [{"id": n, "a": f"{n}", "b": "b", "label": PAIR_LABELS[n % 2], "pair": n // 2} for n in range(4)]
+    file = write_pairs(task.parent, rows)
+    edit(file, "label: row.label}", "label: row.label, meta: {idiom: row.pair}}")
+    named = task.parent / "s.suite.yaml"
+    named.write_text(f"name: s\n{suite}\n")
+    for target in (task.parent, named):
+        done = cli("validate", target)
+        assert done.code == 2
+        assert message in done.out
