@@ -58,7 +58,7 @@ class JointExample(RankingExample):
 
     @property
     def hidden(self) -> bool:  # noqa: D102
-        return any(part.hidden for part in self.parts)
+        return not self.relevant or any(part.hidden for part in self.parts)
 
 
 # ---- routes ----------------------------------------------------------------------------------------------------------
