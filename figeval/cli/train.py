@@ -79,7 +79,7 @@ def shown(default: object) -> str:
     help="Write a batch script for SLURM instead of training.",
 )
 def train(config: Path | None, seeds: str | None, grid: tuple[str, ...], slurm: Path | None, **given: Any) -> int:
-    """Fine-tune a model on a task; the same command again goes on where it stopped.
+    """Fine-tune a model on a task; the same command resumes an interrupted training.
 
     \b
     figeval train --task epic_retrieval_seen --model roberta-base --preset paper --output models/proverbs

@@ -28,11 +28,11 @@ class TrainConfig(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True, allow_inf_nan=False)
 
     task: str = Field(description="A task with a train split; see `figeval ls tasks`.")
-    model: str = Field(description="What to begin with: a folder, a hub id, minilm or smollm2.")
-    output: Path = Field(description="The folder of the trained model; the same command goes on there.")
-    head: str | None = Field(None, description="What is trained on it, where a task type has several: see `ls heads`.")
+    model: str = Field(description="Model to start from: a folder, a hub id, minilm or smollm2.")
+    output: Path = Field(description="Folder of the trained model; the same command resumes the training there.")
+    head: str | None = Field(None, description="Head to train, if the task type has several; see `figeval ls heads`.")
     head_args: dict[str, Any] = Field({}, description="Options of the head: pooling=mean,similarity=cosine …")
-    preset: str | None = Field(None, description="Hyper-parameters by name: paper, or paper:ROW.")
+    preset: str | None = Field(None, description="Hyper-parameter preset: paper, or paper:ROW.")
     augment: Augment = Field({}, description="Added to every example: add=concepts|neighbours|outline,k=N …")
     seed: int = Field(0, ge=0, description="Random seed.")
     include_path: tuple[Path, ...] = Field((), description="Folders with further task files.")
@@ -41,59 +41,65 @@ class TrainConfig(BaseModel):
         None, description="Train and select on a probe of the task, e.g. no_query: a model that never reads the query."
     )
     floor: bool = Field(
-        False, description="Then train the floor, too: a second model with these settings, on the task's floor probe."
+        False, description="Also train the floor: a second model with these settings, on the task's floor probe."
     )
-    holdout: Share = Field(0.1, description="Share of train that is held out as dev, where the task has no such split.")
+    holdout: Share = Field(0.1, description="Share of train to hold out as dev, if the task has no such split.")
     holdout_by: Literal["auto", "cluster", "within", "row"] = Field(
-        "auto", description="Held out are whole clusters, some rows of each, or rows; auto: as test differs from train."
+        "auto",
+        description="Hold out whole clusters, some rows of each, or rows; auto: as test differs from train.",
     )
-    limit: PositiveInt | None = Field(None, description="Only the first so many examples of train.")
-    max_length: PositiveInt | None = Field(None, description="Longest input in tokens; what is longer is cut.")
-    shuffle: Literal["epochs", "once"] = Field("epochs", description="Another order in every epoch, or one for all.")
+    limit: PositiveInt | None = Field(None, description="Use only the first N examples of train.")
+    max_length: PositiveInt | None = Field(None, description="Longest input in tokens; longer inputs are truncated.")
+    shuffle: Literal["epochs", "once"] = Field("epochs", description="Shuffle in every epoch, or once for all epochs.")
 
-    epochs: PositiveInt = Field(10, description="How often the examples are seen.")
-    max_steps: PositiveInt | None = Field(None, description="Stop after so many steps.")
-    batch_size: PositiveInt = Field(16, description="Examples of a step, of all processes together.")
-    lr: PositiveFloat | None = Field(2e-5, description="The highest learning rate; none: Adafactor's own steps.")
-    optimizer: Literal["adamw", "adafactor"] = Field("adamw", description="What follows the gradient.")
-    betas: tuple[Share, Share] = Field((0.9, 0.999), description="Of AdamW.")
-    eps: PositiveFloat = Field(1e-8, description="Of AdamW.")
-    bias_correction: bool = Field(True, description="Of AdamW's moments; off as in BERT's own code.")
-    weight_decay: float = Field(0.01, ge=0, description="Of weights, not of biases and norms.")
-    schedule: Literal["linear", "cosine", "constant"] = Field("linear", description="How the rate falls.")
-    warmup: float = Field(0.06, ge=0, description="Steps until the rate is reached; below 1 a share of all steps.")
-    clip: PositiveFloat | None = Field(1.0, description="Largest norm of the gradient.")
+    epochs: PositiveInt = Field(10, description="Number of passes over the examples.")
+    max_steps: PositiveInt | None = Field(None, description="Stop after N steps.")
+    batch_size: PositiveInt = Field(16, description="Examples per step, over all processes.")
+    lr: PositiveFloat | None = Field(2e-5, description="Peak learning rate; none: Adafactor's relative steps.")
+    optimizer: Literal["adamw", "adafactor"] = Field("adamw", description="Optimizer.")
+    betas: tuple[Share, Share] = Field((0.9, 0.999), description="Betas of AdamW.")
+    eps: PositiveFloat = Field(1e-8, description="Epsilon of AdamW.")
+    bias_correction: bool = Field(True, description="Correct the bias of AdamW's moments; BERT's own code does not.")
+    weight_decay: float = Field(0.01, ge=0, description="Weight decay, except for biases and norms.")
+    schedule: Literal["linear", "cosine", "constant"] = Field("linear", description="Decay of the learning rate.")
+    warmup: float = Field(0.06, ge=0, description="Steps to the peak learning rate; below 1, a share of all steps.")
+    clip: PositiveFloat | None = Field(1.0, description="Maximum norm of the gradient.")
 
-    dropout: Share | None = Field(None, description="Everywhere in the model; by default as it was trained.")
+    dropout: Share | None = Field(None, description="Dropout of the whole model; by default as in its configuration.")
 
     select_on: Literal["dev", "test", "none"] = Field(
-        "dev", description="Where the best checkpoint is chosen. test, as the papers did, is said in every report."
+        "dev",
+        description="Split on which the best checkpoint is chosen. If test, as in the papers, every report says so.",
     )
-    select_by: str | None = Field(None, description="By which metric of the task, or loss.")
+    select_by: str | None = Field(None, description="Metric of the task, or loss, that selects the checkpoint.")
     evaluate_every: PositiveFloat = Field(1.0, description="Epochs between evaluations.")
-    patience: PositiveInt | None = Field(3, description="Stop after so many evaluations without a better one.")
-    evaluate: tuple[str, ...] | None = Field(None, description="Tasks to run in the end; by default the task itself.")
+    patience: PositiveInt | None = Field(3, description="Stop after N evaluations without improvement.")
+    evaluate: tuple[str, ...] | None = Field(None, description="Tasks to run afterwards; by default the task itself.")
 
-    device: str | None = Field(None, description="cpu, cuda, mps; by default the fastest there is.")
-    mixed_precision: Literal["no", "bf16", "fp16"] = Field("no", description="Of the forward pass, on GPUs only.")
+    device: str | None = Field(None, description="cpu, cuda, mps; by default the fastest available.")
+    mixed_precision: Literal["no", "bf16", "fp16"] = Field(
+        "no", description="Precision of the forward pass; on GPUs only."
+    )
     compile: bool = Field(False, description="Compile the network; pays on large models and long trainings.")
-    gradient_checkpointing: bool = Field(False, description="Compute activations again instead of keeping them.")
+    gradient_checkpointing: bool = Field(False, description="Recompute activations instead of keeping them.")
     tokens_per_batch: PositiveInt | None = Field(
-        None, description="Tokens that go through the network at once; a step is gathered from as many as it takes."
+        None, description="Padded tokens per forward pass; a step accumulates as many passes as it needs."
     )
     lora: PositiveInt | None = Field(None, description="Train adapters of this rank instead of all weights.")
-    lora_alpha: PositiveFloat | None = Field(None, description="Their scale; by default twice the rank.")
-    lora_targets: tuple[str, ...] = Field((), description="Modules that get one; by default those peft knows.")
-    allow_pickle: bool = Field(False, description="Also begin with weights that are no safetensors.")
+    lora_alpha: PositiveFloat | None = Field(None, description="Scale of the adapters; by default twice the rank.")
+    lora_targets: tuple[str, ...] = Field((), description="Modules that get an adapter; by default peft's choice.")
+    allow_pickle: bool = Field(False, description="Allow initial weights that are not safetensors.")
 
     processes: PositiveInt = Field(1, description="Processes on this machine.")
     deepspeed: str | None = Field(None, description="zero2, zero3, or a configuration file of DeepSpeed.")
     fsdp: bool = Field(False, description="Shard weights with PyTorch's FSDP.")
-    nodes: PositiveInt = Field(1, description="Machines.")
-    node_rank: int = Field(0, ge=0, description="Which of them this is, from 0.")
+    nodes: PositiveInt = Field(1, description="Number of machines.")
+    node_rank: int = Field(0, ge=0, description="Number of this machine, counted from 0.")
     master: str | None = Field(None, description="host:port of machine 0.")
-    checkpoint_every: PositiveInt | None = Field(None, description="Steps between checkpoints, beside evaluations.")
-    trackers: tuple[str, ...] = Field((), description="wandb, tensorboard, mlflow … as accelerate knows them.")
+    checkpoint_every: PositiveInt | None = Field(
+        None, description="Steps between checkpoints besides those at evaluations."
+    )
+    trackers: tuple[str, ...] = Field((), description="Trackers of accelerate: wandb, tensorboard, mlflow …")
 
     @model_validator(mode="after")
     def _consistent(self) -> TrainConfig:
@@ -106,7 +112,7 @@ class TrainConfig(BaseModel):
         if self.node_rank >= self.nodes:
             raise ValueError(f"node_rank {self.node_rank} of {self.nodes} nodes; the first is 0")
         if self.floor and self.probe:
-            raise ValueError("what is trained on a probe is a floor itself; leave out floor or probe")
+            raise ValueError("a model trained on a probe is itself a floor; leave out floor or probe")
         if self.select_on == "dev" and self.holdout == 0:
             raise ValueError("without a holdout nothing can be chosen on dev; use --select_on none")
         return self

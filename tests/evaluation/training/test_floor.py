@@ -195,7 +195,7 @@ def test_a_floor_that_cannot_be_is_refused_before_anything_is_trained(configured
     with pytest.raises(TrainError, match=words):
         Sweep(plain, Heard(), str).over_grid({"lr": ["1e-3", "1e-2"]})
     assert not (tmp_path / "out").exists()
-    with pytest.raises(ValueError, match="what is trained on a probe is a floor itself"):
+    with pytest.raises(ValueError, match="a model trained on a probe is itself a floor"):
         configured(tmp_path / "out", floor=True, probe="no_query")
 
 
