@@ -68,7 +68,7 @@ def cure(path: Path, option: str = "--output_path") -> Iterator[None]:
         yield
     except OSError as error:
         if error.errno in NO_ROOM:
-            message = f"no room left for {path}; what was written is kept: free some space and run the same command"
+            message = f"no space left for {path}; what was written is kept: free some space and run the same command"
         else:
             message = f"cannot write {path} ({error.strerror or error}); choose another place with {option}"
         raise RecordError(message) from error

@@ -96,7 +96,7 @@ class Worker:
         return new.count(b"\n")
 
     def ending(self) -> str:
-        """Return how the worker ended, with the last line of its log: `ended with exit code 2 (no room left …)`."""
+        """Return how the worker ended, with the last line of its log: `ended with exit code 2 (no space left …)`."""
         code = self.process.returncode
         how = f"was killed by {SIGNALS.get(-code, f'signal {-code}')}" if code < 0 else f"ended with exit code {code}"
         printed = self.log.read_text(encoding="utf-8", errors="replace").split("\n")

@@ -8,9 +8,9 @@ from figeval.training.presets import SENTENCES, Preset
 from figeval.types import JSON
 
 HEADINGS = {
-    "as_released": "what the released code does otherwise",
-    "not_reproduced": "what was done and is not done here",
-    "unknown": "what is stated nowhere",
+    "as_released": "what the released code does differently",
+    "not_reproduced": "what is not reproduced here",
+    "unknown": "what is not stated anywhere",
 }
 
 

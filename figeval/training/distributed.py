@@ -267,10 +267,11 @@ def device_of(asked: str | None) -> str:
     kind = asked or next(name for name, available in there.items() if available)
     if kind not in there:
         raise TrainError(
-            f"--device {asked} is none of {', '.join(there)}{near(kind, there)}; choose cards by CUDA_VISIBLE_DEVICES"
+            f"--device {asked} is not one of {', '.join(there)}{near(kind, there)}; "
+            "choose GPUs with CUDA_VISIBLE_DEVICES"
         )
     if not there[kind]:
-        raise TrainError(f"--device {asked} is not there on this machine; leave --device out, or use cpu")
+        raise TrainError(f"--device {asked} is not available on this machine; leave out --device, or use cpu")
     return kind
 
 

@@ -79,14 +79,14 @@ class TrainFolder:
         """
         if not self.path.is_dir():
             if self.path.exists() or self.path.is_symlink():
-                raise TrainError(f"{self.path} is no folder; {MOVE}")
+                raise TrainError(f"{self.path} is not a folder; {MOVE}")
             return None
         if not os.access(self.path, os.W_OK | os.X_OK):
             raise TrainError(f"{self.path} cannot be written; choose another --output")
         if not self.progress_file.exists():
             strange = [file.name for file in sorted(self.path.iterdir()) if file != self.traces]
             if strange:
-                raise TrainError(f"{self.path} holds {strange[0]!r} and no training; {MOVE}")
+                raise TrainError(f"{self.path} holds {strange[0]!r} but no training; {MOVE}")
             return None
         progress = self.read()
         if progress.identity != config.identity():
@@ -105,7 +105,7 @@ class TrainFolder:
             return Progress(identity=config.identity(), data=data)
         if progress.data != data:
             raise TrainError(
-                f"{self.path} was begun on other examples (the data or how dev is held out has changed since); "
+                f"{self.path} was started on other examples (the data or the held-out dev split has changed since); "
                 "choose another --output"
             )
         return progress

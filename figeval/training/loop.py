@@ -104,7 +104,7 @@ class Session:
             if self._due(self.every) and self.job.config.select_on != "none":
                 self._evaluate()
                 if exhausted(self.progress.evaluations, self.job.criterion, self.job.config.patience):
-                    why = f"no better for {self.job.config.patience} evaluations"
+                    why = f"no improvement for {self.job.config.patience} evaluations"
                     break
             elif self._due(self.job.config.checkpoint_every or self.every):
                 self._keep(self.progress.best)

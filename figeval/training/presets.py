@@ -35,9 +35,9 @@ class PublishedSettings(BaseModel):
 
     config: dict[str, Any] = Field({}, description="fields of TrainConfig, as printed")
     filled_in: dict[str, Any] = Field({}, description="fields that are not printed, as the released code has them")
-    as_released: tuple[str, ...] = Field((), description="what the released code does otherwise")
-    not_reproduced: tuple[str, ...] = Field((), description="what was done and is not done here")
-    unknown: tuple[str, ...] = Field((), description="what is stated nowhere; figeval's defaults stand there")
+    as_released: tuple[str, ...] = Field((), description="what the released code does differently")
+    not_reproduced: tuple[str, ...] = Field((), description="what is not reproduced here")
+    unknown: tuple[str, ...] = Field((), description="what is not stated anywhere; figeval's defaults are used")
 
     @field_validator("config", "filled_in")
     @classmethod
@@ -45,7 +45,7 @@ class PublishedSettings(BaseModel):
         known = set(TrainConfig.model_fields) - OWN
         for key in values:
             if key not in known:
-                raise ValueError(f"{key!r} is nothing that a preset can set{near(key, known)}")
+                raise ValueError(f"{key!r} cannot be set by a preset{near(key, known)}")
         if values.get("select_on") == "test":
             raise ValueError("a preset does not choose on test; say in not_reproduced that it was done")
         return values

@@ -155,13 +155,13 @@ def read(file: Path, config: TrainConfig) -> JSONObject:
     """
     found = read_json(file, TrainError, cure=f"--deepspeed takes {' or '.join(STAGES)}, or a JSON file of DeepSpeed")
     if not isinstance(found, dict):
-        raise TrainError(f"{file} is no configuration of DeepSpeed; it must be an object")
+        raise TrainError(f"{file} is not a DeepSpeed configuration; it must be an object")
     for name in OURS:
         if name in found:
-            raise TrainError(f"{file}: {name!r} is figeval's own; take it out and use --{name}, --lr …")
+            raise TrainError(f"{file}: {name!r} is set by figeval; remove it and use --{name}, --lr …")
     for half in ("bf16", "fp16"):
         if section(found, half).get("enabled") is True and config.mixed_precision != half:
-            raise TrainError(f"{file} turns on {half}; say --mixed_precision {half}, or take it out")
+            raise TrainError(f"{file} turns on {half}; use --mixed_precision {half}, or remove it")
     if stage(found) < 1:
         raise TrainError(f"{file}: zero_optimization.stage is not 1, 2 or 3; without it leave --deepspeed out")
     return found

@@ -72,7 +72,7 @@ def choose_device(name: str | None) -> str:
     except RuntimeError as error:
         raise ModelError(f"device={name} is no device that torch knows; use cpu, cuda, cuda:1 or mps") from error
     if not is_available(device.type) or (device.index or 0) >= max(1, device_count(device.type)):
-        raise ModelError(f"device={name} is not there on this machine; leave --device out, or use cpu")
+        raise ModelError(f"device={name} is not available on this machine; leave out --device, or use cpu")
     return str(device)
 
 

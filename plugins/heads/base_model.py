@@ -164,7 +164,7 @@ def base_of(setup: Setup) -> Base:
         found = weight_files(folder)
         if found and not any(file.suffix == ".safetensors" for file in found):  # loading a pickle may run code
             weights = f"{setup.model!r} has its weights in {found[0].name}, a pickle"
-            raise ModelError(f"{weights}; save it anew, or say --allow_pickle")
+            raise ModelError(f"{weights}; save it as safetensors, or use --allow_pickle")
     return Base(setup, checkpoint)
 
 

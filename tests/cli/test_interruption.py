@@ -153,7 +153,7 @@ def test_a_full_disk_half_way(room: int, make: Callable[[str], Run], undisturbed
     )
     complaint = done.stderr.splitlines()[-1]
     assert done.returncode == 2, done.stderr
-    assert complaint.startswith("figeval: no room left for out/predictions/t.jsonl; what was written is kept")
+    assert complaint.startswith("figeval: no space left for out/predictions/t.jsonl; what was written is kept")
     assert "Traceback" not in done.stderr
     assert run.file.stat().st_size == room
     assert 0 < run.lines() < N

@@ -91,7 +91,7 @@ def test_a_preset(cli: Cli) -> None:
     lines = cli("show", "released:table7-seen-roberta").out.splitlines()
     assert lines[0].startswith("released:table7-seen-roberta: RoBERTa (roberta-base) in ePiC, released code")
     assert {"  lr 1e-05", "  patience none", "  head_args freeze pooler"} <= {*lines}
-    assert "what was done and is not done here" in lines
+    assert "what is not reproduced here" in lines
     assert json.loads(cli("show", "paper:table7-t5", "--json").out)["settings"]["lr"] is None
     assert "did you mean 'paper:table7-t5'" in cli("show", "paper:table7-t55").complaint
 

@@ -49,7 +49,7 @@ def test_it_goes_on_with_the_same_examples_only(tmp_path: Path) -> None:
     with folder.locked():
         folder.commit(folder.begin(config(folder.path), "0123"))
         assert folder.begin(config(folder.path), "0123").data == "0123"
-        with pytest.raises(TrainError, match=r"out was begun on other examples .*; choose another --output"):
+        with pytest.raises(TrainError, match=r"out was started on other examples .*; choose another --output"):
             folder.begin(config(folder.path), "4567")
 
 
@@ -142,7 +142,7 @@ def test_a_full_disk_is_one_line_and_costs_no_checkpoint(tmp_path: Path) -> None
     with folder.locked():
         folder.commit(folder.begin(config(folder.path)))
         keep(folder, 1)
-        words = f"no room left for {folder.path}; what was written is kept: free some space and run the same command"
+        words = f"no space left for {folder.path}; what was written is kept: free some space and run the same command"
         with pytest.raises(RecordError, match=words):
             folder.write_checkpoint(2, full, lambda place: None)
     assert [place.name for place in folder.traces.glob("step*")] == ["step-000001"], "half a one takes no room"
@@ -156,8 +156,8 @@ def test_what_is_wrong_with_a_folder_is_told_and_nothing_is_written(tmp_path: Pa
     with other.locked():
         other.commit(other.begin(config(other.path, seed=7)))
     for folder, words in (
-        (file, "file is no folder; move it away or choose another --output"),
-        (foreign, "foreign holds 'letter.txt' and no training; move it away"),
+        (file, "file is not a folder; move it away or choose another --output"),
+        (foreign, "foreign holds 'letter.txt' but no training; move it away"),
         (other, r"other holds another training \(.*config.yaml\); move it away"),
     ):
         with pytest.raises(TrainError, match=words):

@@ -91,7 +91,7 @@ def test_it_stops_when_nothing_gets_better_and_keeps_the_best(tmp_path: Path) ->
     assert progress.best == 6 * (best + 1)
     if progress.step < heard.total:
         assert len(losses) - 1 - best == 2
-        assert "no better" in progress.why
+        assert "no improvement" in progress.why
     assert (tmp_path / "out" / "training" / f"step-{progress.best:06d}").is_dir()
 
 
@@ -146,7 +146,7 @@ def test_two_trainings_do_not_write_into_one_folder(tmp_path: Path) -> None:
 
 def test_devices_and_precision_that_are_not_there(tmp_path: Path) -> None:
     for changes, words in (
-        ({"device": "cuda"}, "not there on this machine"),
+        ({"device": "cuda"}, "not available on this machine"),
         ({"device": "cpo"}, "did you mean 'cpu'"),
         ({"mixed_precision": "bf16"}, "far slower"),
         ({"trackers": ["tensorbord"]}, "did you mean 'tensorboard'"),

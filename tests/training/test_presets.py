@@ -237,9 +237,9 @@ class Acme:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        (FILE.replace("{CONFIG}", "{learning_rate: 1}"), "'learning_rate' is nothing that a preset can set"),
+        (FILE.replace("{CONFIG}", "{learning_rate: 1}"), "'learning_rate' cannot be set by a preset"),
         (FILE.replace("{CONFIG}", "{epoch: 1}"), "did you mean 'epochs'"),
-        (FILE.replace("{CONFIG}", "{model: x}"), "'model' is nothing that a preset can set"),
+        (FILE.replace("{CONFIG}", "{model: x}"), "'model' cannot be set by a preset"),
         (FILE.replace("{CONFIG}", "{select_on: test}"), "a preset does not choose on test"),
         (FILE.replace("{CONFIG}", "{epochs: 0}"), "acme:table1-a: epochs: "),
         (

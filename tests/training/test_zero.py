@@ -58,9 +58,9 @@ def test_a_file_keeps_what_is_not_decided_here(tmp_path: Path) -> None:
     [
         (
             {"zero_optimization": {"stage": 2}, "optimizer": {"type": "Adam"}},
-            "'optimizer' is figeval's own; take it out",
+            "'optimizer' is set by figeval; remove it",
         ),
-        ({"zero_optimization": {"stage": 2}, "bf16": {"enabled": True}}, "turns on bf16; say --mixed_precision bf16"),
+        ({"zero_optimization": {"stage": 2}, "bf16": {"enabled": True}}, "turns on bf16; use --mixed_precision bf16"),
         ({}, "stage is not 1, 2 or 3"),
         ({"zero_optimization": {"stage": "two"}}, "stage is not 1, 2 or 3"),
         ({"zero_optimization": {"stage": 2}, "fp16": True}, "'fp16' of the DeepSpeed configuration must be an object"),
@@ -75,5 +75,5 @@ def test_no_such_file_and_no_such_stage(tmp_path: Path) -> None:
     with pytest.raises(TrainError, match="--deepspeed takes zero2 or zero3, or"):
         configuration(config(deepspeed="zero9"))
     (tmp_path / "list.json").write_text("[1]")
-    with pytest.raises(TrainError, match="is no configuration of DeepSpeed"):
+    with pytest.raises(TrainError, match="is not a DeepSpeed configuration"):
         configuration(config(deepspeed=str(tmp_path / "list.json")))

@@ -283,7 +283,7 @@ def test_whatever_ends_it_the_same_command_gives_the_same(
     assert done.returncode == (2 if event == "full" else -signal.SIGKILL), done.stderr
     if event == "full":
         assert done.stderr.splitlines()[-1].startswith(
-            f"figeval: no room left for {tmp_path / 'out'}; what was written"
+            f"figeval: no space left for {tmp_path / 'out'}; what was written"
         )
     complete(config, Heard())
     assert outcome(tmp_path / "out") == outcome(trained)
