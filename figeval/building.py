@@ -95,8 +95,8 @@ class Stages:
         others = [name for name, stage in self._done.items() if name not in names and stage["build"] != build]
         if others:
             raise DataError(
-                f"{self.folder} has {', '.join(others)} of other pairs, another seed, other options or versions, which "
-                f"would not fit; choose another --output, or name them in {option}, too"
+                f"{self.folder} has {', '.join(others)} made with other pairs, another seed, other options or "
+                f"versions, which would not fit; choose another --output, or name them in {option}, too"
             )
 
     def checksums(self) -> Mapping[str, str]:
@@ -165,7 +165,7 @@ def task_prefix(name: str) -> str:
     """Return a name in a form that task names may begin with. Raises `OptionError` if nothing is left of it."""
     prefix = re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")
     if not prefix or not prefix[0].isalpha():
-        raise OptionError(f"{name!r} makes no name of a task; give --name with a letter first")
+        raise OptionError(f"{name!r} cannot become a task name; give a --name that begins with a letter")
     return prefix
 
 

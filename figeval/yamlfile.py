@@ -136,7 +136,7 @@ def _check_limits(text: str) -> None:
             sizes[anchor or ""] = nodes, levels
         elif isinstance(event, yaml.AliasEvent):
             if event.anchor not in sizes:
-                problem = f"the alias *{event.anchor} stands inside of what it names, or names nothing"
+                problem = f"the alias *{event.anchor} refers to a value that contains it, or that does not exist"
                 raise InvalidYAML(problem, line)
             nodes, levels = sizes[event.anchor]
         elif isinstance(event, yaml.ScalarEvent):

@@ -297,7 +297,7 @@ def test_validate_finds_a_task_type_that_does_not_read_back_what_it_stores(tmp_p
     (tmp_path / "forgetful.py").write_text(FORGETFUL)
     environment = {"PYTHONPATH": str(tmp_path), "FIGEVAL_PLUGINS": "forgetful"}
     done = figeval("validate", "forgotten", cwd=tmp_path, code=2, **environment)
-    assert done.stdout.count("0 is stored as 0, of which from_json makes '0'") == 1  # said once, of three rows
+    assert done.stdout.count("0 is stored as 0, which from_json reads as '0'") == 1  # said once, of three rows
     assert "task type 'forgetful'" in done.stdout
 
 

@@ -115,7 +115,7 @@ def _search(file: DataFile, force: bool) -> Path:
             found = expand_user(place) / file.name
             if found.is_file():
                 return checked(found, file)
-            missed.append(f"not in {place}" if expand_user(place).is_dir() else f"{place} is no folder")
+            missed.append(f"not in {place}" if expand_user(place).is_dir() else f"{place} is not a folder")
         except web.Unavailable as error:
             missed.append(str(error))
     raise DataError(

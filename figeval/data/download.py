@@ -83,8 +83,8 @@ def download_member(url: str, file: DataFile, target: Path, patience: Patience =
         extract(archive, file, part)
     except (zipfile.BadZipFile, zlib.error, KeyError) as error:
         raise DataError(
-            f"{file.name}: {url} is no zip archive that holds {file.source.member!r} ({error}); try again later, "
-            f"and tell the benchmark's maintainers if it stays so"
+            f"{file.name}: {url} is not a zip archive that contains {file.source.member!r} ({error}); try again later, "
+            f"and tell the benchmark's maintainers if the problem persists"
         ) from error
     finally:
         archive.unlink()

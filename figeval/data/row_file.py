@@ -38,11 +38,11 @@ class UserRow:
         """
         column = self._columns.get(name, name)
         if column not in self._values:
-            hint = near(column, self._values) or f"; {self._flag} {name}=NAME says what it is called"
+            hint = near(column, self._values) or f"; give its name with {self._flag} {name}=NAME"
             raise DataError(f"{self.where}: no field {column!r}{hint}")
         value = "" if self._values[column] is None else self._values[column]
         if not isinstance(value, str):
-            raise DataError(f"{self.where}: {column!r} is no text but {str(value)[:40]!r}")
+            raise DataError(f"{self.where}: {column!r} must be a text, not {str(value)[:40]}")
         if not any(character.isalpha() for character in value):
             raise DataError(f"{self.where}: {column!r} is empty")
         return value.strip()

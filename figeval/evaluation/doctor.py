@@ -63,7 +63,7 @@ def checkup(plugins: Sequence[JSON]) -> Checkup:
     if not place.is_dir() or not os.access(place, os.W_OK | os.X_OK):
         unusable += [f"nothing can be written below {folder}; set FIGEVAL_HOME to a folder of yours"]
     gone = [mirror for mirror in mirrors if not cache.is_address(mirror) and not expand_user(mirror).is_dir()]
-    unusable += [f"the mirror {mirror} is no folder; correct FIGEVAL_DATA_MIRROR" for mirror in gone]
+    unusable += [f"the mirror {mirror} is not a folder; correct FIGEVAL_DATA_MIRROR" for mirror in gone]
     unusable += [*broken, *of_plugins]
     wanted = [f"{name} is not installed; `pip install 'figeval[{name}]'`" for name, has in optional.items() if not has]
     return Checkup(facts, unusable, [*absent, *wanted])

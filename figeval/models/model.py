@@ -244,7 +244,7 @@ def _check_call(name: str, signature: inspect.Signature, wanted: str, given: Map
         signature.bind(wanted, **given)
     except TypeError as error:
         raise ModelError(
-            f"model {name!r} cannot be made of these options: {error}; its factory takes `model` first, and the "
+            f"model {name!r} cannot be created with these options: {error}; its factory takes `model` first, and the "
             "others from --model_args"
         ) from error
 
@@ -256,4 +256,4 @@ def refuse_model_name(backend: str, model: str) -> None:
         ModelError: `--model backend:something` was given.
     """
     if model:
-        raise ModelError(f"{backend!r} takes nothing behind the colon, got {model!r}; say --model {backend}")
+        raise ModelError(f"{backend!r} takes nothing after the colon, got {model!r}; use --model {backend}")

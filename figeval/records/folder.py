@@ -171,7 +171,7 @@ class RunFolder:
             raise RecordError(
                 f"{file} has been changed since {task.task} was scored (its sha256 is "
                 f"{found:.8}…, not {task.predictions_sha256:.8}…); restore it, or move it away and run the same "
-                "command again, which computes its predictions anew"
+                "command again to recompute its predictions"
             )
 
     def drop(self, task: str, unwanted: Callable[[PredictionRow], bool]) -> int:
@@ -279,13 +279,13 @@ def _kept_reply() -> TypeAdapter[_KeptReply]:
 def own_folder(path: Path) -> Path:
     """Return a folder within a run folder. Raises `RecordError` if it is a symbolic link."""
     if path.is_symlink():
-        raise RecordError(f"{path} is a symbolic link, which figeval does not follow in a run's folder; move it away")
+        raise RecordError(f"{path} is a symbolic link, which figeval does not follow inside a run folder; move it away")
     return path
 
 
 def read_record(file: Path) -> RunRecord:
     """Read a `run.json`. Raises `RecordError` if it is missing, has another version, or is not a record."""
-    content: JsonValue = cleaned(read_json(file, RecordError, cure="give the folder of a run that figeval wrote"))
+    content: JsonValue = cleaned(read_json(file, RecordError, cure="give a run folder that figeval wrote"))
     version = content.get("schema_version") if isinstance(content, dict) else None
     if str(version).partition(".")[0] not in READABLE:
         raise RecordError(f"{file} has schema version {version}, this figeval reads {SCHEMA_VERSION}")

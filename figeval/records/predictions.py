@@ -87,7 +87,7 @@ class PartRow(TypedDict):
 
 @with_config(ConfigDict(extra="forbid"))
 class ChoiceRow(TypedDict):
-    """Which option was chosen, and of what kind the options are."""
+    """Which option was chosen, and the kinds of the options."""
 
     kinds: Annotated[
         dict[str, list[str | None]], Field(description="key of option_meta → its value for each option, null: none")
@@ -165,10 +165,10 @@ class PredictionRow(TypedDict):
         ]
     ]
     remarks: NotRequired[
-        Annotated[list[str], Field(description="facts that a metric tells of this example, which tables count")]
+        Annotated[list[str], Field(description="facts about this example that a metric reports and tables count")]
     ]
     raw: NotRequired[Annotated[str | None, Field(description="the text that a model wrote")]]
-    finish: NotRequired[Annotated[Finish | None, Field(description="how that text ended")]]
+    finish: NotRequired[Annotated[Finish | None, Field(description="why that text ended")]]
     error: NotRequired[Annotated[str, Field(description="why there is no answer")]]
     answers: NotRequired[
         Annotated[list[AnswerRow], Field(description="only with --orders; scores are then shares of answers")]
@@ -213,7 +213,7 @@ def prediction_row(
     own = form.row(example, prediction)
     if shared := COMMON & own.keys():
         raise PluginError(
-            f"row() of a task type returns {min(shared)!r}, which every row has already; return what is its own"
+            f"row() of a task type returns {min(shared)!r}, which every row already has; return only its own fields"
         )
     row: dict[str, Any] = {
         "id": example.id,
@@ -260,17 +260,17 @@ def form_problem(form: RowForm, example: Example, prediction: Prediction) -> str
     try:
         own = form.row(example, prediction)
         if shared := sorted(COMMON & set(own)):
-            return f"row() returns {shared[0]!r}, which every row has already; return what is this type's own"
+            return f"row() returns {shared[0]!r}, which every row already has; return only this type's own fields"
         line = encoded(prediction_row(form, example, prediction, {}, samples=False))
         _adapter().validate_json(line, strict=True)
         stored = parse_json(line)["pred"]
         value = prediction.value if prediction.source else form.from_json(stored)
     except ValidationError as error:
-        return f"row() makes a wrong line ({first_problem(error)}); what has no field there goes into `details`"
+        return f"row() makes a wrong line ({first_problem(error)}); put values that have no field into `details`"
     except Exception as error:  # a plugin's row() or from_json() may raise anything
-        return f"row() makes no line that can be written and read back: {one_line(describe(error), 200)}"
+        return f"row() does not make a line that can be written and read back: {one_line(describe(error), 200)}"
     if value != prediction.value:
-        return f"{prediction.value!r:.80} is stored as {stored!r:.80}, of which from_json makes {value!r:.80}"
+        return f"{prediction.value!r:.80} is stored as {stored!r:.80}, which from_json reads as {value!r:.80}"
     return ""
 
 
@@ -452,7 +452,7 @@ class _Unpacked(io.RawIOBase):
 def rewrite(file: Path, places: Sequence[StoredLine]) -> None:
     """Replace a predictions file atomically by these lines of itself and of other files."""
     if any(place.file.suffix == ".gz" for place in places):
-        raise RecordError(f"{packed(file)} is kept for reading; gunzip it before the run goes on")
+        raise RecordError(f"{packed(file)} is compressed and can only be read; gunzip it before the run resumes")
     with ExitStack() as files, cure(file), replacing(file) as new:
         old = {source: files.enter_context(source.open("rb")) for source in {place.file for place in places}}
         for place in places:

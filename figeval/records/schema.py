@@ -192,7 +192,7 @@ class KindRecord(Stored):
 
 
 class ChoicesRecord(Stored):
-    """Which kinds of options were chosen, by one key of `option_meta`. Ties count by expectation."""
+    """Kinds of the chosen options, by one key of `option_meta`. Ties count by expectation."""
 
     key: str
     answered: int = Field(description="examples with an answer")
@@ -201,7 +201,7 @@ class ChoicesRecord(Stored):
 
 
 class OverlapRecord(Stored):
-    """How many examples of a task the model has seen, by itself or as one of those that it was trained from.
+    """How many examples of a task the model or one of its ancestors has seen.
 
     An example is recognised by the text that is asked about, whatever its case and punctuation.
     """
@@ -225,7 +225,7 @@ def _sparse(schema: dict[str, Any]) -> None:
 
 
 class TaskRecord(Stored):
-    """One task: how it was put to the model and what came of it.
+    """One task: how the model was asked, and the results.
 
     Of a task with rows in several languages `scores`, those of `baselines` and of `overlap` are unweighted means over
     the languages.
@@ -244,7 +244,7 @@ class TaskRecord(Stored):
     task_type: str = Field(
         validation_alias=AliasChoices("task_type", "protocol"), description="choice, ranking, pairs …"
     )
-    route: str = Field(description="how the question was put: by_cosine, by_loglikelihood, by_head …")
+    route: str = Field(description="how the model was asked: by_cosine, by_loglikelihood, by_head …")
     status: Literal["running", "done", "failed"]
     n: int = Field(description="examples, after --limit")
     available: int = Field(description="examples of the task without --limit")
@@ -292,7 +292,7 @@ class AncestorRecord(Stored):
     """The model itself, or one that it was trained from."""
 
     model: str
-    about: dict[str, Any] = Field(default={}, description="what its figeval.json says of how it was trained")
+    about: dict[str, Any] = Field(default={}, description="`about` in its figeval.json, which describes its training")
 
 
 class LineageRecord(Stored):
@@ -342,7 +342,7 @@ class SpreadRecord(Stored):
 
 
 class ContrastRecord(Stored):
-    """How well the model tells the examples of several tasks apart, as a suite declares it.
+    """How well the model tells apart the examples of several tasks, as a suite declares.
 
     Examples whose right answer is `label` are positive, all others negative. Examples without an answer are left out,
     and so are those that `within` leaves without an example of the other kind.

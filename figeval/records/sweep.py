@@ -71,8 +71,8 @@ class GridRecord(Stored):
 
     task: str
     model: str
-    dev: str = Field(default="", description="where the examples come from that they were compared on")
-    metrics: list[str] = Field(default=[], description="by what, the later ones for ties")
+    dev: str = Field(default="", description="source of the examples for the comparison")
+    metrics: list[str] = Field(default=[], description="metrics to compare by; later ones break ties")
     points: list[GridPoint] = Field(default=[], description="all combinations so far, in order")
     best: str | None = Field(default=None, description="the folder of the best one, once all are done")
 

@@ -46,7 +46,7 @@ def test_a_run_with_itself_does_not_differ(cli: Cli, runs: tuple[Path, Path]) ->
 
 def test_compare_refuses_with_a_cure(cli: Cli, runs: tuple[Path, Path]) -> None:
     assert "did you mean 'mrr'" in cli("compare", runs[0], runs[0], "--metric", "mr").complaint
-    assert "give the folder of a run" in cli("compare", runs[0], "nowhere").complaint
+    assert "give a run folder" in cli("compare", runs[0], "nowhere").complaint
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_export(form: str, begins: str, cli: Cli, runs: tuple[Path, Path]) -> No
 def test_export_refuses_with_a_cure(cli: Cli, runs: tuple[Path, Path]) -> None:
     assert "unknown format 'latx'; did you mean 'latex'" in cli("export", runs[0], "--to", "latx").complaint
     assert "--output" in cli("export", runs[0], "--to", "csv", "--output", "no/such/folder").complaint
-    assert "give the folder of a run" in cli("export", "nowhere", "--to", "csv").complaint
+    assert "give a run folder" in cli("export", "nowhere", "--to", "csv").complaint
 
 
 def test_a_table_is_replaced_as_a_whole(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -77,7 +77,7 @@ def test_mirrors(cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> N
     found = facts(cli, code=1)
     assert len(found["facts"]["mirrors"]) == 3
     gone, corrupt = found["problems"]
-    assert gone == f"the mirror {tmp_path / 'nowhere'} is no folder; correct FIGEVAL_DATA_MIRROR"
+    assert gone == f"the mirror {tmp_path / 'nowhere'} is not a folder; correct FIGEVAL_DATA_MIRROR"
     assert corrupt.endswith("full_dataset.json is corrupt; replace it in that mirror")
 
 

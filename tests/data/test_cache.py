@@ -188,7 +188,7 @@ def test_the_error_names_every_place_and_the_cure(
     with pytest.raises(DataError) as error:
         cache.fetch("bench", "sub/file.txt")
     message = one_line(error)
-    for words in (f"not in {tmp_path};", "nowhere is no folder", "HTTP 404", "`figeval data fetch bench`"):
+    for words in (f"not in {tmp_path};", "nowhere is not a folder", "HTTP 404", "`figeval data fetch bench`"):
         assert words in message
 
 

@@ -274,11 +274,11 @@ def test_a_member_of_an_archive_is_taken_out_and_checked(site: Site, target: Pat
 @pytest.mark.parametrize(
     ("archive", "message"),
     [
-        (b"<html>log in</html>", "no zip archive that holds 'inner.txt'"),
-        (zipped("other.txt", BODY), "no zip archive that holds 'inner.txt'"),
+        (b"<html>log in</html>", "not a zip archive that contains 'inner.txt'"),
+        (zipped("other.txt", BODY), "not a zip archive that contains 'inner.txt'"),
         (zipped("inner.txt", BODY[::-1]), f"expected {hashlib.sha256(BODY).hexdigest()}"),
         (zipped("inner.txt", BODY * 3), f"{len(BODY) + 1:,} bytes"),
-        (zipped("inner.txt", BODY)[:-40], "no zip archive"),
+        (zipped("inner.txt", BODY)[:-40], "not a zip archive"),
     ],
     ids=["page", "other member", "other content", "longer content", "damaged"],
 )

@@ -168,7 +168,7 @@ def test_a_row_that_could_not_be_read_back_fails_its_task_and_no_other(workshop,
     )
     record = workshop.run("t", "p")
     assert [task.status for task in record.tasks] == ["failed", "done"]
-    assert "row() of a task type returns 'id', which every row has already" in str(record.tasks[0].error)
+    assert "row() of a task type returns 'id', which every row already has" in str(record.tasks[0].error)
 
 
 def choice_type(workshop):

@@ -150,7 +150,7 @@ def test_an_unknown_metric_has_near_names(tmp_path: Path) -> None:
 
 
 def test_a_place_without_a_run(tmp_path: Path) -> None:
-    with pytest.raises(RecordError, match="give the folder of a run"):
+    with pytest.raises(RecordError, match="give a run folder"):
         compare_runs(written(tmp_path / "a", {"t": acc("1")}), tmp_path / "nowhere")
 
 

@@ -144,7 +144,7 @@ def test_echo_writes_its_lists() -> None:
     echo = plugins_of("echo")
     asked = [Inputs((("saying", "s"), ("keywords", ("dog", "ran home")))), Inputs((("keywords", ()),)), Inputs(())]
     assert echo.write(asked) == ["dog ran home", "", ""]
-    with pytest.raises(ModelError, match="takes nothing behind the colon"):
+    with pytest.raises(ModelError, match="takes nothing after the colon"):
         plugins_of("echo", "loud")
 
 

@@ -128,7 +128,7 @@ def test_a_factory_that_takes_no_model(backends, made):
 
 def test_a_factory_with_an_option_that_has_to_be_given(backends):
     backends.registry.add("parrot", lambda model, words: Parrot(), "a test")
-    with pytest.raises(ModelError, match=r"'parrot' cannot be made of these options: missing .* 'words'; its factory"):
+    with pytest.raises(ModelError, match=r"'parrot' cannot be created with these options: missing .* 'words'; its"):
         open_model(backends, "parrot", {})
     assert isinstance(open_model(backends, "parrot", {"words": 3}).backend, Parrot)
 

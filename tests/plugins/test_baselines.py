@@ -45,7 +45,7 @@ def test_all_are_registered_with_a_summary():
 
 @pytest.mark.parametrize("factory", [Chance, Random, Majority, Overlap])
 def test_a_model_name_behind_the_colon_is_refused(factory):
-    with pytest.raises(ModelError, match=r"takes nothing behind the colon, got 'large'; say --model \w+$"):
+    with pytest.raises(ModelError, match=r"takes nothing after the colon, got 'large'; use --model \w+$"):
         factory("large")
 
 

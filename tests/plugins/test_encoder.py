@@ -209,7 +209,7 @@ def test_refusals_are_one_line_with_the_cure(workshop: Workshop, sentence_folder
     raises("float16 on a CPU.*use dtype=float32", lambda: encoder(raw, pooling="cls", dtype="float16", device="cpu"))
     raises("bfloat16 on a CPU", lambda: encoder(raw, pooling="cls", dtype="bfloat16", device="cpu"))
     raises("is no device that torch knows", lambda: encoder(raw, pooling="cls", device="gpu"))
-    raises("not there on this machine", lambda: encoder(raw, pooling="cls", device="cuda:63"))
+    raises("not available on this machine", lambda: encoder(raw, pooling="cls", device="cuda:63"))
     raises("positive integer", lambda: encoder(raw, pooling="cls", batch_size=0))
     raises("positive integer", lambda: encoder(raw, pooling="cls", max_length="long"))
     raises(f"positions for {POSITIONS} tokens", lambda: encoder(raw, pooling="cls", max_length=999).embed(REQUESTS))
@@ -254,4 +254,4 @@ def test_minilm_reads_all_of_its_512_positions() -> None:
 def test_minilm_knows_what_is_alike() -> None:
     cat, kitten, tax = vectors(minilm(), ["The cat sleeps.", "A kitten is asleep.", "Taxes are due in April."])
     assert cat @ kitten > 2 * (cat @ tax)
-    raises("takes nothing behind the colon", lambda: minilm("large"))
+    raises("takes nothing after the colon", lambda: minilm("large"))

@@ -37,7 +37,7 @@ def test_nothing_is_found_in_nothing(model, text):
 
 @pytest.mark.parametrize("made", [LastSentence, WholeText, Oracle])
 def test_nothing_stands_behind_the_colon(made):
-    with pytest.raises(ModelError, match="takes nothing behind the colon"):
+    with pytest.raises(ModelError, match="takes nothing after the colon"):
         made("x")
 
 

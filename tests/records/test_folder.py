@@ -159,7 +159,7 @@ with folder.locked(), folder.appending("t") as writer:
 
 def test_a_full_disk_keeps_what_was_written(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", WRITER, tmp_path], capture_output=True, text=True, check=False)
-    assert "RecordError: no room left for" in done.stderr
+    assert "RecordError: no space left for" in done.stderr
     assert "what was written is kept" in done.stderr
     folder = RunFolder(tmp_path)
     kept = [row["id"] for row in folder.rows("t")]
@@ -258,7 +258,7 @@ def test_another_minor_version_is_read(tmp_path: Path) -> None:
 
 
 def test_a_missing_record_says_what_to_give(tmp_path: Path) -> None:
-    with pytest.raises(RecordError, match=r"cannot be read .*give the folder of a run"):
+    with pytest.raises(RecordError, match=r"cannot be read .*give a run folder"):
         read_record(find_record(tmp_path / "nowhere"))
 
 

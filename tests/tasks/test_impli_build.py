@@ -340,7 +340,7 @@ BAD = {
     "definition columns": ([GOOD], DEFINITIONS, ("--definition_columns", "x"), "--definition_columns has 'x'; write"),
     "a kind of another name": ([GOOD], DEFINITIONS, ("--kinds", "ent,antt"), "no 'antt'; did you mean 'ant'"),
     "columns": ([GOOD], DEFINITIONS, ("--columns", "text"), "write FIELD=NAME, such as sentence=text"),
-    "a name without letters": ([GOOD], DEFINITIONS, ("--name", "123"), "give --name with a letter first"),
+    "a name without letters": ([GOOD], DEFINITIONS, ("--name", "123"), "give a --name that begins with a letter"),
 }  # fmt: skip
 
 

@@ -123,5 +123,5 @@ def test_unknown_texts_and_labels(real_data: str) -> None:
     assert all(map(math.isnan, pair))
     with pytest.raises(CapabilityError, match="not on satire, irony"):
         model.label_texts([TextLabels("t", ("satire", "irony"))])
-    with pytest.raises(ModelError, match="takes nothing behind the colon"):
+    with pytest.raises(ModelError, match="takes nothing after the colon"):
         ThirdParty("large")

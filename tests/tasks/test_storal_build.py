@@ -340,7 +340,7 @@ def test_a_folder_holds_one_build(call, wordnet, tmp_path):
     call("--pairs", source, "--output", "out", "--tasks", "st2mo,mopref")
     code, _, err = call("--pairs", source, "--output", "out", "--tasks", "st2mo", "--seed", 3)
     assert code == 2
-    assert "out has mopref of other pairs, another seed, other options" in err.splitlines()[-1]
+    assert "out has mopref made with other pairs, another seed, other options" in err.splitlines()[-1]
     code, _, err = call("--pairs", source, "--output", "out", "--tasks", "st2mo,mopref", "--seed", 3)
     assert code == 0, err
 
@@ -515,7 +515,7 @@ BAD = {
     "no story": ([{"moral": "Be wise.", "storry": "Once upon."}], (), "no field 'story'; did you mean 'storry'"),
     "an empty moral": ([{"story": "Once upon a time.", "moral": " … "}], (), "row 1: 'moral' is empty"),
     "null": ([{"story": None, "moral": "Be wise."}], (), "row 1: 'story' is empty"),
-    "a number": ([{"story": 7, "moral": "Be wise."}], (), "row 1: 'story' is no text but '7'"),
+    "a number": ([{"story": 7, "moral": "Be wise."}], (), "row 1: 'story' must be a text, not 7"),
     "a story of one word": ([{"story": "Once.", "moral": "Be wise."}], (), "row 1: 'story' is a single word"),
     "a split of another name": (
         [{"story": "Once upon.", "moral": "Be wise.", "split": "tset"}], (), "'split' is 'tset'; it is one of train",
@@ -546,7 +546,7 @@ BAD = {
     "a language in capitals": (list(stories(9)), ("--language", "ZH"), "no antonyms for 'zh'"),
     "a task of another name": (list(stories(9)), ("--tasks", "mocept"), "no 'mocept'; did you mean 'mocpt'"),
     "columns": (list(stories(9)), ("--columns", "fable"), "write FIELD=NAME, such as story=fable"),
-    "a name without letters": (list(stories(9)), ("--name", "123"), "give --name with a letter first"),
+    "a name without letters": (list(stories(9)), ("--name", "123"), "give a --name that begins with a letter"),
 }  # fmt: skip
 
 

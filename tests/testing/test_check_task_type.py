@@ -244,9 +244,9 @@ BROKEN: dict[str, tuple[Any, str]] = {
     ),
     "an answer that is no JSON": (
         reading(value=lambda found: {found.value}),
-        "row.. makes no line that can be written",
+        "row.. does not make a line that can be written",
     ),
-    "an answer that comes back otherwise": (reading(value=lambda found: (found.value,)), "of which from_json makes"),
+    "an answer that comes back otherwise": (reading(value=lambda found: (found.value,)), "which from_json reads as"),
     "a status that there is not": (reading(status="fine"), r"makes a wrong line \(status: "),
     "a reader that wants a template": (
         broken(routes=(by_reply("by_word", "word", ReplyReader(rendering, "1")),)),
