@@ -165,7 +165,7 @@ class Generation(TaskType[GenerationExample]):
         """Return None, because the references must not be redistributed."""
 
     def value_problem(self, value: Value, _example: GenerationExample, _labels: Sequence[str]) -> str:  # noqa: D102
-        return "" if isinstance(value, str) else f"{value!r:.80} is no text"
+        return "" if isinstance(value, str) else f"{value!r:.80} is not a text"
 
     def shown_gold(self, example: GenerationExample) -> str:  # noqa: D102
         return " | ".join(example.references)

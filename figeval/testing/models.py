@@ -224,7 +224,7 @@ class _Asked:
 def _number(value: object) -> str:
     """Return what is wrong with a value that should be a number other than NaN, or an empty text."""
     if isinstance(value, str | bytes | bool) or not isinstance(value, SupportsFloat):
-        return f"{type(value).__name__} is no number"
+        return f"{type(value).__name__} is not a number"
     return "NaN, which counts as a broken model" if math.isnan(float(value)) else ""
 
 

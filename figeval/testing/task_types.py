@@ -227,7 +227,7 @@ class _CheckedType:
         for example in (*self.examples, *self._hidden()):
             about = f"{example!r:.200}"
             texts = (*example.texts, *example.asked, example.subject)
-            assert all(isinstance(one, str) for one in texts), f"texts, asked and subject are no texts in {about}"
+            assert all(isinstance(one, str) for one in texts), f"texts, asked and subject are not all texts in {about}"
             shown = asserting(partial(self.kind.shown_gold, example), f"{self.name}.shown_gold()")
             assert isinstance(shown, str), f"{self.name}.shown_gold() returned {shown!r:.80} for {about}"
             counted = asserting(partial(self.kind.gold_class, example), f"{self.name}.gold_class()")
@@ -270,7 +270,7 @@ class _CheckedType:
         for example in self.examples:
             for name in ("query_text", "answer_text"):
                 text = asserting(partial(getattr(self.kind, name), example), f"{self.name}.{name}()")
-                assert isinstance(text, str), f"{self.name}.{name}() returned {text!r:.80}, which is no text"
+                assert isinstance(text, str), f"{self.name}.{name}() returned {text!r:.80}, which is not a text"
             try:
                 changed = self.kind.augmented(example, ("added",))
             except TaskError:  # the type cannot be augmented
@@ -285,7 +285,7 @@ class _CheckedType:
         asserting(route.check, what)
         for other in route.of:
             known = [entry.name for entry in self.harness.task_types]
-            assert other in known, f"{what} puts {other!r} together, which is no task type{near(other, known)}"
+            assert other in known, f"{what} puts {other!r} together, which is not a task type{near(other, known)}"
         for name in (*route.metrics, *route.metrics_of_orders):
             asserting(partial(self.harness.metrics.get, name, self.kind.name), what)
         asserting(partial(json.dumps, dict(route.settings)), f"{what}, settings")

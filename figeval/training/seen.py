@@ -186,12 +186,12 @@ def about_in(folder: Path) -> JSON:
     if about is None:
         return {}
     if not isinstance(about, dict):
-        raise TrainError(f"{file}: `about` is no JSON object; {RESTORE}")
+        raise TrainError(f"{file}: `about` is not a JSON object; {RESTORE}")
     for name in ("task", "probe", "trained_from"):
         if not isinstance(about.get(name), str | None):
-            raise TrainError(f"{file}: `about.{name}` is no text; {RESTORE}")
+            raise TrainError(f"{file}: `about.{name}` is not a text; {RESTORE}")
     if not isinstance(about.get("augment"), dict | None):
-        raise TrainError(f"{file}: `about.augment` is no JSON object; {RESTORE}")
+        raise TrainError(f"{file}: `about.augment` is not a JSON object; {RESTORE}")
     return about
 
 

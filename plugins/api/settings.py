@@ -136,7 +136,7 @@ def json_object(name: str, value: object) -> JSONObject:
     except ValueError:
         found = None
     if not isinstance(found, Mapping):
-        raise ModelError(f"""{name} is no JSON object; write --model_args '{{"{name}": {{"top_k": 1}}, …}}'""")
+        raise ModelError(f"""{name} is not a JSON object; write --model_args '{{"{name}": {{"top_k": 1}}, …}}'""")
     return dict(found)
 
 

@@ -62,7 +62,7 @@ def positive(name: str, value: object) -> int:
 def one_of(name: str, value: object, allowed: tuple[str, ...]) -> None:
     """Raise `ModelError` unless `value` is one of the allowed words."""
     if value not in allowed:
-        raise ModelError(f"{name}={value} is none of {', '.join(allowed)}{near(str(value), allowed)}")
+        raise ModelError(f"{name}={value} is not one of {', '.join(allowed)}{near(str(value), allowed)}")
 
 
 S = TypeVar("S")

@@ -103,7 +103,7 @@ def _field(line: str, where: str) -> str:
     try:
         value = parse_json(line)
     except InvalidJSON as error:
-        raise TrainError(f"{where} is no JSON ({error})") from error
+        raise TrainError(f"{where} is not JSON ({error})") from error
     text = value.get("text") if isinstance(value, dict) else None
     if not isinstance(text, str):
         raise TrainError(f"{where} has no field 'text' with a text; every line needs one")

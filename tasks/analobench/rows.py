@@ -36,7 +36,7 @@ def choices(fetch: Fetch, *, items: str, stories: str = "") -> Iterator[Row]:
         where = f"analobench: {file}, row {number}"
         options = options_in(row["Options"], where)
         if row["Label"] not in LETTERS or len(row["Label"]) != 1:
-            raise DataError(f"{where}, field 'Label': {row['Label']!r:.40} is none of {', '.join(LETTERS)}")
+            raise DataError(f"{where}, field 'Label': {row['Label']!r:.40} is not one of {', '.join(LETTERS)}")
         texts = [looked_up(told, text, where) if told else text for text in (row["Sentence"], *options)]
         yield {
             "id": row["Index"],

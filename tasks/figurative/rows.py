@@ -78,7 +78,7 @@ def figqa(path: str, context: DataContext) -> Iterator[Row]:
     for number, row in enumerate(read_table(file, "excel")):
         where = f"figqa: {file}, row {number}"
         if row["labels"] not in CHOSEN:
-            raise DataError(f"{where}, field 'labels': {row['labels']!r:.40} is none of {', '.join(CHOSEN)}")
+            raise DataError(f"{where}, field 'labels': {row['labels']!r:.40} is not one of {', '.join(CHOSEN)}")
         gold = CHOSEN[row["labels"]]
         if path == "dev" and labels.get(row["qid"], -1) == gold:  # two pairs of train have equal labels, as published
             raise DataError(f"{where}, field 'labels': both rows of pair {row['qid']} are {gold}; they have to differ")

@@ -87,7 +87,7 @@ READERS: Mapping[str, Callable[[Row, str, str], Row | None]] = {"a": _one_label,
 def _told(known: Mapping[str, object], value: str, where: str) -> object:
     """Return the meaning of a cell. Raises `DataError` for an unknown value."""
     if value not in known:
-        raise DataError(f"{where}: {value!r:.40} is none of {', '.join(map(repr, known))}; is the file complete?")
+        raise DataError(f"{where}: {value!r:.40} is not one of {', '.join(map(repr, known))}; is the file complete?")
     return known[value]
 
 

@@ -37,9 +37,9 @@ def open(path: str, context: DataContext) -> Iterator[Row]:
         known = [*FORMS, TRAIN]
         raise DataError(f"mmfld has no form {form!r:.40}{near(form, known)}; it has {', '.join(known)}")
     if language and language not in FORMS[form]:
-        which = "is none of its languages" if language not in LOCALES else f"has no texts with the form {form}"
+        which = "is not one of its languages" if language not in LOCALES else f"has no texts with the form {form}"
         raise DataError(
-            f"mmfld: the language {language!r:.40} {which}{near(language, FORMS[form])}; {form} is there in "
+            f"mmfld: the language {language!r:.40} {which}{near(language, FORMS[form])}; {form} is available in "
             f"{', '.join(FORMS[form])}"
         )
     languages = (language,) if language else FORMS[form]

@@ -132,7 +132,7 @@ def snli_json(paths: Sequence[Path]) -> Iterator[PublishedPair]:
 def known_label(label: str, where: str) -> str:
     """Return a label unchanged. Raises `DataError` if it is unknown."""
     if label not in LABELS:
-        raise DataError(f"{where}: {label!r} is no label; it should be {', '.join(LABELS)}")
+        raise DataError(f"{where}: {label!r} is not a label; it should be one of {', '.join(LABELS)}")
     return label
 
 

@@ -162,7 +162,7 @@ def _choice_row(where: str, story: str, options: Sequence[str], label: object) -
 def _outline_row(where: str, moral: str, beginning: str, story: str, outline: object) -> Row:
     phrases = outline.split("#") if isinstance(outline, str) else outline
     if not isinstance(phrases, Sequence) or not all(isinstance(phrase, str) for phrase in phrases):
-        raise DataError(f"{where}, field 'outline': {outline!r:.80} is no list of phrases")
+        raise DataError(f"{where}, field 'outline': {outline!r:.80} is not a list of phrases")
     return {
         "task": "mo2st",
         "moral": moral.strip(),

@@ -380,7 +380,7 @@ BAD = [
     ({"max_retries": -1}, "max_retries=-1 is not a positive integer"),
     ({"temperature": "hot"}, "temperature=hot is not a number from 0"),
     ({"temperature": True}, "temperature=True is not a number from 0"),
-    ({"extra_body": "[1]"}, "extra_body is no JSON object"),
+    ({"extra_body": "[1]"}, "extra_body is not a JSON object"),
     ({"memo": "perhaps"}, "memo=perhaps is neither on nor off"),
     ({"max_completion_tokens_key": "n"}, "max_completion_tokens_key is max_tokens or max_completion_tokens"),
     ({"max_cost": 1}, "max_cost is no option of the model but a flag: --max_cost"),

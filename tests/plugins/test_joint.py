@@ -125,7 +125,7 @@ def test_folders_that_are_none(folder: Path, workshop: Workshop, tmp_path: Path)
         joint(str(declare(Path(plain), tmp_path / "headless", kind="joint", pooling="cls")))
     with pytest.raises(ModelError, match=r"says nothing about pooling; declare it: --model_args pooling=mean"):
         joint(str(joint_checkpoint(Path(plain), tmp_path / "unpooled", pooling=None)))
-    with pytest.raises(ModelError, match=r"figeval\.json of .*: similarity=euclid is none of cosine, dot"):
+    with pytest.raises(ModelError, match=r"figeval\.json of .*: similarity=euclid is not one of cosine, dot"):
         joint(str(joint_checkpoint(Path(plain), tmp_path / "euclid", similarity="euclid")))
     wide = joint(str(joint_checkpoint(Path(plain), tmp_path / "wide", width=20)))
     with pytest.raises(

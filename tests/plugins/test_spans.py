@@ -150,9 +150,9 @@ def test_what_the_checkpoint_declares_and_what_was_asked_for(workshop: Workshop,
 @pytest.mark.parametrize(
     ("declared", "message"),
     [
-        ({"text": "third"}, r"figeval\.json of .*: text=third is none of first, second"),
+        ({"text": "third"}, r"figeval\.json of .*: text=third is not one of first, second"),
         ({"poolin": "cls"}, r"figeval\.json of .*: unknown key 'poolin'; did you mean 'pooling'"),
-        ({"kind": "span"}, r"figeval\.json of .*: kind=span is none of .* did you mean 'spans'"),
+        ({"kind": "span"}, r"figeval\.json of .*: kind=span is not one of .* did you mean 'spans'"),
         ({"max_span": 0}, r"figeval\.json of .*: max_span=0 is not a positive integer"),
         ({"trust_remote_code": True}, "unknown key 'trust_remote_code'"),
     ],
@@ -173,7 +173,7 @@ def test_heads_in_the_wrong_hands(workshop: Workshop) -> None:
         encoder(folder)
     with pytest.raises(ModelError, match="which is a BertForMaskedLM; use --model masked:"):
         spans(str(workshop("bert")))
-    with pytest.raises(ModelError, match="text=middle is none of first, second"):
+    with pytest.raises(ModelError, match="text=middle is not one of first, second"):
         spans(folder, text="middle")
     with pytest.raises(ModelError, match="max_span=many is not a positive integer"):
         spans(folder, max_span="many")

@@ -63,7 +63,7 @@ def test_a_bank_is_in_the_published_order(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("task", "changes", "words"),
     [
-        ("t1", {"Label": "E"}, "row 0, field 'Label': 'E' is none of A, B, C, D"),
+        ("t1", {"Label": "E"}, "row 0, field 'Label': 'E' is not one of A, B, C, D"),
         ("t1", {"Options": "A. x\nC. y"}, "row 0, field 'Options': expected four options A. to D., found 'A C'"),
         ("t1_s10", {"Sentence": "Unheard of."}, "row 0: a sentence is not among the 5 of the other file"),
         ("t2", {"Indices": ""}, "row 0, field 'Indices': no story of the bank is relevant; leave the query out"),

@@ -95,7 +95,7 @@ def test_figqa_has_pairs_and_hidden_labels(tmp_path: Path) -> None:
     ("lines", "words"),
     [
         (("a,b,c,1,1,7", "d,b,c,1,1,7"), "row 1, field 'labels': both rows of pair 7 are 1; they have to differ"),
-        (("a,b,c,2,1,7",), "row 0, field 'labels': '2' is none of 0, 1, -1"),
+        (("a,b,c,2,1,7",), "row 0, field 'labels': '2' is not one of 0, 1, -1"),
     ],
 )
 def test_a_pair_with_equal_labels_is_one_line(tmp_path: Path, lines: tuple[str, ...], words: str) -> None:

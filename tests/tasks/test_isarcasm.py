@@ -76,7 +76,7 @@ def test_a_cell_that_is_no_label_names_file_row_and_column(tmp_path: Path) -> No
     file = tmp_path / "test.csv"
     file.write_text("text,sarcastic\nLovely weather,1\nIt rains,maybe\n", encoding="utf-8")
     context = DataContext(tmp_path, lambda benchmark, path: file)
-    with pytest.raises(DataError, match=r"test\.csv, row 2, column 'sarcastic': 'maybe' is none of '1', '0'"):
+    with pytest.raises(DataError, match=r"test\.csv, row 2, column 'sarcastic': 'maybe' is not one of '1', '0'"):
         list(rows.open("a_en", context))
 
 

@@ -69,9 +69,9 @@ def test_the_first_rows_have_labels_and_languages_in_proportion(real_data: str) 
     ("path", "message"),
     [
         ("idioms", "mmfld has no form 'idioms'; did you mean 'idiom'"),
-        ("idiom_xx", "the language 'xx' is none of its languages; idiom is there in de, en, es, it"),
+        ("idiom_xx", "the language 'xx' is not one of its languages; idiom is available in de, en, es, it"),
         ("idiom_fa", "the language 'fa' has no texts with the form idiom"),
-        ("hyperbole_zh_train", "the language 'zh_train' is none of its languages"),
+        ("hyperbole_zh_train", "the language 'zh_train' is not one of its languages"),
     ],
 )
 def test_what_is_not_there_is_named(path: str, message: str) -> None:
@@ -90,7 +90,7 @@ def test_a_language_that_nobody_knows_is_one_line(
         main(["run", "--include_path", str(tmp_path), "--tasks", "mine", "--model", "chance"])
     assert ended.value.code == 2
     (line,) = capsys.readouterr().err.strip().splitlines()
-    assert "the language 'xx' is none of its languages" in line
+    assert "the language 'xx' is not one of its languages" in line
 
 
 def test_all_wordings_ask_for_the_form_and_never_show_the_label() -> None:

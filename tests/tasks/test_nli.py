@@ -152,9 +152,9 @@ def test_what_med_and_taxinli_say_of_a_pair(small: Small) -> None:
     ("part", "file", "added", "complaint"),
     [
         ("cad_dev", "cad_nli/all_combined/dev.tsv", "A\tB\tneutral\nA\tB\n", r"dev\.tsv:3: 2 values for 3 columns"),
-        ("cad_dev", "cad_nli/all_combined/dev.tsv", "A\tB\tmaybe\n", r"dev\.tsv:2: 'maybe' is no label"),
-        ("conj_dev", "conjnli/conj_dev.tsv", "A\tB\t\n", r"conj_dev\.tsv:2: '' is no label"),
-        ("snli_test", "snli_sample/test.csv", "4\t4\tA\tB\n", r"test\.csv:1: '4' is no label"),
+        ("cad_dev", "cad_nli/all_combined/dev.tsv", "A\tB\tmaybe\n", r"dev\.tsv:2: 'maybe' is not a label"),
+        ("conj_dev", "conjnli/conj_dev.tsv", "A\tB\t\n", r"conj_dev\.tsv:2: '' is not a label"),
+        ("snli_test", "snli_sample/test.csv", "4\t4\tA\tB\n", r"test\.csv:1: '4' is not a label"),
         (
             "mnli_train",
             "mnli_sample/mnli_train.csv",

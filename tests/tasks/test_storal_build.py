@@ -542,7 +542,7 @@ BAD = {
     "a language without stop words": (
         list(stories(9)), ("--language", "fr", "--tasks", "mo2st"), "no stop list for 'fr', .*--stopwords FILE",
     ),
-    "no code of a language": (list(stories(9)), ("--language", "en\n x: {{"), "no code of a language, such as en"),
+    "no code of a language": (list(stories(9)), ("--language", "en\n x: {{"), "not a language code such as en"),
     "a language in capitals": (list(stories(9)), ("--language", "ZH"), "no antonyms for 'zh'"),
     "a task of another name": (list(stories(9)), ("--tasks", "mocept"), "no 'mocept'; did you mean 'mocpt'"),
     "columns": (list(stories(9)), ("--columns", "fable"), "write FIELD=NAME, such as story=fable"),

@@ -77,7 +77,7 @@ BROKEN: dict[str, tuple[Any, str]] = {
     "too few of a generator": (scoring(lambda requests: iter(fair(requests)[1:])), "returned 2 outputs for 3 requests"),
     "None": (scoring(lambda requests: None), "returned None"),
     "NaN": (scoring(lambda requests: [math.nan] * len(requests)), "NaN, which counts as a broken model"),
-    "words": (scoring(lambda requests: ["high"] * len(requests)), "str is no number"),
+    "words": (scoring(lambda requests: ["high"] * len(requests)), "str is not a number"),
     "raising": (scoring(lambda requests: 1 / 0), "Model.score_pairs raised ZeroDivisionError"),
     "sorted": (scoring(lambda requests: sorted(fair(requests))), "not in the order of the requests"),
     "ranks": (scoring(lambda requests: list(range(len(requests)))), "not in the order of the requests"),

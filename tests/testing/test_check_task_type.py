@@ -231,7 +231,7 @@ BROKEN: dict[str, tuple[Any, str]] = {
     ),
     "no such task type": (
         broken(routes=(Route(name="both", start=BY_WORD.start, of=("spam",)),)),
-        "'spam'.*no task type",
+        "'spam'.*not a task type",
     ),
     "no version": (
         broken(routes=(replace(BY_WORD, reader=ReplyReader(first_word, "")),)),

@@ -179,7 +179,7 @@ def read_language(given: str) -> str:
     """Return the code of a language in lower case. Raises `OptionError` for an invalid code."""
     code = given.strip().lower()
     if not re.fullmatch(r"[a-z]{2,3}(-[a-z0-9]{1,8})*", code):
-        raise OptionError(f"--language: {given[:40]!r} is no code of a language, such as en, zh or pt-br")
+        raise OptionError(f"--language: {given[:40]!r} is not a language code such as en, zh or pt-br")
     return code
 
 

@@ -183,7 +183,7 @@ def test_options_are_held_against_those_of_their_question_or_of_the_step(candida
 
 def test_choice_tasks_have_no_candidates_for_all(workshop: Workshop) -> None:
     for options, message in (
-        ({"candidates": "all"}, "candidates=all is none of own, batch"),
+        ({"candidates": "all"}, "candidates=all is not one of own, batch"),
         ({"hard": 2}, "--head_args hard: no such option"),
     ):
         with pytest.raises(FigevalError, match=message):

@@ -252,7 +252,7 @@ def test_it_learns_and_answers_as_it_did_in_training(ground: Small) -> None:
     ("options", "words"),
     [
         ({"pooling": None}, "declares no pooling"),
-        ({"activation": "relu"}, "activation=relu is none of none, tanh"),
+        ({"activation": "relu"}, "activation=relu is not one of none, tanh"),
         ({"weights": "1+1"}, "no three weights"),
         ({"weights": "1+a+1"}, "no three weights"),
         ({"weights": "0+0+0"}, "no three weights"),

@@ -253,7 +253,7 @@ def test_it_learns_and_answers_as_it_did_in_training(tmp_path: Path) -> None:
     ("changes", "words"),
     [
         ({"options": {"pooling": None}}, "declares no pooling"),
-        ({"options": {"pooling": "max"}}, "pooling=max is none of"),
+        ({"options": {"pooling": "max"}}, "pooling=max is not one of"),
         ({"options": {"product": "maybe"}}, "product=maybe is neither true nor false"),
         ({"options": {"poling": "cls"}}, "no such option.*pooling"),
         ({"options": {"freeze": "head"}}, "no such module"),

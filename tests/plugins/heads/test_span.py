@@ -192,8 +192,8 @@ def test_it_learns_and_answers_as_it_did_in_training(tmp_path: Path) -> None:
     ("changes", "words"),
     [
         ({"txt": "first"}, "no such option.*text"),
-        ({"text": "third"}, "text=third is none of first, second"),
-        ({"question": "all"}, "question=all is none of full, given, none"),
+        ({"text": "third"}, "text=third is not one of first, second"),
+        ({"question": "all"}, "question=all is not one of full, given, none"),
         ({"max_span": 0}, "max_span=0"),
         ({"freeze": "enc"}, "no such module"),
     ],
