@@ -14,7 +14,7 @@ from figeval.records.folder import RunFolder, read_run
 from figeval.records.schema import CHOSEN_ON_TEST, RunRecord, TaskRecord
 
 DEFAULT = "default"  # a task's own prompt
-OTHER_ARGUMENT = "A and B have the metric from different models or other arguments, so its scores are not comparable"
+OTHER_ARGUMENT = "A and B computed the metric with different models or arguments, so its scores are not comparable"
 ALL_SEEN = "a model was trained or chosen on these examples, so no valid test exists"
 
 
@@ -164,7 +164,7 @@ def _refuse_without_predictions(
     for tasks, folder in ((a, folder_a), (b, folder_b)):
         if common and not any(folder.has_predictions(tasks[name].task) for name in common):
             raise RecordError(
-                f"{folder.path} has no predictions (predictions/*.jsonl beside run.json), and runs are compared "
+                f"{folder.path} has no predictions (predictions/*.jsonl next to run.json), but runs are compared "
                 "example by example; repeat the run, or copy its predictions there"
             )
 
@@ -221,6 +221,6 @@ def _nothing_in_common(a: Mapping[str, TaskRecord], b: Mapping[str, TaskRecord],
         has_a, has_b = ", ".join(a), ", ".join(b)
         return f"the runs have no task in common: A has {has_a}; B has {has_b}"
     return (
-        f"no task has {metric!r} for each example of both runs{near(metric, known)}; choose another --metric that is "
+        f"no task has {metric!r} per example in both runs{near(metric, known)}; choose another --metric that is "
         f"a mean over examples: A has {', '.join(known) or 'none'}"
     )

@@ -68,9 +68,9 @@ def warn_of_augmentation(record: RunRecord, plans: Iterable[Plan], line: Lineage
         own = {} if plan.augment is None else plan.augment.wanted.model_dump(by_alias=True)
         shown = {key: own.get(key) for key in trained}
         if shown != trained and not plan.variant.is_floor:
-            how = "without augmentation" if plan.augment is None else "with another augmentation"
+            how = "without augmentation" if plan.augment is None else "with a different augmentation"
             text = (
-                f"the model was trained on augmented examples and is asked {how}; --augment {given} is as in training"
+                f"the model was trained on augmented examples but is asked {how}; give --augment {given} as in training"
             )
             tasks[plan.name].warnings.insert(0, text)
 
@@ -223,7 +223,7 @@ def withhold_intervals(record: RunRecord, harness: Harness) -> None:
         models = " and ".join(line.unknown)
         note(
             record.warnings,
-            f"the training examples of {models} are not known, so these tasks may contain some of them; if an older "
+            f"the training examples of {models} are unknown, so these tasks may contain some of them; if an older "
             "figeval trained it, running its `figeval train` command again adds them to its folder",
         )
     for task in record.tasks:
@@ -278,7 +278,7 @@ def count(task: TaskRecord, line: LineageRecord | None) -> None:
     if found.trained and found.chosen:
         note(task.warnings, f"{share} were seen: trained on {found.trained}, chosen on {found.chosen}")
     elif found.trained:
-        note(task.warnings, f"{share} were trained on")
+        note(task.warnings, f"the model was trained on {share}")
     elif found.chosen:
         note(task.warnings, f"the model was chosen on {share}")
 

@@ -30,7 +30,7 @@ def test_sheets_are_written_and_scored(cli: Cli, tmp_path: Path) -> None:
     assert done.code == 0, done.err
     assert "10 texts for 5 examples of mini_narrative: sheet_1.csv, sheet_2.csv" in done.out
     assert "column to fill in with yes or no: unrelated" in done.out
-    assert "has sheets already" in cli(*asked, "--errors", "unrelated").complaint
+    assert "already has sheets" in cli(*asked, "--errors", "unrelated").complaint
 
     untouched = cli("annotate", "score", "sheets")
     assert (untouched.code, untouched.out) == (0, "mini_narrative: nothing has been filled in yet\n")
@@ -39,7 +39,7 @@ def test_sheets_are_written_and_scored(cli: Cli, tmp_path: Path) -> None:
     assert shown.code == 0, shown.err
     assert "mini_narrative: share of texts with an error" in shown.out
     assert "sheet_2.csv: 10 of 10 cells are empty; they are no judgements" in shown.out
-    assert "no alpha of 'unrelated': no text was judged by two annotators" in shown.out
+    assert "no alpha of 'unrelated': no text was judged by more than one annotator" in shown.out
 
     fill(tmp_path / "sheets" / "sheet_2.csv", "1")
     found = json.loads(cli("annotate", "score", "sheets", "--json").out)

@@ -204,7 +204,7 @@ def test_any_text_comes_back_from_a_sheet(tmp_path_factory: pytest.TempPathFacto
 
 def test_sheets_that_may_be_filled_in_are_not_written_over(run: Any, texts: Any, tmp_path: Path) -> None:
     write_sheets(tmp_path / "sheets", texts(run("anna")), ())
-    with pytest.raises(OptionError, match="has sheets already, which may be filled in; choose another --output"):
+    with pytest.raises(OptionError, match="already has sheets, which may have been filled in; choose another --output"):
         write_sheets(tmp_path / "sheets", texts(run("anna")), (), seed=1)
 
 
@@ -218,7 +218,7 @@ def test_sheets_that_were_interrupted_are_completed(run: Any, texts: Any, tmp_pa
     assert write_sheets(folder, given, (), annotators=2) == key
     assert ((folder / "sheet_1.csv").read_bytes(), (folder / "sheet_2.csv").read_bytes()) == (filled, wanted)
     (folder / "sheet_2.csv").unlink()
-    with pytest.raises(OptionError, match="has sheets already"):
+    with pytest.raises(OptionError, match="already has sheets"):
         write_sheets(folder, given, (), annotators=2, seed=1)
 
 
@@ -244,7 +244,7 @@ def test_a_task_is_named_where_runs_share_several(run: Any, texts: Any) -> None:
 
 
 def test_training_texts_that_stand_in_are_no_written_ones(run: Any, texts: Any) -> None:
-    with pytest.raises(RecordError, match="a route that answers with training texts has none"):
+    with pytest.raises(RecordError, match="a route that answers with training texts writes none"):
         texts(run("anna", model="overlap"))
 
 
@@ -300,7 +300,7 @@ def test_an_empty_cell_is_no_judgement(sheets: tuple[Path, Key]) -> None:
     one = share(found, "unrelated", "anna")
     assert (one.score.value, one.score.n, one.texts) == (0.75, 4, 10)
     assert found.empty == {str(folder / "sheet_1.csv"): 56}
-    assert {one.why for one in found.agreement} == {"no text was judged by two annotators"}
+    assert {one.why for one in found.agreement} == {"no text was judged by more than one annotator"}
 
 
 def test_rows_may_be_sorted_and_left_out(sheets: tuple[Path, Key]) -> None:
@@ -377,7 +377,8 @@ def test_alpha_agrees_with_an_independent_computation(
 
 def test_agreement_of_which_nothing_is_known(tmp_path: Path) -> None:
     assert scored(tmp_path, [["no", "no"], ["no", "no"]]).agreement[0].why == "all judgements are the same"
-    assert scored(tmp_path, [["no", ""], ["", "yes"]]).agreement[0].why == "no text was judged by two annotators"
+    (agreement,) = scored(tmp_path, [["no", ""], ["", "yes"]]).agreement
+    assert agreement.why == "no text was judged by more than one annotator"
     assert scored(tmp_path, [["no", "yes"], ["no", "yes"]]).agreement[0].alpha == 1.0
 
 
@@ -385,14 +386,14 @@ BAD = [
     ("item,bad\n1,maybe", r"sheet.csv, row 2, column 'bad': 'maybe' is neither yes nor no"),
     ("item,bad\n1,yes\n2,-", r"sheet.csv, row 3, column 'bad': '-' is neither yes nor no"),
     ('item,bad,text\n1,yes,"two\nlines"\n2,2,', r"row 3, column 'bad': '2' is neither yes nor no"),
-    ("item,bad\n9,yes", r"sheet.csv, row 2, column 'item': item '9' is none of this set of sheets"),
-    ("item,bad\n1,yes\n1,no", r"sheet.csv, row 3, column 'item': item '1' stands there twice"),
-    ("bad,item\nyes", r"sheet.csv, row 2, column 'item': item '' is none of this set of sheets"),
-    ("item,bed\n1,yes", r"sheet.csv: there is not one column 'bad'; did you mean 'bed'"),
-    ("item,bad,bad\n1,yes,no", r"sheet.csv: there is not one column 'bad'"),
-    ("item,bad\n1,yes,no", r"sheet.csv, row 2: it has 3 cells and the first row 2; check the quotes"),
-    ("", r"sheet.csv: there is not one column 'item'"),
-    ('item,bad\n1,"yes', r"sheet.csv is no CSV file"),
+    ("item,bad\n9,yes", r"sheet.csv, row 2, column 'item': item '9' does not belong to this set of sheets"),
+    ("item,bad\n1,yes\n1,no", r"sheet.csv, row 3, column 'item': item '1' appears twice"),
+    ("bad,item\nyes", r"sheet.csv, row 2, column 'item': item '' does not belong to this set of sheets"),
+    ("item,bed\n1,yes", r"sheet.csv: there must be exactly one column 'bad'; did you mean 'bed'"),
+    ("item,bad,bad\n1,yes,no", r"sheet.csv: there must be exactly one column 'bad'"),
+    ("item,bad\n1,yes,no", r"sheet.csv, row 2: it has 3 cells, but the first row has 2; check the quotes"),
+    ("", r"sheet.csv: there must be exactly one column 'item'"),
+    ('item,bad\n1,"yes', r"sheet.csv is not a CSV file"),
     ("item,bäd\n".encode("latin-1"), r"sheet.csv is not in UTF-8; save it as `CSV UTF-8`"),
     (None, r"sheet.csv cannot be read \(No such file or directory\)"),
 ]

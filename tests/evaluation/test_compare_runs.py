@@ -128,7 +128,7 @@ def test_a_run_without_predictions_is_refused(tmp_path: Path) -> None:
     a, b = written(tmp_path / "a", {"t": acc("10")}), written(tmp_path / "b", {"t": acc("10")})
     RunFolder(b).predictions_file("t").unlink()
     for pair in ((a, b), (b, a)):
-        with pytest.raises(RecordError, match=r"b has no predictions \(predictions/\*.jsonl beside run.json\)"):
+        with pytest.raises(RecordError, match=r"b has no predictions \(predictions/\*.jsonl next to run.json\)"):
             compare_runs(*pair)
 
 
@@ -140,7 +140,7 @@ def test_no_task_in_common(tmp_path: Path) -> None:
 def test_a_metric_that_is_no_mean_names_those_that_are(tmp_path: Path) -> None:
     answers: Answers = {"e0": [1.0, 0.0], "e1": [0.0, 1.0]}
     a, b = (written(tmp_path / name, {"t": answers}, metric="macro_f1") for name in "ab")
-    with pytest.raises(RecordError, match=r"'macro_f1' for each example of both runs; choose another.*A has none"):
+    with pytest.raises(RecordError, match=r"'macro_f1' per example in both runs; choose another.*A has none"):
         compare_runs(a, b, metric="macro_f1")
 
 

@@ -253,7 +253,7 @@ def test_a_sheet_hides_the_kinds_and_is_read_back(call, inputs, tmp_path, capsys
     assert call(*inputs, "--output", "out", "--sheet", 4)[0] == 0
     assert sheet.read_bytes() == filled, "a sheet that is filled in stays"
     code, _, err = call(*inputs, "--output", "out", "--sheet", 2)
-    assert (code, "sheets already, which may be filled in" in err) == (2, True)
+    assert (code, "already has sheets, which may have been filled in" in err) == (2, True)
 
 
 def test_stages_of_a_stopped_build_are_kept(call, inputs, tmp_path):

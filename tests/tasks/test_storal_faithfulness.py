@@ -315,7 +315,7 @@ def test_scores_by_different_classifiers_are_not_compared(bench: Bench) -> None:
     bench.run()
     bench.declare(held_out={**HELD_OUT, "value": 0.6})
     bench.run(output_path=bench.path / "other")
-    with pytest.raises(RecordError, match=r"^morals: A and B have the metric from different models"):
+    with pytest.raises(RecordError, match=r"^morals: A and B computed the metric with different models"):
         compare(bench.path / "run", bench.path / "other", metric="faithfulness")
 
 

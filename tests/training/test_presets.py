@@ -191,7 +191,7 @@ def test_what_is_told_and_recorded() -> None:
     json.dumps(record)
     near = configured(None, {**ASKED, "model": "roberta-large"})
     line = told(near)
-    assert line is not None and "not roberta-large but roberta-base was trained so" in line
+    assert line is not None and "published for roberta-base, not for roberta-large" in line
     assert changed(near, row_of("paper", near.task, near.model)) == []
     plain = configured(None, {**ASKED, "preset": None})
     assert told(plain) is None and recorded(plain) is None

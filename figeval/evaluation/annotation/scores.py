@@ -105,7 +105,7 @@ def read_sheet(file: Path, key: Key) -> Cells:
     for name in (ITEM, *columns.values()):
         if header.count(name) != 1:
             raise DataError(
-                f"{file}: there is not one column {name!r}{near(name, header)}; keep the first row as it was"
+                f"{file}: there must be exactly one column {name!r}{near(name, header)}; keep the first row unchanged"
             )
     found: dict[tuple[str, str], bool] = {}
     seen: set[str] = set()
@@ -115,9 +115,9 @@ def read_sheet(file: Path, key: Key) -> Cells:
             continue
         where, item = f"{file}, row {number}", cells.get(ITEM, "")
         if any(cell.strip() for cell in row[len(header) :]):
-            raise DataError(f"{where}: it has {len(row)} cells and the first row {len(header)}; check the quotes")
+            raise DataError(f"{where}: it has {len(row)} cells, but the first row has {len(header)}; check the quotes")
         if item not in key.items or item in seen:
-            what = "stands there twice" if item in seen else "is none of this set of sheets"
+            what = "appears twice" if item in seen else "does not belong to this set of sheets"
             raise DataError(f"{where}, column {ITEM!r}: item {item!r:.40} {what}")
         seen.add(item)
         for error_type, column in columns.items():
@@ -125,7 +125,7 @@ def read_sheet(file: Path, key: Key) -> Cells:
                 if cell.lower() not in JUDGEMENTS:
                     raise DataError(
                         f"{where}, column {error_type!r}: {cell!r:.40} is neither yes nor no; leave the cell empty "
-                        "where there is no judgement"
+                        "if there is no judgement"
                     )
                 found[item, error_type] = JUDGEMENTS[cell.lower()]
     return found
@@ -140,11 +140,11 @@ def _rows(file: Path) -> list[list[str]]:
             if ITEM in _first_row(text, delimiter):
                 return list(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True))
     except OSError as error:
-        raise DataError(f"{file} cannot be read ({error.strerror}); give a sheet that was filled in") from error
+        raise DataError(f"{file} cannot be read ({error.strerror}); give a filled-in sheet") from error
     except UnicodeDecodeError as error:
         raise DataError(f"{file} is not in UTF-8; save it as `CSV UTF-8`") from error
     except csv.Error as error:
-        raise DataError(f"{file} is no CSV file ({error}); save the sheet as `CSV UTF-8`") from error
+        raise DataError(f"{file} is not a CSV file ({error}); save the sheet as `CSV UTF-8`") from error
     return []
 
 
@@ -184,7 +184,7 @@ def _agreement(key: Key, error_type: str, sheets: Mapping[str, Cells]) -> Agreem
     several = [one for judgements in judged.values() if len(judgements) > 1 for one in judgements]
     texts = sum(len(judgements) > 1 for judgements in judged.values())
     if not several:
-        return Agreement(error_type, 0, None, "no text was judged by two annotators")
+        return Agreement(error_type, 0, None, "no text was judged by more than one annotator")
     if len({label for _, _, label in several}) == 1:
         return Agreement(error_type, texts, None, "all judgements are the same")
     return Agreement(error_type, texts, float(AnnotationTask(several).alpha()))

@@ -65,7 +65,7 @@ def write_sheets(
         seed: random seed of the orders.
 
     Raises:
-        OptionError: there are no error types, one has the name of another column, or the folder has sheets already.
+        OptionError: there are no error types, one has the name of another column, or the folder already has sheets.
         RecordError: the folder cannot be written.
     """
     columns = tuple(error_types) or written.error_types
@@ -90,7 +90,7 @@ def write_sheets(
     )
     missing = [sheet for sheet in sheets if not (folder / sheet).exists()]
     if any((folder / name).exists() for name in (KEY, *sheets)) and not (missing and _is_key_in(folder, key)):
-        raise OptionError(f"{folder} has sheets already, which may be filled in; choose another --output")
+        raise OptionError(f"{folder} already has sheets, which may have been filled in; choose another --output")
     with cure(folder, "--output"):
         folder.mkdir(parents=True, exist_ok=True)
         with replacing(folder / KEY) as stream:  # first, since sheets cannot be read back without it

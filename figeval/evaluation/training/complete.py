@@ -60,7 +60,7 @@ def probe_of_floor(config: TrainConfig, harness: Harness) -> str:
     task = harness.catalogue.tasks.get(config.task)
     if config.head is not None and load_learners(harness.manager).reads_plain_texts(task.type, config.head):
         raise TrainError(
-            f"--floor: --head {config.head} learns from plain texts and answers no question of {task.name}, so there "
+            f"--floor: --head {config.head} learns from plain texts and cannot answer {task.name}, so there "
             "is no floor to train; leave out --floor"
         )
     if task.floor is None:

@@ -54,10 +54,10 @@ def told(config: TrainConfig, manager: PluginManager | None = None) -> str | Non
     of = f"{preset.own.model}, {preset.table.source}"
     parts = [f"--preset {preset.full_name} ({of})"]
     if not preset.is_of(names_of(config.model)):
-        parts.append(f"not {config.model} but {preset.own.checkpoint} was trained so")
+        parts.append(f"published for {preset.own.checkpoint}, not for {config.model}")
     count = sum(len(preset.sentences(kind)) for kind in SENTENCES)
     if count:
-        parts.append(f"{count} remarks on what differs: figeval show {preset.full_name}")
+        parts.append(f"{count} remarks on differences, see `figeval show {preset.full_name}`")
     return "; ".join(parts)
 
 

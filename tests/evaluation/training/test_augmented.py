@@ -70,7 +70,7 @@ def test_a_run_in_another_way_than_the_model_was_trained_is_warned_of(
         limit=4,
     )
     plain, _ = run(asked, Harness(include=config.include_path), Deaf())
-    assert any("is asked without augmentation; --augment add=neighbours" in one for one in plain.tasks[0].warnings)
+    assert any("is asked without augmentation; give --augment add=neighbours" in one for one in plain.tasks[0].warnings)
 
 
 def test_another_augmentation_is_another_training(model: Path, augment: dict[str, Any], tmp_path: Path) -> None:

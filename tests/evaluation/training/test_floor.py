@@ -201,7 +201,7 @@ def test_a_floor_that_cannot_be_is_refused_before_anything_is_trained(configured
 
 @pytest.mark.parametrize("head", ["mlm", "infill"])
 def test_a_head_that_answers_nothing_has_no_floor(head: str, configured: Configure, tmp_path: Path) -> None:
-    words = f"--floor: --head {head} learns from plain texts and answers no question of tiny_floored, .*leave out"
+    words = f"--floor: --head {head} learns from plain texts and cannot answer tiny_floored, .*leave out"
     with pytest.raises(TrainError, match=words):
         complete(configured(tmp_path / "out", head=head, head_args={}, floor=True), Heard())
     assert not (tmp_path / "out").exists()
