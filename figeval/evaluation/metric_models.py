@@ -61,7 +61,7 @@ class SharedModel:
         """
         wanted = {capability_of(request) for request in requests}
         if lacking := sorted(wanted - self.capabilities):
-            raise CapabilityError(f"{self.model.name} has not the capability {lacking[0]!r}, which the metric needs")
+            raise CapabilityError(f"{self.model.name} lacks the capability {lacking[0]!r}, which the metric needs")
         answers = {one: known for one in dict.fromkeys(requests) if (known := self.memo.get(one)) is not None}
         fresh = [request for request in dict.fromkeys(requests) if request not in answers]
         for begin in range(0, len(fresh), BATCH):

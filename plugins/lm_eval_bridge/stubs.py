@@ -75,7 +75,7 @@ def _write(folder: Path, files: dict[str, str]) -> None:
     except OSError as error:
         if not folder.is_dir():
             reason = error.strerror or str(error)
-            raise TaskError(f"cannot write {folder} ({reason}); set FIGEVAL_HOME to a folder of yours") from error
+            raise TaskError(f"cannot write {folder} ({reason}); set FIGEVAL_HOME to a writable folder") from error
 
 
 def stubs(include: tuple[str, ...] = ()) -> dict[str, str]:

@@ -89,4 +89,4 @@ def _write(file: Path, stored: JSON) -> None:
         Path(made).replace(file)
     except OSError as error:
         reason = error.strerror or str(error)
-        raise DataError(f"cannot write {file} ({reason}); set FIGEVAL_HOME to a folder of yours") from error
+        raise DataError(f"cannot write {file} ({reason}); set FIGEVAL_HOME to a writable folder") from error

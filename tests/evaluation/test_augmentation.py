@@ -350,7 +350,7 @@ def test_how_far_a_slow_index_is(colours, own_home, capsys, monkeypatch):
 
 def test_where_nothing_can_be_written(colours, own_home):
     own_home.write_text("a file")
-    with pytest.raises(DataError, match="set FIGEVAL_HOME to a folder of yours"):
+    with pytest.raises(DataError, match="set FIGEVAL_HOME to a writable folder"):
         Retriever("colours", colours.harness()).vectors(["red"])
 
 
@@ -362,7 +362,7 @@ def test_where_nothing_can_be_written(colours, own_home):
     [
         ({"k": 9}, TaskError, "--augment k=9 is more than the 3 training examples that are left for 'q1'"),
         ({"from": "dev"}, TaskError, "t has no dev split to retrieve from"),
-        ({"from": "test"}, TaskError, "would show answers that are asked for"),
+        ({"from": "test"}, TaskError, "would reveal the answers to be predicted"),
         ({"retriever": "words"}, CapabilityError, "the retriever words cannot embed texts"),
         ({"add": "outline"}, TaskError, "t has no outlines to add"),
     ],
@@ -417,7 +417,7 @@ def test_content_words_of_english(monkeypatch):
 
 
 def test_a_language_without_content_words():
-    with pytest.raises(TaskError, match="known in en and zh, not in 'de'"):
+    with pytest.raises(TaskError, match="supported in en and zh, not in 'de'"):
         content_words("de")
 
 

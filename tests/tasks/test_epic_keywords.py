@@ -255,7 +255,7 @@ def test_a_broken_store_says_what_to_do(fixed: Fixed, own_home: Path) -> None:
 
 def test_a_home_that_cannot_be_written(fixed: Fixed, own_home: Path) -> None:
     own_home.write_text("a file")
-    with pytest.raises(DataError, match="set FIGEVAL_HOME to a folder of yours"):
+    with pytest.raises(DataError, match="set FIGEVAL_HOME to a writable folder"):
         keywords.keywords_of({"Q1N1": "Bob"}, {})
 
 

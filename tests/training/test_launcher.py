@@ -57,7 +57,7 @@ def test_several_machines_meet_at_the_first(master: str, address: str, port: str
 
 @pytest.mark.parametrize("master", ["node:port", ":123"])
 def test_no_address(master: str) -> None:
-    with pytest.raises(TrainError, match="is no address; say host:port of machine 0"):
+    with pytest.raises(TrainError, match="is not an address; give host:port of machine 0"):
         launcher.rendezvous(config(nodes=2, master=master))
 
 
@@ -82,9 +82,9 @@ def test_what_libraries_are_told() -> None:
     ("changes", "device", "cards", "message"),
     [
         ({"processes": 4}, "cuda", 2, "--processes 4, but there are 2 GPUs here; use --processes 2, and --nodes for"),
-        ({"processes": 2}, "mps", 0, "mps is one device for one process; leave --processes"),
-        ({"fsdp": True, "optimizer": "adafactor"}, "cpu", 0, "cut here; use --optimizer adamw"),
-        ({"fsdp": True, "mixed_precision": "fp16"}, "cuda", 1, "--fsdp goes with --mixed_precision bf16"),
+        ({"processes": 2}, "mps", 0, "mps is a single device for a single process; leave out --processes"),
+        ({"fsdp": True, "optimizer": "adafactor"}, "cpu", 0, "split them; use --optimizer adamw"),
+        ({"fsdp": True, "mixed_precision": "fp16"}, "cuda", 1, "--fsdp cannot scale the gradients of fp16"),
     ],
 )
 def test_what_cannot_be(changes: dict[str, Any], device: str, cards: int, message: str) -> None:

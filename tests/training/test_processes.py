@@ -162,8 +162,8 @@ def test_a_killed_process_ends_the_job_with_a_line_and_no_hang(cut: Cut) -> None
     lines = seen["errors"].splitlines()
     assert lines[0] == f"training: {STEPS} steps"
     assert lines[-1] == (
-        f"figeval: process 1 was killed (signal 9); the last checkpoint is step {seen['step']}; "
-        "the same command goes on; log: cut/training/processes.log"
+        f"figeval: process 1 was killed (signal 9); the last checkpoint is at step {seen['step']}; "
+        "the same command resumes from it; log: cut/training/processes.log"
     )
     assert not any(word in seen["errors"] for word in ("Traceback", "Warning", "elastic", "gloo")), "noise of libraries"
 

@@ -127,11 +127,11 @@ def test_a_combination_whose_loss_breaks_does_not_stop_the_others(sweep: Any) ->
     [
         (["lr=1e-3"], {"select_on": "test"}, "compares on dev, never on test; leave out --select_on test"),
         (["lr=1e-3"], {"select_on": "none"}, "leave out --select_on none"),
-        (["lr=1e-3,1e-3"], {}, "give different values"),
-        (["lr=1e-3,"], {}, "give different values"),
+        (["lr=1e-3,1e-3"], {}, "give distinct, non-empty values"),
+        (["lr=1e-3,"], {}, "give distinct, non-empty values"),
         (["lr=quick"], {}, "--grid: lr: "),
         (["lr"], {}, "write field=value,value"),
-        (["seed=1,2"], {}, "--grid seed: not among "),
+        (["seed=1,2"], {}, "--grid seed: this is not a field "),
         (["learn=1"], {}, "--grid learn: not among "),
         (["device=cpu,cuda"], {}, "--grid device: not among "),
     ],
@@ -146,7 +146,7 @@ def test_what_cannot_be_swept(sweep: Any, tmp_path: Path, grid: list[str], chang
 def test_a_folder_of_something_else_is_left_alone(sweep: Any, tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     (tmp_path / "out/thesis.pdf").write_text("")
-    with pytest.raises(TrainError, match=r"holds 'thesis.pdf' and no seeds or grid"):
+    with pytest.raises(TrainError, match=r"contains 'thesis.pdf', which belongs to no sweep"):
         sweep(Heard()).over_seeds([0])
 
 

@@ -152,7 +152,7 @@ def augmenter(
     if wanted is None:
         return None
     if wanted.split == "test":
-        raise TaskError(f"{FLAG} from=test would show answers that are asked for; retrieve from the train split")
+        raise TaskError(f"{FLAG} from=test would reveal the answers to be predicted; retrieve from the train split")
     if pool is None and wanted.split not in task.data:
         raise TaskError(f"{task.name} has no {wanted.split} split to retrieve from; leave out {FLAG}, or name another")
     if wanted.add == "concepts":

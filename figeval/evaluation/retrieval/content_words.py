@@ -45,7 +45,7 @@ def content_words(language: str) -> ContentWords:
     if language == "zh":
         return _chinese()
     if language != "en":
-        raise TaskError(f"content words are known in en and zh, not in {language!r}; write add=neighbours")
+        raise TaskError(f"content words are supported in en and zh, not in {language!r}; use add=neighbours")
     name = installed_pipeline()
     return _by_nltk() if name is None else _by_spacy(name)
 

@@ -47,7 +47,7 @@ class Neighbours:
         """The examples that are searched. Raises `TaskError` if there are none, or none has a query text."""
         solved = [example for example in self.source() if not example.hidden]
         if not solved:
-            raise TaskError(f"there is no solved example to retrieve; leave out {self.flag}")
+            raise TaskError(f"there are no examples with known answers to retrieve; leave out {self.flag}")
         pool = [example for example in solved if self.task_type.query_text(example).strip()]
         if not pool:
             raise TaskError(f"{self.task_type.name} tasks have no text to retrieve by; leave out {self.flag}")

@@ -140,7 +140,7 @@ class Retriever:
         rows = np.asarray(list(values), dtype=np.float32)
         lengths = np.linalg.norm(rows, axis=1, keepdims=True)
         if not (np.isfinite(rows).all() and (lengths > 0).all()):
-            raise DataError(f"the retriever {self.name} gives a text no vector; take another one")
+            raise DataError(f"the retriever {self.name} returned a zero or non-finite vector; use another one")
         return np.asarray(rows / lengths, dtype=np.float32)
 
 
@@ -185,5 +185,5 @@ def _write(file: Path, vectors: Vectors) -> None:
         if made is not None:
             with suppress(OSError):
                 Path(made).unlink()
-        place = "remove that folder" if file.is_dir() else "set FIGEVAL_HOME to a folder of yours with free space"
+        place = "remove that folder" if file.is_dir() else "set FIGEVAL_HOME to a writable folder with free space"
         raise DataError(f"cannot write {file} ({error.strerror or error}); {place}") from error

@@ -99,7 +99,7 @@ def check_resources(config: TrainConfig, device: str, cards: int) -> None:
         TrainError: They cannot, or two options are incompatible.
     """
     if device == "mps":
-        raise TrainError("mps is one device for one process; leave --processes, --deepspeed and --fsdp out")
+        raise TrainError("mps is a single device for a single process; leave out --processes, --deepspeed and --fsdp")
     if device == "cuda" and config.processes > cards:
         raise TrainError(
             f"--processes {config.processes}, but there are {cards} GPUs here; use --processes {cards}, "
@@ -108,9 +108,9 @@ def check_resources(config: TrainConfig, device: str, cards: int) -> None:
     if config.deepspeed and find_spec("deepspeed") is None:
         raise TrainError("--deepspeed needs the library deepspeed; pip install 'figeval[deepspeed]'")
     if config.optimizer == "adafactor" and (config.deepspeed or config.fsdp):
-        raise TrainError("adafactor keeps sums over whole matrices, which are cut here; use --optimizer adamw")
+        raise TrainError("adafactor needs whole matrices, but --deepspeed and --fsdp split them; use --optimizer adamw")
     if config.fsdp and config.mixed_precision == "fp16":
-        raise TrainError("--fsdp goes with --mixed_precision bf16, whose gradients need no scaling, or no")
+        raise TrainError("--fsdp cannot scale the gradients of fp16; use --mixed_precision bf16 or no")
     if config.deepspeed:
         from figeval.training.zero import configuration
 
@@ -143,7 +143,7 @@ def rendezvous(config: TrainConfig) -> list[str]:
     host, colon, port = (config.master or "").rpartition(":")
     host, port = (host, port) if colon else (port, PORT)
     if not host or not port.isdecimal():
-        raise TrainError(f"--master {config.master} is no address; say host:port of machine 0")
+        raise TrainError(f"--master {config.master} is not an address; give host:port of machine 0")
     return [
         f"--nnodes={config.nodes}",
         f"--node_rank={config.node_rank}",
@@ -205,7 +205,8 @@ class Ending:
         )
         for process, trace in self.bugs:
             if any(sign in trace for sign in LOST):
-                raise TrainError(f"process {process} lost the others; {self._standing()}; log: {self.log}")
+                lost = f"process {process} lost its connection to the others"
+                raise TrainError(f"{lost}; {self._standing()}; log: {self.log}")
             raise RuntimeError(f"process {process} failed; log: {self.log}\n{trace}")
         self._raise_for_killed(
             {f"process {process}": ended for process, ended in self.codes.items()} | {"torchrun": code}
@@ -220,8 +221,8 @@ class Ending:
 
     def _standing(self) -> str:
         if not self.folder.progress_file.exists():
-            return "there is no checkpoint yet; the same command begins anew"
-        return f"the last checkpoint is step {self.folder.read().step}; the same command goes on"
+            return "there is no checkpoint yet; the same command starts over"
+        return f"the last checkpoint is at step {self.folder.read().step}; the same command resumes from it"
 
 
 @contextmanager

@@ -50,7 +50,9 @@ def splits_of(task: TaskSpec, config: TrainConfig, harness: Harness) -> Splits:
             that dev lacks.
     """
     if "train" not in task.data:
-        raise TrainError(f"{task.name} has no train split; train on a task that has one, and run {task.name} then")
+        raise TrainError(
+            f"{task.name} has no train split; train on a task that has one, then run {task.name} with that model"
+        )
     train = list(first(harness.examples(task, "train"), config.limit))
     found = _probed(_with_dev(task, train, config, harness), task, config)
     if config.batch_size > len(found.train):
@@ -87,8 +89,8 @@ def shown_splits(splits: Splits, task: TaskSpec, config: TrainConfig, harness: H
     wanted = augmentation_of(task, config.augment)
     if wanted is not None and wanted.split != "train":
         raise TrainError(
-            f"--augment from={wanted.split}: a training learns from its own split alone, and answers of another one "
-            "would be seen in it; leave out from="
+            f"--augment from={wanted.split}: a training learns only from its own split, and retrieving from another "
+            "would leak its answers; leave out from="
         )
     augment = augmenter(task, config.augment, harness, device, splits.train)
     if augment is None:
@@ -109,7 +111,7 @@ def _with_dev(task: TaskSpec, train: list[Example], config: TrainConfig, harness
     by = config.holdout_by if config.holdout_by != "auto" else how(train, harness.examples(task, "test"))
     dev, kept = HOLDOUTS[by](train, config.holdout)
     if not dev:
-        raise TrainError(f"a holdout of {config.holdout} of {len(train)} examples is none; raise --holdout")
+        raise TrainError(f"a holdout of {config.holdout} of {len(train)} examples leaves none for dev; raise --holdout")
     if by == "cluster":
         kept, dev = (list(task.task_type.held_apart(part)) for part in (kept, dev))
     return Splits(kept, dev, f"{len(dev)} of {len(train)} examples of train, held out by {by}")

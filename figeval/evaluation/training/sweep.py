@@ -144,7 +144,7 @@ class Sweep:
             file.name for file in sorted(place.iterdir()) if not re.fullmatch(r"(seed|grid)(-.+|s?\.\w+)", file.name)
         ]
         if strange:
-            raise TrainError(f"{place} holds {strange[0]!r} and no seeds or grid; choose another --output")
+            raise TrainError(f"{place} contains {strange[0]!r}, which belongs to no sweep; choose another --output")
 
 
 # ---- arguments ------------------------------------------------------------------------------------------------------
@@ -162,7 +162,7 @@ def seeds_of(text: str, first: int) -> list[int]:
         raise TrainError(f"--seeds {text}: give a number of seeds, or seeds separated by commas") from error
     wanted = found if "," in text else list(range(first, first + sum(found)))
     if not wanted or min(wanted) < 0 or len(set(wanted)) < len(wanted):
-        raise TrainError(f"--seeds {text}: give a number of seeds from 1 on, or different seeds from 0 on")
+        raise TrainError(f"--seeds {text}: give the number of seeds (at least 1), or distinct seeds (0 or more)")
     return wanted
 
 
@@ -181,7 +181,7 @@ def grid_of(texts: Sequence[str]) -> Grid:
             raise TrainError(f"--grid {part}: write field=value,value")
         if name not in known and not name.startswith(OPTIONS):
             see = "; see `figeval train --help`"
-            raise TrainError(f"--grid {name}: not among the fields that may differ{near(name, known)}{see}")
+            raise TrainError(f"--grid {name}: this is not a field that may vary{near(name, known)}{see}")
         grid[name] = [value.strip() for value in values.split(",")]
     return grid
 
@@ -196,7 +196,7 @@ def check_grid(grid: Grid, config: TrainConfig) -> None:
         raise TrainError(f"--grid compares on dev, never on test; leave out --select_on {config.select_on}")
     for name, values in grid.items():
         if len(set(values)) < len(values) or not all(values):
-            raise TrainError(f"--grid {name}={','.join(values)}: give different values")
+            raise TrainError(f"--grid {name}={','.join(values)}: give distinct, non-empty values")
 
 
 def scalar(text: str) -> JSONValue:
