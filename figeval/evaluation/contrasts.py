@@ -296,7 +296,7 @@ def scores(answered: Sequence[Answer], contrast: Contrast) -> list[ScoreRecord]:
         score = number(own, within=contrast.within is not None)
         if score.value is None:
             in_words = answered and not own and name == "auc"
-            why = "answers in words have no scores" if in_words else _why(own, contrast)
+            why = "answers in words have no scores to rank by" if in_words else _why(own, contrast)
             found.append(ScoreRecord(**asdict(replace(score, interval=f"none: {why}"))))
             continue
         behind = compared(own) if contrast.within is not None else own

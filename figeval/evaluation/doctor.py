@@ -61,7 +61,7 @@ def checkup(plugins: Sequence[JSON]) -> Checkup:
     of_plugins = [f"plugin {row['name']}: {problem}" for row in plugins for problem in row["problems"]]
     unusable = [*missing]
     if not place.is_dir() or not os.access(place, os.W_OK | os.X_OK):
-        unusable += [f"nothing can be written below {folder}; set FIGEVAL_HOME to a writable folder"]
+        unusable += [f"cannot write to {folder}; set FIGEVAL_HOME to a writable folder"]
     gone = [mirror for mirror in mirrors if not cache.is_address(mirror) and not expand_user(mirror).is_dir()]
     unusable += [f"the mirror {mirror} is not a folder; correct FIGEVAL_DATA_MIRROR" for mirror in gone]
     unusable += [*broken, *of_plugins]

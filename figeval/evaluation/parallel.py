@@ -165,7 +165,7 @@ class WorkerPool:
             raise FigevalError(errors[0])
         if dead:
             raise FigevalError(self.failure_report())
-        raise RuntimeError(f"rows of {plan.name} are missing, although every process says that it is through")
+        raise RuntimeError(f"rows of {plan.name} are missing, although every process reports that it has finished")
 
     def failure_report(self) -> str:
         """Return a message about the workers that died, which groups those that ended in the same way."""
@@ -173,7 +173,7 @@ class WorkerPool:
         for worker in self.dead.values():
             ends.setdefault(worker.ending(), []).append(worker.name.replace("-", " "))
         died = "; ".join(f"process {' and '.join(names)} {how}" for how, names in ends.items())
-        return f"{died}; see {self.folder.path / LOGS}; what was computed is kept: the same command goes on"
+        return f"{died}; see {self.folder.path / LOGS}; results so far are kept; run the same command again to continue"
 
     def description(self) -> dict[str, Any]:
         """Return the workers' most detailed description of the model, since not every worker had to load it."""

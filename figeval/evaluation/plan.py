@@ -261,7 +261,7 @@ def floor_of(variant: Variant, model: Model) -> Floor | None:
         return found
     if about_in(folder).get("task") == variant.task.name:
         other = f"{found.folder} was trained on the probe {found.probe} of {found.task}"
-        warn(f"{other}, so it is no floor of {variant.task.name}; move it away and train one with --floor")
+        warn(f"{other}, so it is not a floor of {variant.task.name}; move it away and train one with --floor")
     return None
 
 
@@ -351,7 +351,7 @@ def flagged(task: TaskSpec, route: Route, config: RunConfig) -> Route:
     """
     for flag, why in WITHOUT_EFFECT.items():
         if getattr(config, flag) and not route.is_prompted:
-            raise CapabilityError(f"{task.name} goes {route.name}, which {why}; leave out --{flag}")
+            raise CapabilityError(f"{task.name} takes the route {route.name}, which {why}; leave out --{flag}")
     try:
         if config.calibrate:
             route = calibrated(route)
@@ -388,7 +388,10 @@ def template_of(task: TaskSpec, route: Route) -> PromptTemplate | None:
         return own
     general = default_template(task)
     for block in sorted(route.renders - general.blocks):
-        raise TaskError(f"{task.name} goes {route.name}, but neither {own.name} nor {general.name} has {block!r}")
+        raise TaskError(
+            f"{task.name} takes the route {route.name}, but neither {own.name} nor {general.name} has the block "
+            f"{block!r}"
+        )
     return general
 
 
@@ -400,8 +403,8 @@ def check_shown(
     asked = example if augment is None else augment(example)
     if asked is not example and requests and list(route.first_requests(asked, context)) == list(requests):
         raise TaskError(
-            f"{task.name} goes {route.name}, which does not show what --augment adds; show `inputs.retrieved` in its "
-            "template, or leave out --augment"
+            f"{task.name} takes the route {route.name}, which does not show what --augment adds; show "
+            "`inputs.retrieved` in its template, or leave out --augment"
         )
 
 
@@ -471,7 +474,7 @@ def _renderer(task: TaskSpec, template: PromptTemplate | None) -> Callable[..., 
     def block(name: str, example: Example, **extra: Any) -> str:
         if template is None:
             raise TaskError(
-                f"{task.name}: the route renders the prompt block {name!r} and does not say so; declare it as "
+                f"{task.name}: the route renders the prompt block {name!r} without declaring it; declare it as "
                 "`question` or among its `blocks`"
             )
         language = example.language or task.languages[0]
@@ -484,7 +487,7 @@ def _renderer(task: TaskSpec, template: PromptTemplate | None) -> Callable[..., 
 def check_temperature(routes: Sequence[Route], config: RunConfig) -> None:
     """Raise `TaskError` if --temperature would have no effect."""
     if "temperature" in config.settings and not any("temperature" in route.settings for route in routes):
-        raise TaskError("--temperature is of distributions that are compared, and these tasks have none; leave it out")
+        raise TaskError("--temperature applies only to tasks that compare distributions; leave it out")
 
 
 def _check_breakdowns(config: RunConfig, plans: list[Plan]) -> None:

@@ -64,7 +64,7 @@ def rescore(path: Path, harness: Harness) -> list[Reread]:
     record, folder = read_run(path)
     if not any(reader_of(task, harness) for task in record.tasks):
         names = ", ".join(dict.fromkeys(route.name for route in harness.routes if route.reader is not None))
-        raise RecordError(f"{path} has no answers in words; only {names} leave something to read")
+        raise RecordError(f"{path} has no answers in words; only the routes {names} store replies to read again")
     with folder.locked():
         record, _ = read_run(path)  # read again, now that no other process can write
         flags = {key: record.config.get(key, "") for key in ("protocol", "split")}

@@ -134,8 +134,8 @@ def _warnings(plan: Plan) -> list[str]:
     own = plan.task.template
     if own is not None and plan.template is not None and plan.template.name != own:
         missing = plan.route.renders - template_file(plan.task).blocks
-        blocks = " and ".join(repr(block) for block in sorted(missing))
-        found.append(f"{own} has not the block {blocks} of {plan.route.name}; asked with {plan.template.name}")
+        blocks = ("block " if len(missing) == 1 else "blocks ") + " and ".join(repr(block) for block in sorted(missing))
+        found.append(f"{own} lacks the {blocks} of {plan.route.name}; {plan.template.name} was used instead")
     if plan.n < plan.available.n and (names := MetricSet(plan.metrics, plan.task.labels).size_dependent):
         which = "all metrics" if len(names) == len(plan.metrics) > 1 else ", ".join(names)
         depend, are = ("depends", "it is") if len(names) == 1 else ("depend", "they are")
@@ -164,7 +164,7 @@ def warnings_of_run(plans: list[Plan], left_out: list[TaskSpec], config: RunConf
         yield f"--limit {config.limit}: the first examples of {len(cut)} of {len(tasks)} tasks, not a random sample"
     if left_out:
         names = ", ".join(task.name for task in left_out)
-        yield f"left out, since such a model cannot answer them: {names}; name one in --tasks to hear why"
+        yield f"left out, since the model cannot answer them: {names}; name one in --tasks to see why"
 
 
 def _resumed(path: Path, stored: TaskRecord | None, fresh: TaskRecord) -> TaskRecord:

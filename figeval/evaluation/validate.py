@@ -127,11 +127,11 @@ def worded(task: TaskSpec, prompt: str, harness: Harness, verdict: Verdict) -> I
         try:
             template = template_of(task, route)
         except TaskError as error:
-            verdict.warn(f"{error}: {route.name} is closed to models with {' and '.join(sorted(route.needs))}")
+            verdict.warn(f"{error}; models with {' and '.join(sorted(route.needs))} cannot use {route.name}")
             continue
         for block in sorted(route.renders - own.blocks):
             standing_in = template.name if template is not None else ""
-            verdict.facts.append(f"template {own.name} has no block {block!r}: {route.name} asks with {standing_in}")
+            verdict.facts.append(f"template {own.name} has no block {block!r}, so {route.name} uses {standing_in}")
         context = context_of(task, route, template, Shots((), 0, 0), config)
         yield PromptedRoute(route, replace(context, metrics=frozenset(task.metrics)), prompt)
 
@@ -194,7 +194,7 @@ def survey_split(task: TaskSpec, split: str, harness: Harness, ways: list[Prompt
         store(task, split, number, example, census, verdict)
     for oddity, count in odd.items():
         if count > MOST_ALIKE:
-            verdict.warn(f"{task.name}, {split}: … {count} rows in all where a text {oddity}")
+            verdict.warn(f"{task.name}, {split}: … in total, {count} rows have a text that {oddity}")
     if not census.n and not verdict.errors:
         verdict.error(f"{task.name}, {split}: there are no examples")
     if task.cluster and census.n and not census.clusters:
@@ -265,7 +265,9 @@ def built(task: TaskSpec, split: str, harness: Harness, verdict: Verdict) -> Ite
                 verdict.error(error)
                 wrong += 1
                 if wrong == MOST_ERRORS:
-                    verdict.error(f"{task.name}, {split}: {wrong} rows are wrong up to row {number}; gave up here")
+                    verdict.error(
+                        f"{task.name}, {split}: {wrong} rows up to row {number} are wrong; the rest was not checked"
+                    )
                     return
     except FigevalError as error:
         verdict.error(error)

@@ -96,7 +96,7 @@ def chosen(config: RunConfig, harness: Harness) -> list[TaskSpec]:
         if wanted := getattr(config, flag):
             known = {name: None for task in tasks for name in getattr(task, field)}
             if wanted not in known:
-                has = f"they have {', '.join(known)}" if known else "they have no other"
+                has = f"they have {', '.join(known)}" if known else "they have no others"
                 raise TaskError(f"--{flag} {wanted}: none of these tasks has it{near(wanted, known)}; {has}")
             names = [getattr(task, field).get(wanted, task.name) for task in tasks]
             tasks = harness.catalogue.expand(names)

@@ -85,7 +85,7 @@ def test_a_cache_that_cannot_be_written(cli: Cli, monkeypatch: pytest.MonkeyPatc
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("FIGEVAL_HOME", str(tmp_path / "file" / "home"))
     (problem,) = facts(cli, code=1)["problems"]
-    assert problem.startswith(f"nothing can be written below {tmp_path / 'file' / 'home'}; set FIGEVAL_HOME")
+    assert problem.startswith(f"cannot write to {tmp_path / 'file' / 'home'}; set FIGEVAL_HOME")
 
 
 def test_packages_that_are_missing_or_too_old(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:

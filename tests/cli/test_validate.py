@@ -189,8 +189,8 @@ def test_where_the_prompt_of_the_task_type_stands_in(task: Path, cli: Cli) -> No
     )
     done = cli("validate", task)
     assert done.code == 0
-    assert "template own.jinja has no block 'letter': by_letter asks with _default/choice.jinja" in done.out
-    assert "by_loglikelihood asks with" not in done.out
+    assert "template own.jinja has no block 'letter', so by_letter uses _default/choice.jinja" in done.out
+    assert "by_loglikelihood uses" not in done.out
 
 
 def test_a_metric_that_asks_for_a_block_which_is_not_there(task: Path, cli: Cli) -> None:
@@ -240,7 +240,7 @@ def test_several_wrong_rows_are_all_told_up_to_twenty(task: Path, cli: Cli) -> N
     write_task(task.parent, "t", n=60, **{f"row{i}": {"g": 9} for i in range(60)})
     done = cli("validate", task)
     assert done.out.splitlines()[-1] == "1 task, 42 errors, 0 warnings"  # two splits, 20 and "gave up" each
-    assert "20 rows are wrong up to row 20; gave up here" in done.out
+    assert "20 rows up to row 20 are wrong; the rest was not checked" in done.out
 
 
 def test_one_broken_file_hides_no_other(task: Path, cli: Cli) -> None:
@@ -262,7 +262,7 @@ def test_repeated_options_and_empty_texts_are_warnings(task: Path, cli: Cli) -> 
     assert "warning: t, test: row 7, id 't6': query is empty" in done.out
     assert done.out.splitlines()[-1] == "1 task, 0 errors, 4 warnings"  # in both splits
     write_task(task.parent, "t", n=30, **{f"row{i}": {"o": ["a", "a"]} for i in range(30)})
-    assert "… 30 rows in all where a text repeats another one" in cli("validate", task).out
+    assert "… in total, 30 rows have a text that repeats another one" in cli("validate", task).out
 
 
 def test_pairs(tmp_path: Path, cli: Cli) -> None:

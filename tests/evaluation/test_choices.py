@@ -48,7 +48,7 @@ def suite(workshop):
 def test_what_a_model_cannot_answer_is_left_out_of_a_suite_and_said(suite):
     record = suite.run("both")
     assert [task.task for task in record.tasks] == ["labelled"]
-    assert record.warnings == ["left out, since such a model cannot answer them: t; name one in --tasks to hear why"]
+    assert record.warnings == ["left out, since the model cannot answer them: t; name one in --tasks to see why"]
 
 
 def test_a_task_asked_for_by_name_is_refused(suite):
@@ -100,7 +100,7 @@ def test_another_split(doubled):
     ("tasks", "flags", "complaint"),
     [
         (("t",), {"protocol": "publshed"}, "--protocol publshed: none of these tasks has it.*they have published"),
-        (("u",), {"split": "authors"}, "--split authors: none of these tasks has it; they have no other"),
+        (("u",), {"split": "authors"}, "--split authors: none of these tasks has it; they have no others"),
     ],
 )
 def test_what_none_of_the_tasks_has_is_refused(doubled, tasks, flags, complaint):

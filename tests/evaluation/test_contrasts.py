@@ -164,7 +164,7 @@ def test_answers_in_words_have_no_area_and_are_read_again(workshop):
     workshop.backend = Writer(function=lambda question: "Yes")
     record = workshop.run("s")
     area, balanced = record.contrasts[0].scores
-    assert (area.value, area.interval) == (None, "none: answers in words have no scores")
+    assert (area.value, area.interval) == (None, "none: answers in words have no scores to rank by")
     assert balanced.value == 0.5
     rescore(workshop.path / "run", workshop.harness())
     from figeval.records.folder import read_run

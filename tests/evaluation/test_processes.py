@@ -221,7 +221,7 @@ def test_a_process_that_is_killed_costs_only_its_own_part(disturbed: Run, undist
     assert process.returncode == 2
     complaint = errors.splitlines()[-1]
     assert complaint.startswith("figeval: process ")
-    assert "of 2 was killed by SIGKILL (memory may have run out); see out/logs; what was computed is kept" in complaint
+    assert "of 2 was killed by SIGKILL (memory may have run out); see out/logs; results so far are kept" in complaint
     assert "Traceback" not in errors
     kept = disturbed.rows()
     assert N // 2 < len(kept) < N, "the other one is through"
@@ -291,7 +291,7 @@ def test_weights_that_cannot_be_used_are_one_line(moody: Run) -> None:
     done = moody(2, code=2, MOOD="unusable")
     assert done.stderr.splitlines()[-1] == (
         "figeval: process 1 of 2 and 2 of 2 ended with exit code 2 (these weights are of no use; take others); "
-        "see out/logs; what was computed is kept: the same command goes on"
+        "see out/logs; results so far are kept; run the same command again to continue"
     )
 
 

@@ -115,7 +115,7 @@ def test_another_extractor_writes_predictions_scores_and_its_version(workshop, m
 def test_a_run_without_words_has_nothing_to_read(workshop):
     write_task(workshop.folder, "t")
     workshop.run()
-    with pytest.raises(RecordError, match="has no answers in words; only by_letter, by_label_word"):
+    with pytest.raises(RecordError, match="has no answers in words; only the routes by_letter, by_label_word"):
         rescore(workshop.path / "run", workshop.harness())
 
 

@@ -250,7 +250,7 @@ def test_a_template_without_letters_is_helped_out_and_that_is_said(workshop):
     workshop.backend = Writer()
     (task,) = workshop.run().tasks
     assert task.template == "_default/choice.jinja"
-    assert task.warnings == ["bare.jinja has not the block 'letter' of by_letter; asked with _default/choice.jinja"]
+    assert task.warnings == ["bare.jinja lacks the block 'letter' of by_letter; _default/choice.jinja was used instead"]
 
 
 def test_orders_are_kept_answer_by_answer(workshop):

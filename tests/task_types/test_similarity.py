@@ -171,7 +171,7 @@ def test_embeddings_have_no_temperature(folder: Path) -> None:
     record = ran(folder, "direct")
     assert "temperature" not in record.tasks[0].settings
     assert values(record) == {"acc_l2": 1.0}
-    with pytest.raises(TaskError, match="--temperature is of distributions"):
+    with pytest.raises(TaskError, match="--temperature applies only to tasks that compare distributions"):
         ran(folder, "direct", temperature=0.5)
 
 
@@ -191,7 +191,7 @@ def test_jensen_shannon_distances_are_not_asked_of_embeddings(folder: Path) -> N
 def test_a_suite_does_without_the_task_whose_route_the_model_cannot_go(folder: Path) -> None:
     record = ran(folder, "all_of_them", model="overlap")
     assert [task.task for task in record.tasks] == ["near"]
-    assert record.warnings[0].startswith("left out, since such a model cannot answer them: direct;")
+    assert record.warnings[0].startswith("left out, since the model cannot answer them: direct;")
 
 
 @pytest.mark.parametrize("temperature", [0, -1.5])

@@ -221,7 +221,7 @@ BROKEN: dict[str, tuple[Any, str]] = {
     ),
     "a block that is not declared": (
         broken(routes=(replace(BY_WORD, question=""),)),
-        "the route renders the prompt block 'word' and does not say so",
+        "the route renders the prompt block 'word' without declaring it",
     ),
     "no such metric": (broken(routes=(replace(BY_WORD, metrics=("ac",)),)), "unknown metric 'ac'; did you mean 'acc'"),
     "no such default metric": (broken(default_metrics=("accuracy",)), "unknown metric 'accuracy'"),

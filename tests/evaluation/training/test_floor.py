@@ -351,7 +351,7 @@ def test_a_model_of_another_task_or_probe_is_no_floor(
 ) -> None:
     changed(copied / "floor" / "figeval.json", **about)
     assert names(asked(configured(copied), copied, tmp_path / "run").tasks[0]) == NAMES[:2]
-    assert "so it is no floor of tiny_floored; move it away and train one with --floor" in capsys.readouterr().err
+    assert "so it is not a floor of tiny_floored; move it away and train one with --floor" in capsys.readouterr().err
 
 
 def test_a_floor_that_has_changed_is_asked_again(configured: Configure, copied: Path, tmp_path: Path) -> None:
