@@ -1,8 +1,8 @@
-"""How often does a 95 % interval of figeval hold the truth, and how often does its test find a difference that is none?
+"""Measure how often figeval's 95 % intervals contain the true value, and how often its test finds a false difference.
 
     python bench/coverage.py                 # all studies; a few minutes on one core
     python bench/coverage.py --study grid --study paired
-    python bench/coverage.py --sizes         # reads the cluster sizes of the IMPLI columns and of ePiC anew
+    python bench/coverage.py --sizes         # rereads the cluster sizes of the IMPLI columns and of ePiC
 
 Scores of clustered examples are simulated, given the sizes of the clusters: accuracies of the clusters follow a Beta
 distribution with mean p and a given intraclass correlation, rows within a cluster are independent given its accuracy.
@@ -80,7 +80,7 @@ def read_sizes() -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--study", action="append", choices=STUDIES, help="Run this study only; may be repeated.")
-    parser.add_argument("--sizes", action="store_true", help="Read the cluster sizes of the benchmarks anew.")
+    parser.add_argument("--sizes", action="store_true", help="Reread the cluster sizes of the benchmarks.")
     wanted = parser.parse_args()
     if wanted.sizes:
         read_sizes()

@@ -1,4 +1,4 @@
-"""Is the encoder backend as fast as `SentenceTransformer.encode`, and how much of the machine does it use?
+"""Compare the speed of the encoder backend with `SentenceTransformer.encode`, and measure its use of the machine.
 
     python bench/embed.py [--limit N] [--repeats R] [--threads T]
 

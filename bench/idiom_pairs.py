@@ -1,4 +1,4 @@
-"""Sentences and definitions for `figeval build impli-pairs` out of two published corpora.
+"""Convert two published corpora into sentences and definitions for `figeval build impli-pairs`.
 
     python bench/idiom_pairs.py --lists FOLDER --output inputs
     figeval build impli-pairs --sentences inputs/sentences.jsonl --definitions inputs/mwe_pie.jsonl --output pairs

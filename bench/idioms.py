@@ -1,4 +1,4 @@
-"""Are IMPLI's idioms those that published idiom lists name?
+"""Compare IMPLI's recovered idioms with published idiom lists.
 
     python bench/idioms.py --lists FOLDER
 

@@ -1,4 +1,4 @@
-"""How much faster are log-likelihoods than with lm-eval's own `hf` model, and are they the same?
+"""Compare figeval's log-likelihoods with those of lm-eval's own `hf` model: their speed and their values.
 
     python bench/loglikelihood.py [--only NAME …] [--threads T]
 
@@ -249,7 +249,7 @@ def judged(workload: Workload, us: Side, them: Side) -> tuple[bool, dict[str, fl
 def main() -> int:
     """Print the figures and return 1 if a bar is missed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", action="append", help="the workload of this name")
+    parser.add_argument("--only", action="append", help="run only the workload of this name; may be repeated")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--store", action="store_true", help="write results/measured/bench/loglikelihood.json")
     chosen = parser.parse_args()

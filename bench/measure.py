@@ -1,4 +1,4 @@
-"""Measure again what README and docs quote: runs into `results/measured`, with their predictions.
+"""Repeat the runs that README and docs quote, and store them with their predictions in `results/measured`.
 
     python -m bench.measure [NAME ...] [--models DIR] [--dry_run]
 

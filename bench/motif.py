@@ -1,4 +1,4 @@
-"""Are the four distances of similar motifs as fast as they should be, and are the neighbours scipy's?
+"""Compare the four distances of similar motifs with a loop over scipy's: their speed and the nearest neighbours.
 
     python bench/motif.py [--full] [--rows R] [--random]
 
@@ -174,7 +174,7 @@ def main() -> int:
     """Print the figures and return 1 if a bar is missed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--full", action="store_true", help="let the loop run over all pairs")
-    parser.add_argument("--rows", type=int, default=50, help="else over those of so many random rows")
+    parser.add_argument("--rows", type=int, default=50, help="without --full, the number of random rows for the loop")
     parser.add_argument("--random", action="store_true", help="random logits in place of MiniLM's cosines")
     options = parser.parse_args()
     os.environ.update(dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"))

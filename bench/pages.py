@@ -256,7 +256,7 @@ def rewritten(page: str, text: str) -> str:
 def main() -> int:
     """Rewrite the pages, or list their problems, and return 1 if there are any."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--check", action="store_true", help="rewrite nothing, list what is wrong")
+    parser.add_argument("--check", action="store_true", help="rewrite nothing; list all problems")
     check, wrong = parser.parse_args().check, []
     for page in PAGES:
         file = ROOT / page

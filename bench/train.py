@@ -1,4 +1,4 @@
-"""Is fine-tuning for proverbs faster than the authors' loop, and is it the same training?
+"""Compare fine-tuning for proverbs with the authors' loop: its speed and its losses.
 
     python bench/train.py [--steps 20] [--passes 3] [--batch_size 8]
 

@@ -26,7 +26,7 @@ def register_task_types(register: TaskTypeRegistrar) -> None:
 @hookimpl
 def register_learners(register: LearnerRegistrar) -> None:
     """Register the span learner for the task type with the published scoring, too."""
-    register("epic_published_spans", "span", "figeval.builtin.plugins.heads.span_head:span", "as for spans")
+    register("epic_published_spans", "span", "figeval.builtin.plugins.heads.span_head:span", "as for span tasks")
 
 
 @hookimpl

@@ -74,7 +74,9 @@ def read_pair(record: Mapping[str, Any], slot: int) -> SpanPair | None:
     proverb, narrative = (record["fields"][f"span_{side}_{slot}"].strip() for side in ("quote", "narrative"))
     if bool(proverb) != bool(narrative):
         missing = "narrative" if proverb else "proverb"
-        raise DataError(f"epic: {record['pk']}, pair {slot}: no span of the {missing}; fill it or empty the other side")
+        raise DataError(
+            f"epic: {record['pk']}, pair {slot}: the {missing} has no span; fill it or empty the other side"
+        )
     return SpanPair(slot, proverb, narrative) if proverb else None
 
 

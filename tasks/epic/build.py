@@ -67,7 +67,9 @@ class Material:
 
 
 @click.command("epic-mcq")
-@click.option("--scorers", default="tfidf,glove,minilm", show_default=True, help="Models whose opinions are averaged.")
+@click.option(
+    "--scorers", default="tfidf,glove,minilm", show_default=True, help="Models whose probabilities are averaged."
+)
 @click.option("--seed", default=20220522, show_default=True, help="Order of options, and the random distractors.")
 @click.option("--output", default=".", show_default=True, type=click.Path(path_type=Path), help="Folder to write to.")
 def epic_mcq(scorers: str, seed: int, output: Path) -> None:

@@ -33,7 +33,7 @@ LABEL = re.compile(
     r"\W*(?:(?:label|answer|relation)\W+)?(?:(entail(?:s|ed|ment)?)|(contradict(?:s|ed|ion|ory)?))\b(.*)",
     re.IGNORECASE | re.DOTALL,
 )
-NO_LABEL = "texts that begin with no label"
+NO_LABEL = "texts that do not begin with a label"
 Cases = Sequence[tuple[GenerationExample, Prediction]]
 
 

@@ -46,7 +46,7 @@ def flute(path: str, context: DataContext) -> Iterator[Row]:
         for number, row in enumerate(read_jsonl(file)):
             premise, hypothesis, label, explanation = _texts(row, f"flute: {file}, row {number}")
             if label not in FLUTE_LABELS:
-                raise DataError(f"flute: {file}, row {number}, field 'label': {label!r:.40} is none of its two labels")
+                raise DataError(f"flute: {file}, row {number}, field 'label': {label!r:.40} is neither of the labels")
             about = {"figure": figure, "idiom": row.get("idiom")}
             yield flute_row(f"{figure}-{number}", premise, hypothesis, FLUTE_LABELS[label], explanation, about)
 
@@ -81,7 +81,7 @@ def figqa(path: str, context: DataContext) -> Iterator[Row]:
             raise DataError(f"{where}, field 'labels': {row['labels']!r:.40} is not one of {', '.join(CHOSEN)}")
         gold = CHOSEN[row["labels"]]
         if path == "dev" and labels.get(row["qid"], -1) == gold:  # two pairs of train have equal labels, as published
-            raise DataError(f"{where}, field 'labels': both rows of pair {row['qid']} are {gold}; they have to differ")
+            raise DataError(f"{where}, field 'labels': both rows of pair {row['qid']} are {gold}; they must differ")
         labels[row["qid"]] = gold
         yield {
             "id": f"{path}-{number}",

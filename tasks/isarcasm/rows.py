@@ -30,7 +30,7 @@ def open(path: str, context: DataContext) -> Iterator[Row]:
     language = rest.removesuffix("_train")
     if path not in PARTS:
         if subtask in READERS and language not in LANGUAGES:
-            raise DataError(f"isarcasm: nobody knows the language {language!r:.40}; it has {', '.join(LANGUAGES)}")
+            raise DataError(f"isarcasm: unknown language {language!r:.40}; it has {', '.join(LANGUAGES)}")
         raise DataError(f"isarcasm has no part {path!r:.60}{near(path, PARTS)}; it has {', '.join(PARTS)}")
     split = "train" if rest.endswith("_train") else "test"
     name = LANGUAGES[language]

@@ -99,7 +99,7 @@ def test_a_narrative_without_spans(small: Any) -> None:
 
 @pytest.mark.parametrize("pair", [("Still", " "), ("", "calm")])
 def test_half_a_pair(small: Any, pair: tuple[str, str]) -> None:
-    with pytest.raises(DataError, match=r"epic: Q2N1, pair 1: no span of the (narrative|proverb)"):
+    with pytest.raises(DataError, match=r"epic: Q2N1, pair 1: the (narrative|proverb) has no span"):
         examples(small(record("Q2N1", pair)))
 
 

@@ -194,7 +194,8 @@ def test_the_command_on_real_runs(runs: tuple[Path, Path], tmp_path: Path, capsy
     out = tmp_path / "out"
     assert call("diagnose", *runs, "--output", out, "--no_plots") == 0
     printed = capsys.readouterr().out
-    assert "Our reading of Figure 5" in printed and "correlation of accuracies over proverbs: undefined" in printed
+    assert "Our interpretation of Figure 5" in printed
+    assert "correlation of accuracies over proverbs: undefined" in printed
     for task in ("epic_retrieval_seen", "epic_mcq_random"):
         record = json.loads((out / task / "diagnosis.json").read_text(encoding="utf-8"))
         for place in "AB":

@@ -71,7 +71,7 @@ def test_another_question_is_one_line(tmp_path: Path, row: dict[str, Any], words
 
 
 @pytest.mark.parametrize(
-    ("changes", "words"), [({"label": "Neutral"}, "'Neutral' is none of its two labels"), ({}, "no text 'label'")]
+    ("changes", "words"), [({"label": "Neutral"}, "'Neutral' is neither of the labels"), ({}, "no text 'label'")]
 )
 def test_a_gold_row_without_a_label_is_one_line(tmp_path: Path, changes: dict[str, str], words: str) -> None:
     jsonl(tmp_path / "testgolddata/idiom_test.jsonl", {**GOLD, **changes})
@@ -94,7 +94,7 @@ def test_figqa_has_pairs_and_hidden_labels(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("lines", "words"),
     [
-        (("a,b,c,1,1,7", "d,b,c,1,1,7"), "row 1, field 'labels': both rows of pair 7 are 1; they have to differ"),
+        (("a,b,c,1,1,7", "d,b,c,1,1,7"), "row 1, field 'labels': both rows of pair 7 are 1; they must differ"),
         (("a,b,c,2,1,7",), "row 0, field 'labels': '2' is not one of 0, 1, -1"),
     ],
 )

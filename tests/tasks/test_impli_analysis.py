@@ -105,7 +105,7 @@ def test_a_perfect_correlation_has_no_interval_of_no_width_and_no_p_of_zero(
     """Fisher's z is infinite there. Of the third the true p is .1: one idiom of ten is the one that is flexible."""
     found = correlated(varied, right)
     assert (found.r, found.p, found.low, found.high) == (r, None, None, None)
-    assert found.why == "flexibility and accuracy order the idioms alike, or in reverse"
+    assert found.why == "flexibility and accuracy rank the idioms identically or in reverse"
 
 
 def correlated(varied: list[int], right: list[int]) -> flexibility.RankCorrelation:

@@ -293,18 +293,18 @@ def test_what_makes_no_pair_is_counted(call, tmp_path):
         for row in read_jsonl(tmp_path / "out" / f"{name}_rejected.jsonl")
     }
     assert {row: reason[:30] for row, reason in refused.items()} == {
-        2: "the sentence is that of anothe",
+        2: "another row about the same idi",
         3: "the sentence is figurative in ",
         4: "the sentence is figurative in ",
-        5: "nothing but the idiom or word ",
-        6: "the idiom or word stands nowhe",
-        7: "several idioms stand in the se",
+        5: "the sentence consists of nothi",
+        6: "the idiom or word does not occ",
+        7: "several idioms occur in the se",
         8: "the sentence has more than 200",
         9: "the idiom has no definition",
         11: "the idiom has several definiti",
     }
     page = (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
-    assert "| several idioms stand in the sentence; name one in 'idiom' | 1 |" in page
+    assert "| several idioms occur in the sentence; name one in 'idiom' | 1 |" in page
     assert "(1 have several)" in page
     made_of = [row["hypothesis"] for row in read_jsonl(tmp_path / "out" / "ent.jsonl")]
     assert made_of == ["The miller was very happy.", "She got angry."]
@@ -314,7 +314,7 @@ GOOD = {"sentence": "He kicked the bucket.", "label": "figurative"}
 BAD = {
     "no sentence": ([{"label": "literal"}], DEFINITIONS, (), r"in\.jsonl: row 1: no field 'sentence'"),
     "no label": ([{"sentence": "He sat."}], DEFINITIONS, (), "row 1: no field 'label'"),
-    "another label": ([GOOD | {"label": "both"}], DEFINITIONS, (), "'label' is 'both'; it is figurative or literal"),
+    "another label": ([GOOD | {"label": "both"}], DEFINITIONS, (), "'label' is 'both'; it must be figurative or literal"),
     "an empty sentence": ([GOOD | {"sentence": " … "}], DEFINITIONS, (), "row 1: 'sentence' is empty"),
     "an idiom of articles": ([GOOD | {"idiom": "the"}], DEFINITIONS, (), "'idiom' is 'the', which has no word"),
     "a span beyond the end": (
@@ -334,7 +334,7 @@ BAD = {
     "nothing fits": ([GOOD], [{"idiom": "see red", "definition": "to get angry"}], (), "no pair can be made of it"),
     "nothing fits, and why": (
         [GOOD], [{"idiom": "see red", "definition": "to get angry"}], (),
-        r"_rejected\.jsonl have the reasons, mostly: no idiom with a definition stands in the sentence"),
+        r"_rejected\.jsonl have the reasons, mostly: no idiom with a definition occurs in the sentence"),
     "a definition of another name": (
         [GOOD], [{"idiom": "see red", "meaning": "x"}], (), "definition'; --definition_columns definition=NAME"),
     "definition columns": ([GOOD], DEFINITIONS, ("--definition_columns", "x"), "--definition_columns has 'x'; write"),

@@ -63,7 +63,7 @@ def test_the_right_text_of_c_is_no_more_often_the_first_in_train(real_data: str)
 
 def test_what_is_not_there_is_named() -> None:
     for path, message in (
-        ("a_xx", "nobody knows the language 'xx'; it has en, ar"),
+        ("a_xx", "unknown language 'xx'; it has en, ar"),
         ("b_ar", "isarcasm has no part 'b_ar'; did you mean"),
         ("d_en", "isarcasm has no part 'd_en'"),
     ):

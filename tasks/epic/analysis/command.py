@@ -22,8 +22,8 @@ OUTPUT = "results/analysis/epic"
 @click.option(
     "--output", default=OUTPUT, show_default=True, type=click.Path(path_type=Path), help="Folder to write to."
 )
-@click.option("--wordnet", type=click.Path(path_type=Path), help="Folder of NLTK data that holds corpora/wordnet.")
-@click.option("--no_plots", is_flag=True, help="Numbers only; needs no extra.")
+@click.option("--wordnet", type=click.Path(path_type=Path), help="Folder of NLTK data with corpora/wordnet.")
+@click.option("--no_plots", is_flag=True, help="Write numbers only, without figures; needs no extra.")
 def epic(output: Path, wordnet: Path | None, no_plots: bool) -> None:
     """Recompute the data analysis of the ePiC paper.
 

@@ -110,7 +110,7 @@ def gender(part: Analysis) -> Any:
     labels = bars.mark_text(color="white", fontSize=13, fontWeight="bold").encode(x="middle:Q", text="label:N")
     male = share(counts["Gendered mentions"], "male")
     title = f"{male:.0f} of 100 gendered words in the narratives are male"
-    subtitle = ["Pronouns and a list of nouns, not coreference: names without a pronoun are not seen"]
+    subtitle = ["Pronouns and a list of nouns, not coreference: names without a pronoun are not counted"]
     return styled((blocks + labels).properties(width=WIDTH, height=170), title, subtitle)
 
 

@@ -44,7 +44,7 @@ def analyse(corpus: AnalysedTexts) -> Analysis:
         kinds["male" if male > female else "female" if female > male else "equal" if male else "none"] += 1
     rule = "pronouns and gendered nouns"
     share = f"{METHOD}; {rule}; percent of all gendered mentions"
-    narratives = f"{METHOD}; {rule}; percent of all narratives, more mentions of the one than of the other"
+    narratives = f"{METHOD}; {rule}; percent of all narratives, more mentions of this gender than of the other"
     findings = [
         AnalysedNumber(name="male mentions, %", value=percent(total, "male"), published="61", definition=share),
         AnalysedNumber(name="female mentions, %", value=percent(total, "female"), published="39", definition=share),
@@ -63,7 +63,7 @@ def analyse(corpus: AnalysedTexts) -> Analysis:
         AnalysedNumber(
             name="narratives with as many of both, %",
             value=percent(kinds, "equal"),
-            definition=f"{METHOD}; as many of both",
+            definition=f"{METHOD}; equally many mentions of both",
         ),
         AnalysedNumber(
             name="narratives with none, %", value=percent(kinds, "none"), definition=f"{METHOD}; no gendered mention"

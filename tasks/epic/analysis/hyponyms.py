@@ -20,7 +20,7 @@ from .language import sentences
 from .part import AnalysedNumber, Analysis
 
 ROOTS = ("event.n.01", "process.n.06")  # something that happens; a sustained phenomenon. process.n.01 is an event
-ABSENT = "no WordNet: give --wordnet a folder of NLTK data that holds corpora/wordnet"
+ABSENT = "no WordNet: give --wordnet a folder of NLTK data with corpora/wordnet"
 NAME = "Hyponyms of event and process"
 TAGS = {"NN", "NNS"}  # common nouns
 

@@ -31,7 +31,9 @@ def analyse(corpus: AnalysedTexts) -> Analysis:
             name="pairs listed as paraphrases", value=len(strict), definition="the same lesson; made by reading"
         ),
         AnalysedNumber(
-            name="pairs listed as defensible", value=len(generous), definition="in doubt listed; made by reading"
+            name="pairs listed as defensible",
+            value=len(generous),
+            definition="doubtful pairs included; made by reading",
         ),
     ]
     details = {"candidates": candidates, "paraphrases": duplicates.listed()["paraphrases"]["groups"]}

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 TOKENS = "sets of n-grams of NLTK's word_tokenize on the lower-cased text, tokens of letters only"
 CLOSED = "mean over all pairs of a narrative and a proverb: the expectation of a random assignment, in closed form"
-ONE_DRAW = "The paper's value is one random permutation; 95 % of these fall into the interval."
+ONE_DRAW = "The paper's value comes from one random permutation; 95 % of permutations fall within the interval."
 TABLE = (  # name, n, (Jaccard, common count) of the true pairs, the same for random pairs
     ("unigram", 1, ("0.0258", "1.27"), ("0.0211", "1.06")),
     ("bigram", 2, ("0.0010", "0.07"), ("0.0004", "0.03")),

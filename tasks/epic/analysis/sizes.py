@@ -10,8 +10,8 @@ from .part import AnalysedNumber, Analysis, mean
 
 TOKENS = "lower-cased text split at white space, punctuation kept"
 NO_SENTENCES = (
-    "Not hit: Punkt on the lower-cased text gives 4.265, a split behind . ! ? gives 4.250; the paper's splitter is "
-    "unknown."
+    "Not reproduced: Punkt on the lower-cased text gives 4.265, a split after . ! ? gives 4.250; the paper's splitter "
+    "is unknown."
 )
 
 

@@ -16,7 +16,7 @@ OF_PAIRS: dict[str, tuple[str, Callable[[SpanPair, str, str], bool]]] = {
     "proverb spans found as written": ("case-sensitive", lambda pair, _, proverb: pair.of_proverb in proverb),
     "narrative spans found as written": ("case-sensitive", lambda pair, text, _: pair.of_narrative in text),
     "pairs not found": (
-        "one side is nowhere in its text, case ignored: a span of Q55 reaches into the scraped tail",
+        "one side does not occur in its text, case ignored: a span of Q55 extends into the scraped tail",
         lambda pair, text, proverb: (
             pair.of_proverb.lower() not in proverb.lower() or pair.of_narrative.lower() not in text.lower()
         ),

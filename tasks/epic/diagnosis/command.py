@@ -18,16 +18,16 @@ SHOWN, PAIRS, TEXT = 10, 12, 44  # proverbs at either end, confused pairs, chara
 LISTS = ("plain", "paraphrases", "defensible")
 
 
-@click.command(short_help="Look at stored runs proverb by proverb.")
+@click.command(short_help="Diagnose stored runs proverb by proverb.")
 @click.argument("run_a", type=click.Path(path_type=Path))
 @click.argument("run_b", type=click.Path(path_type=Path), required=False)
-@click.option("--task", help="One task; without it every task of ePiC that the runs have.")
+@click.option("--task", help="Only this task.  [default: every ePiC task of the runs]")
 @click.option(
     "--output", default=OUTPUT, show_default=True, type=click.Path(path_type=Path), help="Folder to write to."
 )
-@click.option("--no_plots", is_flag=True, help="No heat map of two runs as a picture; needs no extra.")
+@click.option("--no_plots", is_flag=True, help="Do not plot the heat map of two runs; needs no extra.")
 def diagnose(run_a: Path, run_b: Path | None, task: str | None, output: Path, no_plots: bool) -> None:
-    """Look at stored runs proverb by proverb (ePiC: retrieval, multiple choice).
+    """Diagnose stored runs proverb by proverb (ePiC: retrieval, multiple choice).
 
     \b
     Accuracy per proverb, which proverb is taken for which, accuracy that accepts near-duplicates;
@@ -98,7 +98,7 @@ def grids(
     for answers in runs:
         yield proverb_grid(answers), []
         taken = ", ".join(f"{proverb} {count:.4g} times" for proverb, count in most_taken(answers)[:5])
-        yield confusion_grid(answers), [f"taken most often where wrong: {taken or 'none'}"]
+        yield confusion_grid(answers), [f"most frequent wrong answers: {taken or 'none'}"]
     if found is not None:
         yield versus_grid(found)
 
@@ -118,7 +118,8 @@ def accuracy_grid(name: str, runs: Sequence[Answers], aware: Sequence[dict[str, 
             rows.append((answers.model, key, value, interval, f"{one.chance:.4f}", str(score.n)))
             if one.unknown:
                 notes.append(
-                    f"{answers.model}, {key}: {one.unknown} rows left out, they do not say which candidates tie"
+                    f"{answers.model}, {key}: {one.unknown} rows are left out, since they do not say which "
+                    "candidates tie"
                 )
         if answers.seen:
             notes.append(f"{answers.model} was trained or chosen on {answers.seen} of these narratives: no intervals")
@@ -192,7 +193,9 @@ def versus_grid(found: Versus) -> tuple[Any, list[str]]:
     if found.same is not None:
         notes.append(f"the same proverb taken in {100 * found.same:.1f} % of the narratives")
     if found.r is None:
-        notes.append("correlation of accuracies over proverbs: undefined, one model has the same everywhere")
+        notes.append(
+            "correlation of accuracies over proverbs: undefined, since one model has the same accuracy for all of them"
+        )
     elif found.interval is None:
         notes.append(f"correlation of accuracies over proverbs: r = {found.r:.2f}")
     else:

@@ -46,13 +46,13 @@ class ImpliAnalysis:
     show_default=f"{OUTPUT}/ and the name of the run folder",
     help="Folder to write to.",
 )
-@click.option("--no_plots", is_flag=True, help="Numbers only; needs no extra.")
+@click.option("--no_plots", is_flag=True, help="Write numbers only, without figures; needs no extra.")
 def impli(run: Path, output: Path | None, no_plots: bool) -> None:
     """Analyze a run of IMPLI: flexibility of idioms, word overlap, idioms that are never right.
 
     \b
     * Spearman's rank correlation of an idiom's flexibility and the accuracy on its pairs;
-    * accuracy on pairs that are matched in how alike their sentences are;
+    * accuracy on pairs matched by the similarity of their sentences;
     * idioms of which no pair is right.
 
     Writes analysis.json, CSV tables, and figures as PNG, SVG and HTML. No model is needed.
@@ -221,7 +221,7 @@ def show_matched(found: Sequence[Matched], console: Any) -> None:
     from figeval.report.table import NONE
 
     if not found:
-        say(console, "  no accuracy on pairs matched in likeness: the run has pairs of one right answer only")
+        say(console, "  no accuracy on pairs matched in likeness: all pairs of the run have the same label")
         return
     head = ("pairs", "balanced_acc", "95 % interval", "matched", "interval of it", "deciles", "n")
     rows = [

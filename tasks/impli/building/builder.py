@@ -26,8 +26,8 @@ NOT_LOCATED = "located_rejected.jsonl"
 LONGEST = 2000  # characters of a sentence
 
 TOO_LONG = f"the sentence has more than {LONGEST} characters"
-ALONE = "nothing but the idiom or word stands in the sentence"
-REPEATED = "the sentence is that of another row, about the same idiom"
+ALONE = "the sentence consists of nothing but the idiom or word"
+REPEATED = "another row about the same idiom has the same sentence"
 BOTH = "the sentence is figurative in one row and literal in another"
 REPEATED_PAIR = "the same pair was made of another row"
 

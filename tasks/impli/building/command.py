@@ -30,13 +30,15 @@ FIRST, SECOND = "first sentence", "second sentence"
 
 @click.command("impli-pairs")
 @click.option("--sentences", required=True, type=FILE, help="JSONL, CSV, TSV or JSON file of sentences with labels.")
-@click.option("--definitions", required=True, type=FILE, help="The same of idioms and their definitions.")
-@click.option("--output", required=True, type=FILE, help="Folder to write to; an interrupted build goes on there.")
+@click.option(
+    "--definitions", required=True, type=FILE, help="JSONL, CSV, TSV or JSON file of idioms and their definitions."
+)
+@click.option("--output", required=True, type=FILE, help="Folder to write to; an interrupted build resumes there.")
 @click.option("--name", default="", help="Prefix of the task names.  [default: the name of the folder]")
 @click.option("--seed", default=0, show_default=True, help="Random seed.")
 @click.option("--kinds", default="", help="Kinds to build: ent, lit, adv, ant, met.  [default: all]")
-@click.option("--columns", default="", help="What the sentences call their fields: sentence=text,label=usage.")
-@click.option(DEFINITION_COLUMNS, default="", help="What the definitions call theirs: definition=meaning.")
+@click.option("--columns", default="", help="Column names in the file of sentences, e.g. sentence=text,label=usage.")
+@click.option(DEFINITION_COLUMNS, default="", help="Column names in the file of definitions, e.g. definition=meaning.")
 @click.option(
     "--sheet", default=100, show_default=True, type=click.IntRange(0), help="Pairs of each kind on the sheet."
 )

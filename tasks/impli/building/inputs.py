@@ -96,7 +96,7 @@ def read_sentences(file: RowFile) -> Iterator[Sentence]:
 def _label(row: UserRow) -> str:
     given = row.text("label")
     if given.lower() not in SPELLINGS:
-        raise row.error("label", f"is {given[:40]!r}; it is {FIGURATIVE} or {LITERAL}")
+        raise row.error("label", f"is {given[:40]!r}; it must be {FIGURATIVE} or {LITERAL}")
     return SPELLINGS[given.lower()]
 
 

@@ -17,13 +17,13 @@ from .substitution import substituted
 from .wrong import Impostors, contradicted
 
 ENTAILMENT, NON_ENTAILMENT = "entailment", "non-entailment"
-NOWHERE = "the idiom or word stands nowhere in its sentence"
-TWICE = "the idiom or word stands in its sentence several times; give 'start' and 'end'"
+NOWHERE = "the idiom or word does not occur in its sentence"
+TWICE = "the idiom or word occurs several times in its sentence; give 'start' and 'end'"
 NO_SENSE = "the idiom has no definition"
 SENSES = "the idiom has several definitions; name one in 'definition'"
 MEANT_LITERALLY = "the word is meant literally"
-UNNAMED = "no idiom with a definition stands in the sentence"
-SEVERAL = "several idioms stand in the sentence; name one in 'idiom'"
+UNNAMED = "no idiom with a definition occurs in the sentence"
+SEVERAL = "several idioms occur in the sentence; name one in 'idiom'"
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,9 +33,12 @@ ASKED = 1 / 3  # time to answer a pair / time to train on it
 
 
 @click.command("impli")
-@click.option("--model", required=True, help="What to begin with: a folder, a hub id or minilm.")
+@click.option("--model", required=True, help="Model to start from: a folder, a hub id or minilm.")
 @click.option(
-    "--output", required=True, type=click.Path(path_type=Path), help="Folder; the same command goes on there."
+    "--output",
+    required=True,
+    type=click.Path(path_type=Path),
+    help="Folder to write to; the same command resumes there.",
 )
 @click.option(
     "--preset",
@@ -57,7 +60,7 @@ ASKED = 1 / 3  # time to answer a pair / time to train on it
 @click.option("--max_length", type=click.IntRange(1), help="Longest input in tokens.")
 @click.option("--device", help="cpu, cuda or mps.")
 @click.option("--keep_models", is_flag=True, help="Keep the trained models, too, and not only their answers.")
-@click.option("--no_plots", is_flag=True, help="Numbers only; needs no extra.")
+@click.option("--no_plots", is_flag=True, help="Write numbers only, without figures; needs no extra.")
 def impli(model: str, output: Path, preset: str, regimes: str, keep_models: bool, no_plots: bool, **given: Any) -> None:
     """Draw learning curves over folds of idioms.
 

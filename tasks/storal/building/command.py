@@ -31,14 +31,14 @@ FILE = click.Path(path_type=Path)
 @click.command("storal")
 @click.option("--pairs", "path", required=True, type=FILE, help="JSONL, CSV, TSV or JSON file of stories and morals.")
 @click.option("--language", default="en", show_default=True, help="Language of the pairs: en, zh or another code.")
-@click.option("--output", required=True, type=FILE, help="Folder to write to; an interrupted build goes on there.")
+@click.option("--output", required=True, type=FILE, help="Folder to write to; an interrupted build resumes there.")
 @click.option("--name", default="", help="Prefix of the task names.  [default: the name of the folder]")
 @click.option("--seed", default=0, show_default=True, help="Random seed.")
 @click.option("--tasks", default=",".join(PAPER), show_default=True, help="Tasks to build; also preference.")
 @click.option("--topics", type=click.IntRange(2), help="Number of topics, instead of the smallest specific one.")
 @click.option("--antonyms", type=FILE, help="TSV file of words and antonyms, instead of WordNet.")
 @click.option("--stopwords", type=FILE, help="Words that end a phrase of an outline, one per line.")
-@click.option("--columns", default="", help="What the file calls the fields: story=fable,moral=lesson.")
+@click.option("--columns", default="", help="Column names in the file, e.g. story=fable,moral=lesson.")
 @click.option("--deduplicate", is_flag=True, help="Keep one of several pairs with equal stories.")
 @click.option("--compare", multiple=True, type=FILE, help="Count pairs that another file has, too. Repeatable.")
 def storal(  # noqa: PLR0913 - one argument per option
@@ -58,7 +58,7 @@ def storal(  # noqa: PLR0913 - one argument per option
 ) -> None:
     """Build moCpt, moPref, st2mo and mo2st from pairs of stories and morals.
 
-    `--tasks preference` builds the morals beside versions of them with a synonym and an antonym (English only).
+    `--tasks preference` builds choices between a moral and its versions with a synonym and an antonym (English only).
     """
     from figeval.building import task_prefix
     from figeval.data.row_file import read_columns

@@ -16,8 +16,8 @@ HEAD = ("model", "task", "metric", "value", "95 % interval", "n", "clusters won"
 NUMBERS = HEAD[3:]
 READING = (
     "win_antonym is the preference; win_synonym is its control, since a synonym is meant to say what the moral says. "
-    "What is as large on both is a preference for words.",
-    "win_difference − no_query: with the story minus without it, question by question; what is not above 0 is no "
+    "If both are equally large, the preference is one of wording.",
+    "win_difference − no_query: with the story minus without it, question by question; a value not above 0 is no "
     "preference that the story makes. Its interval is that of figeval compare.",
     "p: exact two-sided sign test over clusters without ties, one test per line and not corrected for their number",
 )
