@@ -314,7 +314,7 @@ GOOD = {"sentence": "He kicked the bucket.", "label": "figurative"}
 BAD = {
     "no sentence": ([{"label": "literal"}], DEFINITIONS, (), r"in\.jsonl: row 1: no field 'sentence'"),
     "no label": ([{"sentence": "He sat."}], DEFINITIONS, (), "row 1: no field 'label'"),
-    "another label": ([GOOD | {"label": "both"}], DEFINITIONS, (), "'label' is 'both'; it must be figurative or literal"),
+    "another label": ([GOOD | {"label": "both"}], DEFINITIONS, (), "'label' is 'both'; it must be figurative or"),
     "an empty sentence": ([GOOD | {"sentence": " … "}], DEFINITIONS, (), "row 1: 'sentence' is empty"),
     "an idiom of articles": ([GOOD | {"idiom": "the"}], DEFINITIONS, (), "'idiom' is 'the', which has no word"),
     "a span beyond the end": (
