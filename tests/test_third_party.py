@@ -165,7 +165,7 @@ BROKEN = {
     ),
     "bad_old_task": (
         HEAD + "from figeval import task\n@task(name='t', protocol='choice')\ndef t(): ...\n",
-        ("@task(name='t'): the key 'protocol' of figeval 0.1 is called otherwise now: write `type: choice`",),
+        ("@task(name='t'): the key 'protocol' of figeval 0.1 has been renamed: write `type: choice`",),
     ),
     "bad_old_name": (
         HEAD + "from figeval import heard\n",
@@ -189,7 +189,7 @@ BROKEN = {
         HEAD
         + "from figeval import TaskType\nclass Kind(TaskType): ...\n"
         + hook("register_task_types", "register(Kind)"),
-        ("the task type Kind has no `name`; give it one as a class attribute",),
+        ("the task type Kind has no `name`; add it as a class attribute",),
     ),
     "bad_type_metrics": (
         HEAD
@@ -206,7 +206,7 @@ BROKEN = {
         HEAD
         + KIND.format(name="before", routes="()")
         + hook("register_task_types", "register(__name__ + ':Kind', 'after')"),
-        ("task type 'after' of bad_type_renamed has the name 'before' itself; register it under that",),
+        ("task type 'after' of bad_type_renamed is named 'before'; register it under that name",),
     ),
     "bad_type_route": (
         HEAD

@@ -100,7 +100,7 @@ def read_corpus(task: TaskSpec, documents: Documents | None) -> CandidateCorpus:
         if not isinstance(name, str | int) or not isinstance(content, str):
             raise DataError(f"{place}: id {name!r:.80} and text {content!r:.80} must be strings")
         if str(name) in texts:
-            raise DataError(f"{place}: another document has the id {name!r:.80}, too")
+            raise DataError(f"{place}: another document also has the id {name!r:.80}")
         texts[str(name)] = content
     if not texts:
         raise DataError(f"{task.name}: the corpus {task.corpus.data!r} has no documents")
@@ -154,7 +154,7 @@ def check_language(task: TaskSpec, language: Any, where: str) -> None:
     """Check a row's language. Raises `DataError` if the task does not list it, or if it is missing and necessary."""
     listed = ", ".join(task.languages)
     if language is None and len(task.languages) > 1:
-        raise DataError(f"{where}: no language, and the task has several ({listed}); say which one the row is in")
+        raise DataError(f"{where}: no language is given, but the task has several ({listed}); give one of them")
     if language is not None and language not in task.languages:
         cure = f"add it to `language` of the task ({listed}), or correct the row"
         raise DataError(f"{where}: {language!r:.80} is not among the task's languages; {cure}")
@@ -165,5 +165,5 @@ def check_languages(task: TaskSpec, found: Iterable[str]) -> None:
     known = set(found)
     if len(task.languages) > 1 and (missing := [one for one in task.languages if one not in known]):
         raise DataError(
-            f"{task.name}: no row is in {missing[0]!r}, which `language` lists; remove it there, or add rows"
+            f"{task.name}: `language` lists {missing[0]!r}, but no row is in that language; remove it, or add rows"
         )

@@ -92,7 +92,7 @@ class Catalogue:
         for name in self._tasks_behind(suite.contrasts[contrast].tasks):
             if name not in own:
                 raise TaskError(
-                    f"{suite.origin or suite.name}: contrast {contrast!r}: {name!r} is no task of this suite"
+                    f"{suite.origin or suite.name}: contrast {contrast!r}: {name!r} is not a task of this suite"
                     f"{near(name, own)}; list it under `tasks`, too"
                 )
 
@@ -111,7 +111,7 @@ class Catalogue:
             elif name in self.suites:
                 if name in opened:
                     cycle = " → ".join([*opened[opened.index(name) :], name])
-                    raise TaskError(f"the suite {name!r} contains itself ({cycle}); take one of them out")
+                    raise TaskError(f"the suite {name!r} contains itself ({cycle}); remove one of them")
                 if name not in expanded:
                     opened.append(name)
                     waiting.append(iter(self.suites.get(name).tasks))
@@ -158,7 +158,7 @@ def load_catalogue(manager: PluginManager, task_types: TaskTypes, include: Itera
 
     def add(task: Any, *, owner: str) -> None:
         if not isinstance(task, Named):
-            raise TaskError(f"register(task) wants a task made with @figeval.task, not {a_type(task)}")
+            raise TaskError(f"register(task) expects a task made with @figeval.task, not {a_type(task)}")
         catalogue.add(task, owner, checked=False)
 
     def add_folder(folder: Traversable, *, owner: str) -> None:

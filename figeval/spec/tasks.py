@@ -37,7 +37,7 @@ RESERVED = ("all", "default", "no_query", "shuffled_query")  # have a meaning af
 def refuse_renamed(values: Mapping[str, Any]) -> None:
     """Raise `ValueError` for a key of figeval 0.1; the message says what to write instead (docs/migration.md)."""
     if old := next((key for key in RENAMED if key in values), None):
-        raise ValueError(f"the key {old!r} of figeval 0.1 is called otherwise now: {RENAMED[old].format(values[old])}")
+        raise ValueError(f"the key {old!r} of figeval 0.1 has been renamed: {RENAMED[old].format(values[old])}")
 
 
 def _words(value: Any) -> Any:
@@ -61,9 +61,9 @@ def _language(value: Any) -> Any:
     if twice := sorted({language for language in languages if languages.count(language) > 1}):
         raise ValueError(f"{twice[0]!r} is listed twice; every language is listed once")
     if not languages:
-        raise ValueError("it lists no language; write a code such as en")
+        raise ValueError("no language is listed; write a code such as en")
     if not all(languages):
-        raise ValueError("a language has no name; write a code such as en")
+        raise ValueError("one of the languages is empty; write a code such as en")
     import langcodes
 
     for language in languages:
@@ -176,14 +176,14 @@ class TaskSpec(Named):
         if strange := set(self.vocabulary) - {"option", "answer"}:
             raise ValueError(f"vocabulary has words for {sorted(strange)}; it takes words for `option` and `answer`")
         if not all(word.strip() for words in self.vocabulary.values() for word in words):
-            raise ValueError("vocabulary has an empty word; every word has at least one letter")
+            raise ValueError("vocabulary has an empty word; every word needs at least one letter")
         return self
 
     @field_validator("labels", "error_types")
     @classmethod
     def _different_names(cls, names: tuple[str, ...]) -> tuple[str, ...]:
         if twice := sorted({name for name in names if names.count(name) > 1}):
-            raise ValueError(f"{twice[0]!r} is listed twice; every one needs a name of its own")
+            raise ValueError(f"{twice[0]!r} is listed twice; remove or rename one of them")
         return names
 
     @field_validator("prompts")
@@ -226,9 +226,9 @@ class TaskSpec(Named):
         made = self.model_copy(update={**changes, "bound_to": kind})
         problem = kind.field_problem(made) if self.examples is None else None
         if made.floor is not None and made.floor not in kind.probes:
-            has = ", ".join(kind.probes) or "none"
+            has = f"available: {', '.join(kind.probes) or 'none'}"
             raise TaskError(
-                f"{self.origin or self.name}: floor {made.floor!r} is no probe of {kind.name} tasks ({has})"
+                f"{self.origin or self.name}: floor {made.floor!r} is not a probe of {kind.name} tasks ({has})"
             )
         try:
             kind.check(made)

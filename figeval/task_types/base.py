@@ -250,7 +250,7 @@ class TaskType(Generic[E]):
         if task.corpus is not None and not self.has_corpus:
             return f"a {self.name} task has no corpus; remove the key, or make it a ranking task"
         if len(task.languages) > 1 and "language" not in given:
-            return "a task in several languages needs the field language, such as `language: row.lang`"
+            return "a task in several languages needs the field language, e.g. `language: row.lang`"
         if missing := (self.required(task) | {"id"}) - given:
             first_names = {one.name: one.metadata.get(FINGERPRINTED_AS) for one in fields(self.Example)}
             renamed = [f"; {old!r} of figeval 0.1 is {name!r} now" for name, old in first_names.items() if old in given]
@@ -328,7 +328,7 @@ def _named(name: str, task_type: Any, owner: str) -> TaskType[Any]:
     except Exception as error:  # importing its module may raise anything
         raise PluginError(f"task type {name!r} of {owner}: {describe(error)}") from error
     if one.name != name:
-        raise PluginError(f"task type {name!r} of {owner} has the name {one.name!r} itself; register it under that")
+        raise PluginError(f"task type {name!r} of {owner} is named {one.name!r}; register it under that name")
     return one
 
 
@@ -344,7 +344,7 @@ def task_type_of(made: Any) -> TaskType[Any]:
     name = type(one).__name__
     for attribute in ("name", "Example"):
         if not hasattr(one, attribute):
-            raise PluginError(f"the task type {name} has no `{attribute}`; give it one as a class attribute")
+            raise PluginError(f"the task type {name} has no `{attribute}`; add it as a class attribute")
     example: Any = one.Example
     if not (is_dataclass(example) and isinstance(example, type) and issubclass(example, Example)):
         raise PluginError(
@@ -422,7 +422,7 @@ class Routes:
 def _checked(route: Any, task_type: str, owner: str) -> Route:
     """Return a route with its owner and all its needs. Raises `PluginError` if no model could take it."""
     if not isinstance(route, Route):
-        raise PluginError(f"a route of {task_type} is {route!r:.80}; make it a figeval.Route")
+        raise PluginError(f"a route of {task_type} must be a figeval.Route, not {route!r:.80}")
     route.check()
     needs = route.needs | {request.capability for request in route.requests}
     return replace(route, needs=needs, task_type=task_type, owner=owner)

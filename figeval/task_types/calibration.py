@@ -57,7 +57,7 @@ def calibrated(route: Route) -> Route:
         except StopIteration as stop:
             prediction: Prediction = stop.value
             return prediction
-        raise PluginError(f"{route.name} compares words in more than one round, so it cannot be calibrated")
+        raise PluginError(f"{route.name} compares words in more than one round and cannot be calibrated")
 
     return replace(route, start=start)
 

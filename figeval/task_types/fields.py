@@ -152,7 +152,7 @@ class TextField(Field):
         if not isinstance(value, str):
             raise DataError(f"{where}: {value!r:.80} is not a string")
         if self.fixed_length and len(value) != len(read):
-            raise DataError(f"{where}: it is not as long as the field, so places would be others")
+            raise DataError(f"{where}: the text must be exactly as long as the field, or positions would not match")
         return value
 
     def replaced(self, value: str | None, text: str) -> str | None:  # noqa: D102
@@ -192,7 +192,7 @@ class TextsField(Field):
     def problem(self, value: Any, _example: Any) -> str:  # noqa: D102
         if isinstance(value, tuple | list) and all(isinstance(one, str) for one in value):
             return "" if value else self.empty
-        return f"{value!r:.80} is no tuple of strings"
+        return f"{value!r:.80} is not a tuple of strings"
 
     def read(self, value: Any, row: RowContext) -> tuple[str, ...]:  # noqa: D102
         read = texts(value, row)
@@ -262,7 +262,7 @@ def index_problem(value: Any, n: int, of: str) -> str:
     """Return what is wrong with an index into n values, or an empty text."""
     if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < n:
         return ""
-    return f"{value!r:.80} is no index of its {n} {of}"
+    return f"{value!r:.80} is not an index of its {n} {of}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -331,7 +331,7 @@ class SpanField(Field):
         if isinstance(value, str):
             start = text.find(value) if value.strip() else -1
             if start < 0:
-                what = "does not stand in the text" if value.strip() else "is blank; write [] where no span is right"
+                what = "does not occur in the text" if value.strip() else "is blank; write [] if no span is right"
                 raise row.error(f"{value!r:.80} {what}")
             return Span(start, start + len(value))
         match value:
@@ -339,7 +339,7 @@ class SpanField(Field):
                 return NO_SPAN
             case [int(start), int(end)] if 0 <= start < end <= len(text):
                 return Span(start, end)
-        raise row.error(f"{value!r:.80} is no span of a text of {len(text)} characters: [start, end]")
+        raise row.error(f"{value!r:.80} is not a span [start, end] of a text of {len(text)} characters")
 
     def schema(self) -> JSON:  # noqa: D102
         return {"anyOf": [{"type": ["string", "null"]}, {"type": "array", "items": INDEX, "maxItems": 2}]}

@@ -202,7 +202,7 @@ class Spans(TaskType[SpanExample]):
     def value_problem(self, value: Value, example: SpanExample, _labels: Sequence[str]) -> str:  # noqa: D102
         if isinstance(value, Span) and (value == NO_SPAN or 0 <= value.start < value.end <= len(example.text)):
             return ""
-        return f"{value!r:.80} is no span of its text of {len(example.text)} characters"
+        return f"{value!r:.80} is not a span [start, end] of its text of {len(example.text)} characters"
 
     def shown_gold(self, example: SpanExample) -> str:  # noqa: D102
         return "(hidden)" if example.answer is None else example.answer

@@ -179,7 +179,7 @@ class _Asked:
         """Return the answers to a batch, after checking the indexes of truncated inputs."""
         outputs = asserting(partial(ask, self.backend, requests), self.method)
         wrong = [index for index in outputs.truncated if index not in range(len(requests))]
-        assert not wrong, f"{self.method}: truncated has {wrong[0]!r}, which is no index of {len(requests)} requests"
+        assert not wrong, f"{self.method}: truncated has {wrong[0]!r}, not an index of its {len(requests)} requests"
         return list(outputs.values)
 
     def check_answers(self, requests: Sequence[Request], answers: Sequence[object]) -> None:

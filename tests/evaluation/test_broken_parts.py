@@ -346,7 +346,7 @@ def test_rescore_refuses_a_value_that_cannot_be_an_answer(workshop, monkeypatch)
     workshop.run()
     stored = workshop.rows()
     impossible = ReplyReader(lambda example, _context, _reply: Prediction(example_id=example.id, value=99), "2")
-    with pytest.raises(PluginError, match="by_letter predicted an impossible value for example 't0': 99 is no index"):
+    with pytest.raises(PluginError, match="by_letter predicted an impossible value for example 't0': 99 is not an index"):
         rescore(workshop.path / "run", with_reader(monkeypatch, workshop, impossible))
     assert workshop.rows() == stored
 
@@ -371,8 +371,8 @@ def test_a_value_that_cannot_be_an_answer_fails_the_task(value, workshop):
     broken = harness(workshop, routes=[reading(lambda example, _reply: value if example.id == "t4" else 0)])
     task = workshop.run(harness=broken, routes={"choice": "by_own"}).tasks[0]
     assert task.error == (
-        f"by_own predicted an impossible value for example 't4': {value!r} is no index of its 3 options; correct the "
-        "route, its reader or the model"
+        f"by_own predicted an impossible value for example 't4': {value!r} is not an index of its 3 options; "
+        "correct the route, its reader or the model"
     )
     assert len(workshop.rows()) == 19
 
@@ -384,10 +384,10 @@ def test_a_value_that_cannot_be_an_answer_fails_the_task(value, workshop):
     ("made", "told"),
     [
         ({"id": "1"}, "example 1 is a dict; yield a ChoiceExample"),
-        (ChoiceExample(id="1", query="q", options=("a", "b"), gold=7), "id '1', gold: 7 is no index of its 2 options"),
-        (ChoiceExample(id="1", query="q", options=("a", "b"), gold=True), "gold: True is no index of its 2 options"),
+        (ChoiceExample(id="1", query="q", options=("a", "b"), gold=7), "gold: 7 is not an index of its 2 options"),
+        (ChoiceExample(id="1", query="q", options=("a", "b"), gold=True), "gold: True is not an index of its 2"),
         (ChoiceExample(id="1", query=5, options=("a", "b"), gold=0), "query: 5 is not a string"),
-        (ChoiceExample(id="1", query="q", options="ab", gold=0), "options: 'ab' is no tuple of strings"),
+        (ChoiceExample(id="1", query="q", options="ab", gold=0), "options: 'ab' is not a tuple of strings"),
         (ChoiceExample(id="1", query="q", options=("a", "b"), gold=0, meta=None), "meta: None is not valid"),
         (ChoiceExample(id="1", query="q", options=("a", "b"), gold=0, meta={"a": 1}), "give a mapping of strings"),
         (ChoiceExample(id="1", query="q", options=("a", "b"), gold=0, cluster=5), "cluster: 5 is not valid"),

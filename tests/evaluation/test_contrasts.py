@@ -201,7 +201,7 @@ def test_one_task_of_several_makes_no_contrast(workshop):
         ),
         (
             SUITE.replace("all: {tasks: [pos, neg]}", "all: {tasks: [pos, other]}"),
-            "'other' is no task of this suite; list",
+            "'other' is not a task of this suite; list",
         ),
         (SUITE.replace("all: {tasks: [pos, neg]}", "all: {tasks: [pos, ned]}"), "did you mean 'neg'"),
         (SUITE.replace("within: idiom}", "within: idoim}"), "no example has 'idoim' in meta; did you mean 'idiom'"),

@@ -335,7 +335,7 @@ def workshop_problem(workshop: Workshop, message: str) -> bool:
 @pytest.mark.parametrize(
     ("languages", "message"),
     [
-        ("[en, zh, de]", "t: no row is in 'de', which `language` lists; remove it there, or add rows"),
+        ("[en, zh, de]", "t: `language` lists 'de', but no row is in that language; remove it, or add rows"),
         ("[en, de]", "row 3 of 'jsonl:t.jsonl', field 'language': 'zh' is not among the task's languages; add it"),
     ],
 )
@@ -354,7 +354,7 @@ def test_a_row_without_a_language(workshop: Workshop) -> None:
     content = rows()
     content[4]["lang"] = None
     write(workshop.folder, content)
-    with pytest.raises(DataError, match=r"row 5 .*'language': no language, and the task has several \(en, zh\)"):
+    with pytest.raises(DataError, match=r"row 5 .*'language': no language is given, .* several \(en, zh\)"):
         workshop.run()
 
 
@@ -383,7 +383,7 @@ def test_examples_in_python_say_their_language() -> None:
     harness = Harness()
     examples = harness.examples(mine.bound(harness.task_types))
     assert next(examples).language == "en"
-    with pytest.raises(DataError, match="mine: example 2, id '2': no language"):
+    with pytest.raises(DataError, match="mine: example 2, id '2': no language is given"):
         next(examples)
 
 

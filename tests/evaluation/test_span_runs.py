@@ -158,9 +158,9 @@ def test_a_metric_of_another_task_type(workshop):
 @pytest.mark.parametrize(
     ("gold", "says"),
     [
-        ("a ship sank", "row 12 .*field 'gold': 'a ship sank' does not stand in the text"),
-        ([5, 400], r"\[5, 400\] is no span of a text of 58 characters"),
-        (" ", r"is blank; write \[\] where no span is right"),
+        ("a ship sank", "row 12 .*field 'gold': 'a ship sank' does not occur in the text"),
+        ([5, 400], r"\[5, 400\] is not a span \[start, end\] of a text of 58 characters"),
+        (" ", r"is blank; write \[\] if no span is right"),
     ],
 )
 def test_a_span_that_is_not_in_its_text(gold, says, workshop):

@@ -200,7 +200,7 @@ def test_a_floor_is_left_out_with_the_baselines_and_asked_once_among_the_probes(
 
 def test_a_floor_that_is_no_probe_is_refused(workshop):
     with_floor(workshop.folder, "no_story")
-    with pytest.raises(TaskError, match=r"floor 'no_story' is no probe of choice tasks \(no_query, shuffled_query\)"):
+    with pytest.raises(TaskError, match=r"'no_story' is not a probe of choice tasks \(available: no_query, shuffled"):
         workshop.run()
 
 

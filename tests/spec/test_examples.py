@@ -289,7 +289,7 @@ def test_an_id_that_no_document_has(relevant):
 @pytest.mark.parametrize(
     ("documents", "message"),
     [
-        ([*DOCUMENTS, {"name": "7", "body": "x"}], "document 4 of .*: another document has the id '7'"),
+        ([*DOCUMENTS, {"name": "7", "body": "x"}], "document 4 of .*: another document also has the id '7'"),
         ([{"name": "sea", "body": 3}], "document 1 of 'jsonl:corpus.jsonl': id 'sea' and text 3 must be strings"),
         ([{"name": None, "body": "x"}], "document 1 of .*: id None and text 'x' must be strings"),
         ([{"nmae": "sea", "body": "x"}], "document 1 of .*name.*; the row has body, nmae; did you mean 'nmae'"),

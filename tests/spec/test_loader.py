@@ -86,7 +86,7 @@ def test_a_key_of_the_first_edition_is_refused_with_what_to_write(tmp_path, old,
     with pytest.raises(TaskError) as caught:
         read_item(write(tmp_path, "t.task.yaml", text), tmp_path)
     told = str(caught.value)
-    assert f"the key {old.partition(':')[0]!r} of figeval 0.1 is called otherwise now: write `{new}`" in told
+    assert f"the key {old.partition(':')[0]!r} of figeval 0.1 has been renamed: write `{new}`" in told
     assert str(tmp_path / "t.task.yaml") in told and "\n" not in told
     assert read_bound(write(tmp_path, "t.task.yaml", text.replace(old, new)), tmp_path).type == "pairs"
 
@@ -157,7 +157,7 @@ def suites(folder: Path, members: dict[str, str]) -> Catalogue:
 
 def test_suites_that_name_each_other(tmp_path: Path) -> None:
     catalogue = suites(tmp_path, {"a": "[t, b]", "b": "[c]", "c": "[t, a]", "me": "[me]"})
-    with pytest.raises(TaskError, match=r"the suite 'a' contains itself \(a → b → c → a\); take one of them out"):
+    with pytest.raises(TaskError, match=r"the suite 'a' contains itself \(a → b → c → a\); remove one of them"):
         catalogue.expand(["a"])
     with pytest.raises(TaskError, match=r"the suite 'me' contains itself \(me → me\)"):
         catalogue.expand(["t", "me"])

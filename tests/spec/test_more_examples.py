@@ -86,12 +86,12 @@ def test_spans_have_no_reference():
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        ("coffee", "field 'gold': 'coffee' does not stand in the text"),
-        (" ", "field 'gold': ' ' is blank; write [] where no span is right"),
-        ([9, 17], "is no span of a text of 16 characters"),
-        ([3, 3], "is no span of a text of 16 characters"),
-        ([-1, 3], "is no span of a text of 16 characters"),
-        (7, "is no span of a text of 16 characters"),
+        ("coffee", "field 'gold': 'coffee' does not occur in the text"),
+        (" ", "field 'gold': ' ' is blank; write [] if no span is right"),
+        ([9, 17], "is not a span [start, end] of a text of 16 characters"),
+        ([3, 3], "is not a span [start, end] of a text of 16 characters"),
+        ([-1, 3], "is not a span [start, end] of a text of 16 characters"),
+        (7, "is not a span [start, end] of a text of 16 characters"),
     ],
 )
 def test_a_wrong_span_is_named(words, complaint):
@@ -125,7 +125,7 @@ def test_the_parts_of_a_joint_example_share_its_weight():
         ([], "there are no spans; leave the row out"),
         (["words"], "expected a list of mappings"),
         ([{"id": "1a"}], "no given, gold, known in"),
-        ([{**PART, "gold": "land"}], "'land' does not stand in the text"),
+        ([{**PART, "gold": "land"}], "'land' does not occur in the text"),
     ],
 )
 def test_wrong_parts_are_named(parts, complaint):

@@ -87,7 +87,7 @@ def test_the_published_rows_go_by_file_lose_pairs_and_are_scored_against_the_fir
 
 def test_a_span_that_is_not_in_its_text(small: Any) -> None:
     with pytest.raises(
-        DataError, match=r"epic_alignment: row 1 of .*, field 'gold': 'the sea' does not stand in the text"
+        DataError, match=r"epic_alignment: row 1 of .*, field 'gold': 'the sea' does not occur in the text"
     ):
         examples(small(record("Q2N1", ("Still", "The sea"))))
 

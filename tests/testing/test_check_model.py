@@ -83,7 +83,7 @@ BROKEN: dict[str, tuple[Any, str]] = {
     "ranks": (scoring(lambda requests: list(range(len(requests)))), "not in the order of the requests"),
     "relative": (scoring(lambda requests: [one / sum(fair(requests)) for one in fair(requests)]), "what else is in"),
     "nothing": (scoring(first_apart), r"\(\[\]\) raised IndexError"),
-    "cut": (scoring(lambda requests: Outputs(fair(requests), frozenset({9}))), "truncated has 9, which is no index"),
+    "cut": (scoring(lambda requests: Outputs(fair(requests), frozenset({9}))), "truncated has 9, not an index"),
     "no fingerprint": (scoring(fair, fingerprint=None), "Model.* has no fingerprint"),
     "empty": (scoring(fair, fingerprint=lambda self: ""), "returned an empty text"),
     "by id": (scoring(fair, fingerprint=lambda self: str(id(self))), "made alike have different fingerprints"),
