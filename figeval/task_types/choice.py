@@ -37,14 +37,14 @@ class ChoiceExample(Example):
     `option_meta` has a mapping for each option, e.g. with its kind of distractor.
     """
 
-    query: Annotated[str, TextField("The text that is asked about.")]
+    query: Annotated[str, TextField("The text that the question is about.")]
     options: Annotated[
         tuple[str, ...], TextsField("The options.", empty="there are no options", blank="an option is empty")
     ]
-    gold: Annotated[int | None, IndexField("The right option, from 0; null where it is hidden.", of="options")]
+    gold: Annotated[int | None, IndexField("Index of the right option, from 0; null if it is hidden.", of="options")]
     option_meta: Annotated[
         tuple[Mapping[str, str], ...],
-        ColumnsField("What is known of each option, as the kind of distractor.", of="options"),
+        ColumnsField("Properties of each option, e.g. its kind of distractor.", of="options"),
     ] = field(default=(), metadata=LATER)
 
     @property

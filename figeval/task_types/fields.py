@@ -2,8 +2,8 @@
 
 An example class declares its fields with `typing.Annotated`; a field with a default is optional in a task file:
 
-    query: Annotated[str, TextField("The text that is asked about.")]
-    gold: Annotated[int | None, IndexField("The right option; null where it is hidden.", of="options")]
+    query: Annotated[str, TextField("The text that the question is about.")]
+    gold: Annotated[int | None, IndexField("The right option; null if it is hidden.", of="options")]
 
 For another kind of field, derive from `Field` and override `read`.
 """

@@ -32,7 +32,7 @@ class GenerationExample(Example):
     `references` are texts written by people.
     """
 
-    inputs: Annotated[Mapping[str, Input], NamedTextsField("What is given, by name: texts, or lists of texts.")]
+    inputs: Annotated[Mapping[str, Input], NamedTextsField("The inputs by name: texts, or lists of texts.")]
     references: Annotated[
         tuple[str, ...],
         TextsField("Texts written by people.", empty="there are none", blank="a text is empty", shown=False),

@@ -132,4 +132,4 @@ class OneLabel(TaskType[E]):
         found = {self.gold(example) for example in train}
         if missing := [label for label in task.labels if label not in found]:
             has = ", ".join(sorted(map(str, found)))
-            raise ValueError(f"no example of train has the label {missing[0]!r} (only {has}); raise --limit")
+            raise ValueError(f"no training example has the label {missing[0]!r} (only {has}); raise --limit")

@@ -29,7 +29,7 @@ class PairExample(Example):
 
     left: Annotated[str, TextField("The first text: premise, idiom in its sentence.")]
     right: Annotated[str, TextField("The second text: hypothesis, paraphrase.")]
-    label: Annotated[str | None, LabelField("One of the task's labels; null where it is hidden.")]
+    label: Annotated[str | None, LabelField("One of the task's labels; null if it is hidden.")]
 
     @property
     def texts(self) -> tuple[str, ...]:  # noqa: D102
@@ -70,7 +70,7 @@ def by_threshold(
     """
     (found,) = yield from closeness(example.left, (example.right,))
     if len(context.labels) != 2:
-        raise CapabilityError(f"a threshold tells two labels apart, not {len(context.labels)}; use another model")
+        raise CapabilityError(f"a threshold distinguishes two labels, not {len(context.labels)}; use another model")
     threshold = float(context.settings["threshold"])
     scores = (float(found), threshold)
     if math.isnan(found):

@@ -60,7 +60,7 @@ def positive_grades(given: Mapping[Any, Any], row: RowContext) -> dict[Any, floa
     grades: dict[Any, float] = {}
     for place, grade in given.items():
         if isinstance(grade, bool) or not isinstance(grade, int | float) or not 0 <= grade < math.inf:
-            raise row.error(f"{grade!r:.80} is no grade of relevance; give a number from 0 on")
+            raise row.error(f"{grade!r:.80} is not a grade of relevance; give a number of at least 0")
         if grade > 0:
             grades[int(place) if isinstance(place, str) and place.isdecimal() else place] = float(grade)
     return grades
@@ -77,14 +77,15 @@ class RankingExample(Example):
     Examples of one task share the same candidate tuple, so it is stored once.
     """
 
-    query: Annotated[str, TextField("The text that is asked about.")]
+    query: Annotated[str, TextField("The text that the question is about.")]
     candidates: Annotated[tuple[str, ...], TextsField("The texts to be ordered.", empty="there are no candidates")]
     relevant: Annotated[
         frozenset[int], RelevantField("The right candidates: indexes, or index → grade.", of="candidates")
     ]
     background: Annotated[tuple[str, ...], TextsField("Further candidates, only for the `*_all` metrics.")] = ()
     near: Annotated[
-        frozenset[int], IndexesField("Candidates that say the same as a right one, for `acc_near`.", of="candidates")
+        frozenset[int],
+        IndexesField("Candidates with the same meaning as a right one, for `acc_near`.", of="candidates"),
     ] = field(default=frozenset(), metadata=LATER)
     grades: Mapping[int, float] = field(default_factory=dict, metadata=LATER)
 
@@ -265,7 +266,7 @@ def from_corpus(row: RowContext) -> RowContext:
 
     def place(name: Any, field: str) -> int:
         if str(name) not in corpus.places:
-            raise row.at(field).error(f"{name!r:.80} is no id of the corpus, which has {len(corpus.texts)} documents")
+            raise row.at(field).error(f"{name!r:.80} is not an id of the corpus ({len(corpus.texts)} documents)")
         return corpus.places[str(name)]
 
     def placed(value: Any, field: str) -> Any:

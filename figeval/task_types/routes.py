@@ -135,7 +135,7 @@ class Route:
                 needs.
         """
         if not isinstance(self.name, str) or not re.fullmatch(r"[\w.+-]+", self.name):
-            raise PluginError(f"a route is called {self.name!r:.80}; give it a name without blanks")
+            raise PluginError(f"{self.name!r:.80} is not a valid route name; use only letters, digits and . _ + -")
         declared: dict[str, tuple[object, type | tuple[type, ...], str]] = {
             "start": (self.start if isinstance(self.start, str) or not callable(self.start) else "", str, "a function"),
             "needs": (self.needs, Set, "a frozenset of capabilities, such as frozenset({'embed'})"),
@@ -154,7 +154,7 @@ class Route:
             if not isinstance(value, wanted):
                 raise PluginError(f"route {self.name!r}: `{field_name}` is {a_type(value)}; give {cure}")
         if taken := sorted(TAKEN & set(self.settings)):
-            raise PluginError(f"route {self.name!r}: every task has the setting {taken[0]!r}; give it another name")
+            raise PluginError(f"route {self.name!r}: the setting {taken[0]!r} is reserved; rename it")
         try:
             self.legend.format(**self.settings, labels=[f"label {number}" for number in range(self.labels or 100)])
         except (LookupError, ValueError, TypeError, AttributeError) as error:
@@ -215,7 +215,7 @@ class Route:
             CapabilityError: the parts of the route are not known.
         """
         if len(self.parts) < len(self.of):
-            raise CapabilityError(f"{self.name} puts a {' and a '.join(self.of)} route together: name a --model")
+            raise CapabilityError(f"{self.name} combines a {' and a '.join(self.of)} route; choose a --model")
         if self.renders and not self.of:
             example = example.for_prompt()
         dialogue: object = loaded(self.start)(example, context, *self.parts)

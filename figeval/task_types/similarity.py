@@ -39,7 +39,7 @@ class SimilarityExample(Example):
     """
 
     text: Annotated[str, TextField("The text.")]
-    category: Annotated[str, TextField("Texts of one category are similar: of one motif, say.", shown=False)] = field(
+    category: Annotated[str, TextField("Texts of one category, e.g. of one motif, are similar.", shown=False)] = field(
         metadata={FINGERPRINTED_AS: "motif"}  # its name before 0.2, so that runs from then can be continued
     )
     anchors: Annotated[tuple[str, ...], TextsField("Texts against which it is scored.")] = ()
@@ -92,7 +92,7 @@ def _against_anchors(example: SimilarityExample) -> RankingExample:
     """
     if not example.anchors:
         raise TaskError(
-            f"{example.id!r} has no anchors to be scored against; give the task the field `anchors`, "
+            f"{example.id!r} has no anchors to score against; give the task the field `anchors`, "
             "or `route: by_embedding` with no baselines"
         )
     return RankingExample(

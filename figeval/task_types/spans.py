@@ -32,11 +32,11 @@ class SpanExample(Example):
 
     former_fields: ClassVar[Mapping[str, Any]] = {"reference": None}
 
-    text: Annotated[str, TextField("The text in which the stretch is sought.", fixed_length=True)]
-    given: Annotated[str, TextField("What the stretch stands for.")]
+    text: Annotated[str, TextField("The text in which the stretch is to be found.", fixed_length=True)]
+    given: Annotated[str, TextField("The text that the stretch corresponds to.")]
     known: Annotated[str, TextField("The whole that `given` is a part of.")]
     gold: Annotated[
-        Span | None, SpanField("The right stretch; [] or '' where none is right, null where it is hidden.", of="text")
+        Span | None, SpanField("The right stretch; [] or '' if none is right, null if it is hidden.", of="text")
     ]
     weight: Annotated[float, PositiveField("Weight of the row.")] = 1.0
 

@@ -54,7 +54,7 @@ class ClassificationExample(TextExample):
     gold_field: ClassVar[str] = "label"
 
     text: Annotated[str, FilledTextField("The text.")] = field()
-    label: Annotated[str | None, LabelField("One of the task's labels; null where it is hidden.")]
+    label: Annotated[str | None, LabelField("One of the task's labels; null if it is hidden.")]
 
 
 @gold_answers.register

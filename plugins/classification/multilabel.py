@@ -75,7 +75,7 @@ class MultilabelExample(TextExample):
     gold_field: ClassVar[str] = "labels"
 
     text: Annotated[str, FilledTextField("The text.")] = field()
-    labels: Annotated[frozenset[str] | None, LabelsField("Its labels, maybe none; null where they are hidden.")]
+    labels: Annotated[frozenset[str] | None, LabelsField("Its labels, maybe none; null if they are hidden.")]
 
 
 @gold_answers.register
@@ -214,4 +214,4 @@ class Multilabel(TaskType[MultilabelExample]):
         """Raise `ValueError` if a label has no example, because no head could learn it."""
         found = frozenset[str]().union(*(example.labels or () for example in train))
         if missing := [label for label in task.labels if label not in found]:
-            raise ValueError(f"no example of train has the label {missing[0]!r}; raise --limit")
+            raise ValueError(f"no training example has the label {missing[0]!r}; raise --limit")

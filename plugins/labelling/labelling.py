@@ -117,7 +117,7 @@ class LabellingExample(TextExample):
     tokens: Annotated[
         tuple[str, ...], WordsField("The words of the text, in order.", empty="there are no words", shown=False)
     ]
-    tags: Annotated[tuple[str, ...] | None, TagsField("One of the labels for each word; null where they are hidden.")]
+    tags: Annotated[tuple[str, ...] | None, TagsField("One of the labels for each word; null if they are hidden.")]
     seen: Annotated[
         tuple[tuple[int, int], ...] | None,
         StretchesField("Stretches of words, [start, end], that are expressions of the training split; null: unknown."),
@@ -251,7 +251,7 @@ class Labelling(TaskType[LabellingExample]):
     def check_training(self, task: Definition, train: Sequence[LabellingExample]) -> None:  # noqa: ARG002
         """Raise `ValueError` if the training split has only `O`."""
         if not any(set(example.tags or ()) - {OUTSIDE} for example in train):
-            raise ValueError(f"no example of train has another label than {OUTSIDE}; raise --limit")
+            raise ValueError(f"no training example has a label other than {OUTSIDE}; raise --limit")
 
 
 def answer_of(found: Sequence[tuple[int, int]], example: LabellingExample, labels: Sequence[str]) -> Answer:

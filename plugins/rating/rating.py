@@ -67,7 +67,7 @@ class RatingExample(Example):
     """A text, or two, and how much of what the task asks about people found in it."""
 
     left: Annotated[str, TextField("The text, or the first of two.")]
-    grade: Annotated[float | None, GradeField("A number on the task's scale; null where it is hidden.")]
+    grade: Annotated[float | None, GradeField("A number on the task's scale; null if it is hidden.")]
     right: Annotated[str | None, OptionalTextField("The second text; null where one text is rated.", shown=True)] = None
 
     @property

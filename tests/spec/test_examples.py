@@ -249,11 +249,11 @@ def test_a_row_of_json_grades_by_indexes_that_are_texts():
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({0: -1}, "-1 is no grade of relevance; give a number from 0 on"),
-        ({0: "much"}, "'much' is no grade of relevance"),
-        ({0: True}, "True is no grade of relevance"),
-        ({0: float("nan")}, "nan is no grade of relevance"),
-        ({0: float("inf")}, "inf is no grade of relevance"),
+        ({0: -1}, "-1 is not a grade of relevance; give a number of at least 0"),
+        ({0: "much"}, "'much' is not a grade of relevance"),
+        ({0: True}, "True is not a grade of relevance"),
+        ({0: float("nan")}, "nan is not a grade of relevance"),
+        ({0: float("inf")}, "inf is not a grade of relevance"),
         ({0: 0}, "no candidate is relevant"),
         ({}, "no candidate is relevant"),
         ([], "no candidate is relevant; leave the row out, or write null if the right ones are hidden"),
@@ -281,7 +281,7 @@ def test_near_documents_are_named_by_their_ids_as_well():
 
 @pytest.mark.parametrize("relevant", ["see", ["sea", "see"], {"see": 2}])
 def test_an_id_that_no_document_has(relevant):
-    message = "t: row 1 of 'jsonl:rows.jsonl', field 'relevant': 'see' is no id of the corpus, which has 3 documents"
+    message = r"t: row 1 of 'jsonl:rows.jsonl', field 'relevant': 'see' is not an id of the corpus \(3 documents\)"
     with pytest.raises(DataError, match=message):
         of_corpus(relevant)
 

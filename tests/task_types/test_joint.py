@@ -167,7 +167,7 @@ def test_one_half_is_not_enough(needs: set[str]) -> None:
 def test_a_route_whose_parts_are_not_known_cannot_begin() -> None:
     route = next(one for one in routes() if one.name == "at_once")
     assert route.wants == ("a ranking route", "a spans route")
-    with pytest.raises(CapabilityError, match="puts a ranking and a spans route together: name a --model"):
+    with pytest.raises(CapabilityError, match="combines a ranking and a spans route; choose a --model"):
         route.begin(EXAMPLE, CONTEXT)
 
 

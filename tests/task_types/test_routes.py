@@ -223,7 +223,7 @@ def test_a_legend_that_does_not_fit_a_task_costs_no_run():
 
 def test_a_setting_may_not_have_a_name_of_figeval():
     route = Route(name="by_own", start="a.module:start", settings={"seed": 0.5})
-    with pytest.raises(PluginError, match="route 'by_own': every task has the setting 'seed'; give it another name"):
+    with pytest.raises(PluginError, match="route 'by_own': the setting 'seed' is reserved; rename it"):
         route.check()
 
 

@@ -171,7 +171,7 @@ def test_what_cannot_be_trained_is_one_line() -> None:
     fields = {"id": "a", "left": "a", "right": "a", "label": "a"}
     labelled = bound(name="made_up", type="pairs", data=spec.data, labels=("yes", "no"), fields=fields)
     _, harness = task(list(pairs), [pairs[0]])
-    with pytest.raises(TrainError, match="no example of train has the label 'no'"):
+    with pytest.raises(TrainError, match="no training example has the label 'no'"):
         splits_of(labelled, config(select_on="none"), harness)
 
 

@@ -41,7 +41,7 @@ class TokensExample(Example):
     """The tokens of a text, and the tag of each; `tags` is None where they are hidden."""
 
     tokens: Annotated[tuple[str, ...], TextsField("The tokens, in order.", empty="there are none", shown=False)]
-    tags: Annotated[tuple[str, ...] | None, TagsField("The tag of each token; null where they are hidden.")]
+    tags: Annotated[tuple[str, ...] | None, TagsField("The tag of each token; null if they are hidden.")]
 
     @property
     def texts(self):
@@ -136,4 +136,4 @@ class Tokens(TaskType[TokensExample]):
         found = {tag for example in train for tag in example.tags or ()}
         missing = [tag for tag in task.labels if tag not in found]
         if missing:
-            raise ValueError(f"no example of train has the tag {missing[0]!r}; raise --limit")
+            raise ValueError(f"no training example has the tag {missing[0]!r}; raise --limit")
