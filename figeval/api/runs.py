@@ -263,7 +263,7 @@ class Run:
         if self.complete:
             return
         folder = RunFolder(self.path)
-        yield f"{self.record.status}, begun {self.record.started}; the same command goes on where it stopped"
+        yield f"{self.record.status}, begun {self.record.started}; the same command continues where it stopped"
         for task in self.record.tasks:
             if task.status != "done":
                 answered = {row["id"] for row in folder.rows(task.task)}

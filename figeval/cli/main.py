@@ -233,7 +233,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except click.ClickException as error:
         fail(error.format_message())
     except (click.Abort, KeyboardInterrupt):
-        print("figeval: interrupted; what was computed is kept: the same command goes on", file=sys.stderr)
+        print("figeval: interrupted; results so far are kept, and the same command resumes", file=sys.stderr)
         sys.exit(130)
     except OSError as error:
         if error.errno not in NO_PATH | NO_ROOM:

@@ -95,7 +95,8 @@ def scaffold_of(task_type: TaskType[Any]) -> Traversable:
 def refuse_bad_name(name: str) -> None:
     """Raise `TaskError` for a name that cannot be both a Python module and a task name."""
     if not NAME.fullmatch(name):
-        raise TaskError(f"{name!r} is no name: use lower-case letters, digits and underscores, a letter first")
+        cure = "use lower-case letters, digits and underscores, beginning with a letter"
+        raise TaskError(f"{name!r} is not a valid name; {cure}")
 
 
 def refuse_taken_task(name: str) -> None:

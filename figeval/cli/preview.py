@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 MOST = 6  # maximum number of requests shown for one example and route
 GAP = "[____]"
 EDGE = str.maketrans({" ": "·", "\n": "⏎", "\t": "→"})
-LEGEND = "Texts stand behind │ as they are; at their edges · is a blank, ⏎ a line break, → a tab."
+LEGEND = "Texts follow │ verbatim; at their edges, · is a blank, ⏎ a line break and → a tab."
 
 
 @click.command()

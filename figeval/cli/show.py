@@ -200,10 +200,10 @@ def about(facts: TaskInfo) -> Iterator[tuple[str, str]]:
     if task.prompts:
         yield "prompts", ", ".join(task.prompts)
     if task.prompt_fields:
-        yield "in prompts", f"{', '.join(task.prompt_fields)} as under prompt_fields of the task file"
+        yield "in prompts", f"{', '.join(task.prompt_fields)}: texts given by prompt_fields in the task file"
     yield from alternatives(task)
     if task.built_with:
-        yield "built with", f"{', '.join(task.built_with)}: at a disadvantage, as is what was trained from them"
+        yield "built with", f"{', '.join(task.built_with)}: at a disadvantage, as are models trained from them"
     for benchmark, sources in facts.sources.items():
         yield from origin(benchmark, sources)
     if task.citation and not facts.sources:
@@ -216,7 +216,7 @@ def about(facts: TaskInfo) -> Iterator[tuple[str, str]]:
 def alternatives(task: TaskSpec) -> Iterator[tuple[str, str]]:
     """Yield the tasks that flags run instead of this one."""
     for flag, others in (("--protocol", task.protocols), ("--split", task.splits)):
-        yield from ((f"{flag} {name}", f"runs {other} in its place") for name, other in others.items())
+        yield from ((f"{flag} {name}", f"runs {other} instead") for name, other in others.items())
 
 
 def origin(benchmark: str, sources: Sources) -> Iterator[tuple[str, str]]:

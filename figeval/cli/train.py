@@ -112,7 +112,7 @@ def write_script(file: Path, asked: TrainConfig) -> str:
         file.write_text(script(asked, sys.argv[1:], Path.cwd()), encoding="utf-8")
     except OSError as error:
         raise TrainError(f"--slurm {file} cannot be written ({error.strerror}); choose another place") from error
-    return f"{file} is written; look at it, then: sbatch {file}"
+    return f"wrote {file}; check it, then run: sbatch {file}"
 
 
 def one(asked: TrainConfig, progress: TrainingProgress) -> int:

@@ -108,7 +108,8 @@ class Metrics:
                 )
         fitting = [metric for metric in metrics.values() if not metric.routes or route in metric.routes]
         if not fitting:
-            raise TaskError(f"none of the metrics {', '.join(names)} means anything on the route {route}")
+            asked = ", ".join(names)
+            raise TaskError(f"none of the metrics {asked} applies to the route {route}; choose others or another route")
         return fitting
 
 

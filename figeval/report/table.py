@@ -47,8 +47,8 @@ COUNTED = {
     "absent": "quotations that are not in the text",
     "refusal": "refusals",
     "empty": "empty answers",
-    "truncated": "answers cut off, give more --max_new_tokens",
-    "error": "without a reply",
+    "truncated": "truncated answers (increase --max_new_tokens)",
+    "error": "examples without a reply",
     "spans_unanswered": "spans without an answer",
 }
 
@@ -178,9 +178,9 @@ def signs(record: RunRecord) -> Iterator[str]:
     yield from (f"{name}: a second model, which was trained on this probe" for name in trained)
     yield from dict.fromkeys(remark for one in record.contrasts for remark in one.remarks)
     if any(task.languages for task in record.tasks):
-        yield "mean: over languages, each of which counts the same"
+        yield "mean: unweighted mean over languages"
     if any(task.overlap is not None and task.overlap.scores for task in record.tasks):
-        yield f"{REST.strip()}: those that the model was neither trained nor chosen on"
+        yield f"{REST.strip()}: those used neither to train nor to select the model"
     if any(effective(score.clusters, score.effective_clusters) for score in shown):
         yield "eff.: effective clusters, the number of clusters of equal size that would be as informative"
     if any(score.low is not None and score.interval.endswith(UNRELIABLE) for score in shown):

@@ -47,9 +47,9 @@ def notes(record: JSON, floor: str = "") -> Iterator[str]:
     """Yield notes on the training data, the choice of the checkpoint, the cost, and the model's floor."""
     took = timedelta(seconds=round(record["seconds"]))
     by = f"chosen by {', '.join(record['select_by'])} on {record['dev']['source']}"
-    yield f"learnt from {record['train']['n']} examples in {record['steps']} steps ({record['why']})"
-    yield by if record["evaluations"] else "the last checkpoint; nothing was held out"
-    yield f"{took} and {record['tokens']:,} tokens, {record['peak_memory_mb']:,.0f} MB at most"
+    yield f"trained on {record['train']['n']} examples for {record['steps']} steps ({record['why']})"
+    yield by if record["evaluations"] else "last checkpoint; no examples were held out"
+    yield f"{took} and {record['tokens']:,} tokens, peak memory {record['peak_memory_mb']:,.0f} MB"
     if probe := record["config"].get("probe"):
         yield f"trained on the probe {probe} of {record['task']}"
     if floor:

@@ -130,7 +130,7 @@ def notes(runs: Sequence[RunRecord]) -> Iterator[str]:
     yield from dict.fromkeys(f"{task}: {one_line(remark)}" for task, remark in remarks if remark)
     tasks = {task.task: task.languages for run in runs for task in run.tasks if task.languages}
     for name, languages in tasks.items():
-        yield f"{name}: the mean over {', '.join(one.language for one in languages)}, each of which counts the same"
+        yield f"{name}: the unweighted mean over {', '.join(one.language for one in languages)}"
     if any_score(runs, unreliable):
         yield "unreliable intervals (*): fewer than 10 effective clusters"
     yield from of_contrasts(runs)

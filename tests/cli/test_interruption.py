@@ -101,7 +101,7 @@ def test_ctrl_c_keeps_everything_and_the_same_command_goes_on(make: Callable[[st
     code, errors = end(process, signal.SIGINT)
     kept = run.lines()
     assert code == 130
-    assert errors.splitlines()[-1].startswith("figeval: interrupted; what was computed is kept")
+    assert errors.splitlines()[-1].startswith("figeval: interrupted; results so far are kept")
     assert "Traceback" not in errors
     assert 64 <= kept < N
     assert f"{kept} of them kept from before" in run.finish().stderr

@@ -109,8 +109,8 @@ def test_nothing_is_overwritten_and_nothing_half_written(cli: Cli, tmp_path: Pat
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("task", "My-Task"), "'My-Task' is no name: use lower-case letters"),
-        (("plugin", "2fast"), "'2fast' is no name"),
+        (("task", "My-Task"), "'My-Task' is not a valid name; use lower-case letters"),
+        (("plugin", "2fast"), "'2fast' is not a valid name"),
         (("task", "mini_pairs"), "'mini_pairs' is a task of figeval.builtin.tasks.mini; choose another name"),
         (("task", "impli"), "'impli' is a suite of figeval.builtin.tasks.impli; choose another name"),
         (("plugin", "json"), "Python module or keyword 'json' already"),

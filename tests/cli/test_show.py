@@ -49,7 +49,7 @@ def test_a_run_that_is_going_on_says_how_far_it_has_come(cli: Cli, tmp_path: Pat
         for number in range(3):
             writer.write(row(str(number)))
     out = cli("show", "run").out
-    assert "running, begun 2026-01-31T23:59:59Z; the same command goes on where it stopped" in out
+    assert "running, begun 2026-01-31T23:59:59Z; the same command continues where it stopped" in out
     assert "second: 3 of 40 examples answered" in out
     assert "first: " not in out
 
@@ -110,7 +110,7 @@ def test_what_is_neither(cli: Cli) -> None:
 
 def test_what_stands_in_a_task_s_place_is_told(cli: Cli) -> None:
     out = " ".join(cli("show", "epic_alignment").out.split())
-    assert "--protocol published runs epic_alignment_published in its place" in out
+    assert "--protocol published runs epic_alignment_published instead" in out
     assert "artefact" in out
     assert "--split authors runs epic_narrative_seen_authors" in " ".join(
         cli("show", "epic_narrative_seen").out.split()
@@ -155,9 +155,9 @@ def test_a_training(cli: Cli, tmp_path: Path) -> None:
         ["12", "0.2500", "0.5000"],
     ]
     assert lines[4:] == [
-        "  learnt from 32 examples in 12 steps (all epochs done)",
+        "  trained on 32 examples for 12 steps (all epochs done)",
         "  chosen by acc, mrr on 4 of 36 examples of train, held out by within",
-        "  0:01:01 and 1,054 tokens, 438 MB at most",
+        "  0:01:01 and 1,054 tokens, peak memory 438 MB",
     ]
 
 
@@ -165,7 +165,7 @@ def test_a_training(cli: Cli, tmp_path: Path) -> None:
     ("changes", "line"),
     [
         ({"config": TRAINING["config"] | {"select_on": "test"}}, "   6  0.5000       –  best †"),
-        ({"evaluations": []}, "  the last checkpoint; nothing was held out"),
+        ({"evaluations": []}, "  last checkpoint; no examples were held out"),
     ],
     ids=["chosen on test", "not chosen"],
 )

@@ -186,7 +186,7 @@ def test_the_table(workshop: Workshop) -> None:
         line[0] if line[0] != "t" else " ".join(line[:4]) for line in lines if line and line[0] in ("t", "zh", "mean")
     ]
     assert heads == ["t en by_pair_score acc", "zh", "mean", "zh", "mean"]
-    assert "mean: over languages, each of which counts the same" in shown.get()
+    assert "mean: unweighted mean over languages" in shown.get()
 
 
 def test_two_runs_are_compared_by_language_and_over_them(workshop: Workshop) -> None:

@@ -240,7 +240,7 @@ def test_ctrl_c_stops_all_and_keeps_what_they_wrote(disturbed: Run, undisturbed:
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert errors.splitlines()[-1].startswith("figeval: interrupted; what was computed is kept")
+    assert errors.splitlines()[-1].startswith("figeval: interrupted; results so far are kept")
     assert not any(child.is_running() for child in children)
     assert disturbed.clean()
     kept = [row["id"] for row in disturbed.rows()]

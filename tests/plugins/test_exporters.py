@@ -275,7 +275,7 @@ def test_languages_have_a_line_each_above_their_mean() -> None:
     lines = [line.split(" | ") for line in text.splitlines() if line.startswith("| fables")]
     assert [line[0] for line in lines[:3]] == ["| fables (en)", "| fables (zh)", "| fables"]
     assert [line[-1] for line in lines[:3]] == [f"{value} [0.100, 0.500] |" for value in ("0.500", "0.100", "0.300")]
-    assert "- fables: the mean over en, zh, each of which counts the same" in text
+    assert "- fables: the unweighted mean over en, zh" in text
     assert r"fables (zh) & acc & 20 &" in export("latex", several())
     rows = list(csv.DictReader(io.StringIO(export("csv", several()))))
     assert [(row["kind"], row["value"]) for row in rows if row["task"] == "fables" and row["metric"] == "acc"][:3] == [

@@ -71,7 +71,7 @@ def test_a_killed_run_goes_on_and_ends_like_an_undisturbed_one(slow: None, tmp_p
     _, errors = process.communicate(timeout=30)
     if kill == signal.SIGINT:
         assert process.returncode == 130
-        assert errors.splitlines()[-1].startswith("figeval: interrupted; what was computed is kept")
+        assert errors.splitlines()[-1].startswith("figeval: interrupted; results so far are kept")
     assert (len(rows(tmp_path, "mini_fables")), len(rows(tmp_path, "mini_proverbs"))) == (20, 0)
     shown = figeval("show", "run", cwd=tmp_path).stdout
     assert "running, begun" in shown

@@ -284,4 +284,4 @@ def test_no_process_outlives_the_one_that_was_asked_to_train(yard: Path, number:
     assert process.returncode == code
     assert psutil.wait_procs(children, timeout=20)[1] == []
     if number == signal.SIGINT:
-        assert errors.strip() == "figeval: interrupted; what was computed is kept: the same command goes on"
+        assert errors.strip() == "figeval: interrupted; results so far are kept, and the same command resumes"

@@ -66,7 +66,7 @@ def submitted(cluster: Path, nodes: int, **environment: str) -> subprocess.Popen
 
 def test_every_machine_runs_the_same_command_with_its_number(cluster: Path) -> None:
     done = figeval("train", *ASKED, "--nodes", "2", "--processes", "4", "--slurm", "job.sh", cwd=cluster)
-    assert done.stderr.splitlines()[-1] == "job.sh is written; look at it, then: sbatch job.sh"
+    assert done.stderr.splitlines()[-1] == "wrote job.sh; check it, then run: sbatch job.sh"
     subprocess.run(["bash", "-n", "job.sh"], cwd=cluster, check=True)
     script = (cluster / "job.sh").read_text()
     for line in (
