@@ -28,6 +28,6 @@ def register_backends(register: BackendRegistrar) -> None:
     register(
         "openai",
         f"{__name__}.model:openai",
-        "chat models of OpenAI, and of every server that speaks like it (base_url=…)",
+        "chat models of OpenAI and of compatible servers (base_url=…)",
     )
     register("anthropic", f"{__name__}.model:anthropic", "chat models of Anthropic")

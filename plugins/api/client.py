@@ -119,7 +119,7 @@ class Client:
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
             if not self.met:
                 raise ModelError(self._nobody_there(error)) from None
-            raise RetryableError("connection", "the server cannot be reached any more") from None
+            raise RetryableError("connection", "the server can no longer be reached") from None
         except httpx.RequestError as error:
             raise RetryableError("connection", f"the connection broke ({type(error).__name__})", lost=True) from None
         except BadBody as error:
@@ -166,7 +166,7 @@ class Client:
 
     def _nobody_there(self, error: Exception) -> str:
         what = " ".join(str(error).split()) or type(error).__name__
-        return f"no server at {self.endpoint.url} ({what}); start it, or mend --model_args base_url="
+        return f"no server at {self.endpoint.url} ({what}); start it, or correct --model_args base_url="
 
     def _judge(self, status: int, headers: Mapping[str, str], content: bytes) -> ApiAnswer:
         body = parsed(content)
@@ -181,7 +181,7 @@ class Client:
         if filtered(status, body):
             return ApiAnswer(Reply(text="", finish="refusal", error=said))
         if status == HTTPStatus.PAYMENT_REQUIRED or codes(body) & BROKE or "credit balance is too low" in said:
-            raise ModelError(f"{self.endpoint.host}: {said}; top up the account, then the same command goes on")
+            raise ModelError(f"{self.endpoint.host}: {said}; top up the account, then run the same command again")
         if status in TRANSIENT or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
             raise RetryableError(
                 str(int(status)), f"{status} {said}".strip(), wait=retry_after(headers.get("retry-after"))
@@ -202,11 +202,11 @@ class Client:
         variable = self.settings.api_key_env or self.dialect.variable
         place = f"base_url ({self.endpoint.url}, without {self.dialect.path})"
         if HTTPStatus.MULTIPLE_CHOICES <= status < HTTPStatus.BAD_REQUEST:
-            return f"mend {place}: it sends us elsewhere"
+            return f"correct {place}: it redirects elsewhere"
         cures: dict[int, str] = {
-            HTTPStatus.UNAUTHORIZED: f"mend the key in {variable}",
-            HTTPStatus.FORBIDDEN: f"the key in {variable} may not do that",
-            HTTPStatus.NOT_FOUND: f"mend {place} or the model's name {self.settings.model!r}",
+            HTTPStatus.UNAUTHORIZED: f"correct the key in {variable}",
+            HTTPStatus.FORBIDDEN: f"the key in {variable} does not permit this",
+            HTTPStatus.NOT_FOUND: f"correct {place} or the model's name {self.settings.model!r}",
         }
         return cures.get(status, "")
 
@@ -299,7 +299,7 @@ class Body:
     def __init__(self, headers: Mapping[str, str]) -> None:
         encoding = headers.get("content-encoding", "").strip().lower()
         if encoding not in PACKED | {"", "identity"}:
-            raise BadBody(f"a body packed as {encoding[:40]!r}, which was not asked for")
+            raise BadBody(f"a body compressed as {encoding[:40]!r}, which was not requested")
         self._unpacker = zlib.decompressobj(ZLIB_OR_GZIP) if encoding in PACKED else None
         self._content = bytearray()
 

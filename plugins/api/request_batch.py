@@ -116,7 +116,7 @@ class RequestBatch:
         likely = await self._enter(call)
         try:
             if self.session.broken:
-                return error(f"not asked: {IN_A_ROW} requests in a row had failed ({self.session.last_failure})")
+                return error(f"not sent: {IN_A_ROW} consecutive requests had failed ({self.session.last_failure})")
             return await self._answered(http, call)
         finally:
             await self._leave(likely)

@@ -63,7 +63,7 @@ class ApiSettings:
 
     def __post_init__(self) -> None:
         if not self.model:
-            raise ModelError("which model? Name it behind a colon, for example --model openai:gpt-4o-mini")
+            raise ModelError("no model is named; add it after a colon, e.g. --model openai:gpt-4o-mini")
         checks = {
             "max_concurrent": positive,
             "timeout": above_zero,
@@ -105,7 +105,7 @@ def number(name: str, value: object) -> float:
     except (TypeError, ValueError):
         found = math.nan
     if isinstance(value, bool) or not 0 <= found < math.inf:
-        raise ModelError(f"{name}={value} is not a number from 0")
+        raise ModelError(f"{name}={value} is not a number of at least 0")
     return found
 
 
@@ -174,7 +174,7 @@ def endpoint(settings: ApiSettings, usual_url: str, usual_variable: str) -> Endp
         raise ModelError("api_key_env= names an environment variable (capitals, digits, _); it is not the key itself")
     key = os.environ.get(variable, "").strip()
     if not (key.isascii() and key.isprintable() and " " not in key):
-        raise ModelError(f"{variable} holds blanks or other characters that no key has; set it anew")
+        raise ModelError(f"{variable} contains blanks or other characters that cannot be in a key; set it again")
     found = Endpoint(url, key)
     if not key and not found.local:
         raise ModelError(
@@ -193,10 +193,10 @@ def plain_url(url: str) -> str:
         parts = urlsplit(url)
         port_is_fine = parts.port is None or parts.port > 0
     except ValueError:
-        raise ModelError("base_url is no address; write it like http://localhost:8000/v1") from None
+        raise ModelError("base_url is not a valid address; write it like http://localhost:8000/v1") from None
     if parts.username or parts.password or parts.query or parts.fragment:
         raise ModelError("base_url holds a user, password or query, which would be recorded; put the key into the "
                          "environment variable and leave them out")  # fmt: skip
     if parts.scheme not in ("http", "https") or not parts.hostname or not port_is_fine:
-        raise ModelError("base_url is no address; write it like http://localhost:8000/v1")
+        raise ModelError("base_url is not a valid address; write it like http://localhost:8000/v1")
     return url.rstrip("/")

@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 def register_backends(register: BackendRegistrar) -> None:
     """Register guesses, word overlap and positions, and an oracle that knows the answers."""
     guess, words, place = (f"{__name__}.{module}" for module in ("guessing", "word_overlap", "positions"))
-    about = "every answer alike; ties scored by expectation make this chance in closed form"
+    about = "all answers tied; scoring ties by expectation gives chance in closed form"
     register("chance", f"{guess}:Chance", about)
-    register("random", f"{guess}:Random", "seeded guessing, the same for a text whatever stands beside it (seed=0)")
+    register("random", f"{guess}:Random", "seeded guessing that depends only on the texts, not on batches (seed=0)")
     register("majority", f"{guess}:Majority", "the most frequent gold answer")
     register("overlap", f"{words}:Overlap", "word Jaccard, the floor of any lexical method")
-    register("echo", f"{words}:Echo", "writes nothing but the keywords, the floor of any metric of texts")
+    register("echo", f"{words}:Echo", "outputs only the keywords, the floor of any text metric")
     register("last_sentence", f"{place}:LastSentence", "finds the last sentence of any text")
     register("whole_text", f"{place}:WholeText", "finds all of any text")
-    register("oracle", f"{place}:Oracle", "finds the gold spans: what a scoring gives to a perfect model")
+    register("oracle", f"{place}:Oracle", "finds the gold spans: the score of a perfect model")

@@ -183,7 +183,7 @@ class Majority:
 
     def _counted(self) -> Counter[str]:
         if self.counts is None:
-            raise ModelError("'majority' answers nothing before fit(examples) has counted the gold answers")
+            raise ModelError("'majority' cannot answer before fit(examples) has counted the gold answers")
         return self.counts
 
 

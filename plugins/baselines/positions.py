@@ -81,7 +81,7 @@ class Oracle:
 
     def find_spans(self, requests: Sequence[SpanQuery]) -> list[list[ScoredSpan]]:
         if self.spans is None:
-            raise ModelError("'oracle' knows nothing before fit(examples) has shown it the answers")
+            raise ModelError("'oracle' cannot answer before fit(examples) has read the gold spans")
         return [[ScoredSpan(self.spans[request], 0.0)] if request in self.spans else [] for request in requests]
 
     def fingerprint(self) -> str:

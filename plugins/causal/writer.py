@@ -129,7 +129,7 @@ def form_of(
     """
     own = separator or tokenizer.sep_token or tokenizer.eos_token
     if own is None:
-        raise ModelError("the tokenizer has no token that separates texts; say separator=…")
+        raise ModelError("the tokenizer has no separator token; set separator=…")
     after = (2 * own if marker is None else marker) if causal else ""
     return Form(separator=own, marker=after, inputs=tuple(inputs or ()))
 
@@ -151,7 +151,7 @@ def causal_prompts(
     """
     before, after = opening(tokenizer), bare_ids(tokenizer, [form.marker])[0]
     if not after:
-        raise ModelError(f"the tokenizer makes no token of marker={form.marker!r}; choose another one")
+        raise ModelError(f"marker={form.marker!r} has no tokens in this tokenizer; choose another one")
     room = None if limit is None else limit // 2 - len(before) - len(after)
     bodies = bare_ids(tokenizer, [form.text(one) for one in values])
     cut = frozenset(row for row, ids in enumerate(bodies) if room is not None and len(ids) > room)

@@ -43,7 +43,7 @@ class FilledTextField(TextField):
     def read(self, value: Any, row: RowContext) -> str:
         text = super(FilledTextField, self).read(value, row)
         if not text.strip():
-            raise row.error("the text is empty, so nothing can be said of it; leave out the row")
+            raise row.error("the text is empty and cannot be labelled; leave out the row")
         return text
 
 

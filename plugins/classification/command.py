@@ -65,7 +65,8 @@ def _chosen(run: Path, task: str | None, known: dict[str, TaskRecord]) -> list[T
         has = ", ".join(known) or "none with labels"
         raise RecordError(f"{run} has no scores of labels for {task!r}{near(task, known)}; it has {has}")
     if not known:
-        raise RecordError(f"{run} has no task with {FEATURES}, of whose counts the table is made; add it to --metrics")
+        table = f"the metric {FEATURES}, whose counts the table needs"
+        raise RecordError(f"{run} has no task with {table}; add it to --metrics")
     return [known[task]] if task is not None else list(known.values())
 
 

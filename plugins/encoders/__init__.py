@@ -37,13 +37,13 @@ def register_backends(register: BackendRegistrar) -> None:
     register("pairs", f"{__name__}.pairs:pairs", about)
     about = "labels of single texts: any sequence classifier (labels from its config, or labels=)"
     register("classifier", f"{__name__}.classifier:classifier", about)
-    about = "labels of pairs whose texts are encoded apart (--head biencoder)"
+    about = "labels of pairs, with the texts encoded separately (--head biencoder)"
     register("pair_encoder", f"{__name__}.pair_encoder:pair_encoder", about)
     about = "extractive head: a question-answering checkpoint (text=first, max_span=)"
     register("spans", f"{__name__}.span_finder:spans", about)
     about = "one encoder that ranks by its vectors and finds spans by its own branch"
     register("joint", f"{__name__}.joint_encoder:joint", about)
-    about = "all options read together with the text, each behind a marker (--head marker)"
+    about = "all options read together with the text, each after a marker (--head marker)"
     register("marker", f"{__name__}.markers:marker", about)
     register("pipeline", f"{__name__}.pipeline:pipeline", "two models as one: ranker=MODEL,spans=MODEL")
 

@@ -79,7 +79,7 @@ def locate(model: str, revision: str | None = None) -> Checkpoint:
         ModelError: there is no such model, or no file describes it.
     """
     if not model:
-        raise ModelError("no checkpoint is named; put its folder or hub id behind a colon, as in encoder:org/name")
+        raise ModelError("no checkpoint is named; add its folder or hub id after a colon, e.g. encoder:org/name")
     folder = expand_user(model)
     if is_folder(folder):
         checkpoint = _read(model, None, folder, lambda name: folder / name)
@@ -109,7 +109,7 @@ def check_chat_template(checkpoint: Checkpoint, apply: bool | None) -> None:
     """Raise `ModelError` if it is undecided whether to use a chat template, or if the one to use is missing."""
     chats = has_chat_template(checkpoint)
     if chats and apply is None:
-        raise ModelError(f"{checkpoint.model!r} has a chat template; say --apply_chat_template or --no_chat_template")
+        raise ModelError(f"{checkpoint.model!r} has a chat template; use --apply_chat_template or --no_chat_template")
     if apply and not chats:
         raise ModelError(f"{checkpoint.model!r} has no chat template; leave --apply_chat_template out")
 
@@ -119,7 +119,7 @@ def _read(model: str, revision: str | None, folder: Path | None, path: Callable[
     if config is None and modules is None:
         if folder is None and (reason := unreachable()):
             raise ModelError(
-                f"{model!r} is no registered model and no folder, and the model hub cannot be asked ({reason}); "
+                f"{model!r} is neither a registered model nor a folder, and the model hub is unreachable ({reason}); "
                 "see `figeval ls models`, or copy the model into a folder and name that"
             )
         raise ModelError(f"{model!r} has neither {CONFIG} nor {MODULES}; give a folder that transformers saved")
@@ -163,7 +163,7 @@ def with_declared(settings: S, checkpoint: Checkpoint) -> S:
     given = {name: declared[name] for name in own & set(declared) if getattr(settings, name) is None}
     try:
         for key in sorted(set(declared) - set(KEYS)):
-            raise ModelError(f"unknown key {key!r}{near(key, KEYS)}; it may have {', '.join(KEYS)}")
+            raise ModelError(f"unknown key {key!r}{near(key, KEYS)}; allowed keys are {', '.join(KEYS)}")
         if "kind" in declared:
             one_of("kind", declared["kind"], KINDS)
         return replace(settings, **given)

@@ -52,7 +52,7 @@ class TextClassifier(PairModel):
         if any(request.several != self.several for request in requests):
             own = "a probability of its own to each label" if self.several else "one label to a text"
             raise CapabilityError(
-                f"{self.setup.checkpoint.model!r} gives {own}, which such a task does not ask for; train another on it"
+                f"{self.setup.checkpoint.model!r} gives {own}, which does not fit this task; train a model on it"
             )
         asked = {labels: prescribed(self.classes, labels) for labels in {request.labels for request in requests}}
         network = self.network
@@ -92,7 +92,7 @@ def open_classifier(settings: PairSettings) -> TextClassifier:
     settings = with_declared(settings, checkpoint)
     names = classes_of(checkpoint.config)
     if len(names) == 1 and not has_sigmoids(checkpoint):
-        raise ModelError(f"{settings.model!r} has one output, which is a closeness of two texts; use --model pairs:…")
+        raise ModelError(f"{settings.model!r} has a single output, the closeness of two texts; use --model pairs:…")
     classes = parse_labels(settings.labels, names, checkpoint.model)
     return TextClassifier(prepare(settings, checkpoint), classes, several=has_sigmoids(checkpoint))
 

@@ -143,5 +143,5 @@ def download(model: str, revision: str | None) -> Path:
         if folder is not None and any(weight_files(folder)):
             return folder
     why = unreachable()
-    where = f"in the hub's cache, and the hub cannot be asked ({why})" if why else "on the hub for PyTorch"
+    where = f"in the hub's cache, and the hub is unreachable ({why})" if why else "on the hub for PyTorch"
     raise ModelError(f"{model!r} has no weights (*.safetensors or *.bin) {where}; give a folder that has")

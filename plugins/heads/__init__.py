@@ -36,7 +36,7 @@ def register_learners(register: LearnerRegistrar) -> None:
     )
     register("choice", "biencoder", f"{__name__}.biencoder:choice", "query and options apart, softmax over the options")
     register(
-        "choice", "marker", f"{__name__}.marker:marker", "query and all options together, each behind a marker token"
+        "choice", "marker", f"{__name__}.marker:marker", "query and all options together, each after a marker token"
     )
     register("pairs", "cross", f"{__name__}.cross_encoder:pairs", "both texts together, a class for each label")
     register("pairs", "biencoder", f"{__name__}.pair_biencoder:pairs", "both texts apart, a class for each label")

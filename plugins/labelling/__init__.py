@@ -41,7 +41,7 @@ def register_sources(register: SourceRegistrar) -> None:
 def register_backends(register: BackendRegistrar) -> None:
     """Register the trivial models, and token-classification checkpoints."""
     floors = f"{__name__}.floors"
-    register("chance_label", f"{floors}:ChanceLabel", "every label of a word alike; ties scored by expectation")
+    register("chance_label", f"{floors}:ChanceLabel", "all labels of a word tied; ties scored by expectation")
     register("no_label", f"{floors}:NoLabel", "labels no word at all")
     register("frequent_label", f"{floors}:FrequentLabel", "each word's most frequent label in the training split")
     register("seen_expressions", f"{floors}:SeenExpressions", "the expressions of the training split, up to inflection")

@@ -266,7 +266,7 @@ def test_a_path_that_is_none(command: tuple[str, ...], words: str, cli: Cli) -> 
         (("--model", "~nouser/model"), "there is no folder '~nouser/model'"),
         (
             ("--model", "tagger"),
-            "no checkpoint is named; put its folder or hub id behind a colon, as in encoder:org/name",
+            "no checkpoint is named; add its folder or hub id after a colon, e.g. encoder:org/name",
         ),
         (("--include_path", "/dev/null"), "/dev/null cannot be read (Not a directory); give a folder with task files"),
         (("--batch_size", "²"), "--batch_size is a whole number from 1 or auto, not '²'"),

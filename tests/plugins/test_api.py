@@ -309,7 +309,7 @@ def test_a_server_that_fails_on_and_on_is_left_in_peace(desk: Desk, model: Open)
     assert len(desk.asked) == 21
     assert replies[0] == Reply(text="0")
     assert [reply.error for reply in replies[1:21]] == ["400 bad"] * 20
-    assert {reply.error for reply in replies[21:]} == {"not asked: 20 requests in a row had failed (400 bad)"}
+    assert {reply.error for reply in replies[21:]} == {"not sent: 20 consecutive requests had failed (400 bad)"}
 
 
 def test_a_server_that_never_answers_anything_is_an_error(desk: Desk, model: Open) -> None:
@@ -335,18 +335,18 @@ def test_a_server_that_goes_down_in_the_middle_loses_nothing(desk: Desk, model: 
 
 def test_nobody_is_there() -> None:
     began = time.monotonic()
-    with pytest.raises(ModelError, match=r"no server at http://127.0.0.1:9/v1 \(.*\); start it, or mend .* base_url="):
+    with pytest.raises(ModelError, match=r"no server at http://127.0.0.1:9/v1 \(.*\); start it, or correct .*base_url"):
         openai("m", base_url="http://127.0.0.1:9/v1").generate(ask("x"))
     assert time.monotonic() - began < 5
 
 
 SAME = [
-    (says(401, error("bad key")), r"127.0.0.1 answered 401 \(bad key\); mend the key in OPENAI_API_KEY"),
-    (says(403, error("no")), r"answered 403 \(no\); the key in OPENAI_API_KEY may not do that"),
+    (says(401, error("bad key")), r"127.0.0.1 answered 401 \(bad key\); correct the key in OPENAI_API_KEY"),
+    (says(403, error("no")), r"answered 403 \(no\); the key in OPENAI_API_KEY does not permit this"),
     (says(402, error("no money")), r"127.0.0.1: no money; top up the account"),
     (says(400, error("Your credit balance is too low")), r"127.0.0.1: Your credit balance is too low; top up"),
-    (says(404, error("no model m")), r"answered 404 \(no model m\); mend base_url .* or the model's name 'm'"),
-    (says(301, Location="/v2"), r"answered 301 .*; mend base_url .*: it sends us elsewhere"),
+    (says(404, error("no model m")), r"answered 404 \(no model m\); correct base_url .* or the model's name 'm'"),
+    (says(301, Location="/v2"), r"answered 301 .*; correct base_url .*: it redirects elsewhere"),
     (says(429, error("quota", code="insufficient_quota")), r"127.0.0.1: quota; top up the account"),
 ]
 
@@ -369,8 +369,8 @@ def test_what_is_the_same_for_all_ends_the_run_at_once(fault: Any, message: str,
 BAD = [
     ({}, "no key for api.openai.com: set the environment variable OPENAI_API_KEY"),
     ({"base_url": "http://10.1.2.3/v1", "api_key_env": "MINE"}, "set the environment variable MINE"),
-    ({"base_url": "localhost:8000"}, "base_url is no address; write it like http://localhost:8000/v1"),
-    ({"base_url": "http://localhost:port"}, "base_url is no address"),
+    ({"base_url": "localhost:8000"}, "base_url is not a valid address; write it like http://localhost:8000/v1"),
+    ({"base_url": "http://localhost:port"}, "base_url is not a valid address"),
     ({"base_url": "http://ann:hunter2@localhost"}, "base_url holds a user, password or query"),
     ({"base_url": "http://localhost?key=hunter2"}, "base_url holds a user, password or query"),
     ({"api_key_env": "sk-hunter2"}, "it is not the key itself"),
@@ -408,7 +408,7 @@ def test_the_model_may_be_named_among_the_options_as_lm_eval_has_it() -> None:
 
 
 def test_a_model_without_a_name() -> None:
-    with pytest.raises(ModelError, match="which model"):
+    with pytest.raises(ModelError, match="no model is named"):
         openai()
 
 
@@ -452,7 +452,7 @@ def test_a_key_that_cannot_be_one_is_not_repeated(monkeypatch: pytest.MonkeyPatc
         monkeypatch.setenv("OPENAI_API_KEY", wrong)
         with pytest.raises(ModelError) as refused:
             openai("m")
-        assert "OPENAI_API_KEY holds blanks" in str(refused.value)
+        assert "OPENAI_API_KEY contains blanks" in str(refused.value)
         assert "sk-very" not in str(refused.value)
 
 

@@ -225,7 +225,7 @@ def chatty(workshop: Workshop, folder: Path, template: str = TEMPLATE, **marks: 
 
 def test_a_chat_template_wants_a_decision(workshop: Workshop, tmp_path: Path) -> None:
     folder = chatty(workshop, tmp_path / "chat")
-    with pytest.raises(ModelError, match="has a chat template; say --apply_chat_template or --no_chat_template"):
+    with pytest.raises(ModelError, match="has a chat template; use --apply_chat_template or --no_chat_template"):
         hf(folder)
     assert not hasattr(hf(folder, apply_chat_template=False), "chat")
     turns = (Message("system", "Be brief."), Message("user", "Yes or no?"), Message("assistant", " No"))

@@ -69,7 +69,7 @@ def example(**changes):
 
 def test_an_oracle_knows_what_it_was_told_and_nothing_else():
     oracle = Oracle()
-    with pytest.raises(ModelError, match="knows nothing before"):
+    with pytest.raises(ModelError, match="cannot answer before"):
         ask(oracle)
     oracle.fit([example(), example(id="2", gold=Span(4, 11)), example(id="3", given="h", gold=None)])
     assert oracle.find_spans([SpanQuery(TEXT, "g", "k")]) == [[ScoredSpan(Span(1, 3), 0.0)]]  # of two, the first

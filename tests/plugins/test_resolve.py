@@ -77,11 +77,11 @@ def test_a_misspelt_backend_is_left_to_those_who_know_the_names() -> None:
 @pytest.mark.parametrize(
     ("model", "message"),
     [
-        ("roberta-large", "the model hub cannot be asked .HF_HUB_OFFLINE is set.*figeval ls models"),
+        ("roberta-large", "the model hub is unreachable .HF_HUB_OFFLINE is set.*figeval ls models"),
         ("org/model", "copy the model into a folder"),
         ("./nowhere", "there is no folder './nowhere'"),
         ("a/b/c", "there is no folder"),
-        ("", "there is no folder"),
+        ("", "no checkpoint is named"),
     ],
 )
 def test_what_is_not_there_is_one_line(model: str, message: str) -> None:
@@ -168,4 +168,4 @@ def test_the_hub_says_yes_and_no(tmp_path: Path) -> None:
         server.shutdown()
         server.server_close()
     assert resolve("org/known", endpoint, tmp_path) == "masked", "what is cached needs no hub"
-    assert "cannot be asked" in resolve("org/none", endpoint, tmp_path)
+    assert "the model hub is unreachable" in resolve("org/none", endpoint, tmp_path)

@@ -92,7 +92,7 @@ def test_a_chat_template_is_there_when_it_is_asked_for(workshop: Workshop, tmp_p
     assert (chatty.describe()["chat_template"], plain.describe()["chat_template"]) == (True, False)
     ids = chatty.describe()["first_prompt_ids"]
     assert ids == chatty.lm.tok_encode(shown)
-    with pytest.raises(ModelError, match="has a chat template; say --apply_chat_template or --no_chat_template"):
+    with pytest.raises(ModelError, match="has a chat template; use --apply_chat_template or --no_chat_template"):
         lm_eval("hf", pretrained=str(folder))
     with pytest.raises(ModelError, match="has no chat template; leave --apply_chat_template out"):
         lm_eval("hf", pretrained=str(workshop("gpt2", "LMHeadModel")), apply_chat_template=True)
