@@ -71,8 +71,8 @@ class Budget:
         limits = [f"--{name} {value:g}" for name in ("max_cost", "max_tokens")
                   if (value := getattr(self.settings, name)) is not None]  # fmt: skip
         return BudgetExhausted(
-            f"the budget ({' and '.join(limits)}) has no room for another request: {self.say(self.spent)} spent; what "
-            f"was answered is kept, and the same command with more goes on"
+            f"the budget ({' and '.join(limits)}) has no room for another request: {self.say(self.spent)} spent; "
+            "answers so far are kept; run the same command with a larger budget to continue"
         )
 
     def say(self, usage: Usage) -> str:

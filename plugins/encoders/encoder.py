@@ -170,7 +170,7 @@ def sentence_network(setup: ModelSetup[EncoderSettings]) -> EncoderNetwork:
         limit = input_limit(settings.max_length, model.max_seq_length, first.auto_model)
         return EncoderNetwork(model, first.tokenizer, limit, pooling, vectors)
     if settings.max_length is not None:
-        raise ModelError(f"{setup.checkpoint.model!r} settles lengths itself; leave max_length= out")
+        raise ModelError(f"{setup.checkpoint.model!r} sets its own maximum length; leave max_length= out")
     return EncoderNetwork(model, None, None, pooling, vectors, encode)
 
 
@@ -290,7 +290,7 @@ def open_encoder(settings: EncoderSettings) -> Encoder:
     checkpoint = locate(settings.model, settings.revision)
     settings = with_declared(settings, checkpoint)
     if checkpoint.sentence_class and not checkpoint.is_sentence_transformer:
-        raise ModelError(f"{settings.model!r} is a {checkpoint.sentence_class}, which gives no sentence vectors")
+        raise ModelError(f"{settings.model!r} is a {checkpoint.sentence_class}, which produces no sentence vectors")
     if checkpoint.is_sentence_transformer and settings.pooling:
         raise ModelError(f"{settings.model!r} brings its own pooling; leave pooling= out")
     if not checkpoint.is_sentence_transformer:
@@ -305,7 +305,7 @@ def check_pooling(settings: EncoderSettings, checkpoint: Checkpoint) -> None:
     served = backend_of(checkpoint)
     meant = f"; it is a {checkpoint.architecture}, for {served}:{settings.model}" if served in HEADS else ""
     cure = f"declare it: --model_args pooling=mean (cls, pooler, last){meant}"
-    raise OptionNeeded(f"{settings.model!r} says nothing about pooling", cure)
+    raise OptionNeeded(f"{settings.model!r} declares no pooling", cure)
 
 
 def minilm_model() -> str:

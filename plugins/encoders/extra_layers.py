@@ -59,7 +59,7 @@ class ExtraLayers:
         try:
             layers.load_state_dict(load_file(self.path(folder, model)))
         except load_errors() as error:
-            raise ModelError(f"{self.file} of {model!r} is no {what}: {one_line(error)}") from error
+            raise ModelError(f"{self.file} of {model!r} is not a {what}: {one_line(error)}") from error
         return layers
 
     def save(self, weights: Mapping[str, Tensor], folder: Path) -> None:

@@ -118,7 +118,7 @@ def ask_hub(model: str, call: Callable[[], str]) -> Path | None:
     try:
         return Path(call())
     except errors.GatedRepoError as error:
-        raise ModelError(f"the hub gives {model!r} only to those who accept its terms; then `hf auth login`") from error
+        raise ModelError(f"{model!r} is gated: accept its terms on the hub, then run `hf auth login`") from error
     except errors.RepositoryNotFoundError as error:
         raise NotOnHub(f"the model hub has no {model!r}; if it is private: `hf auth login`") from error
     except errors.RevisionNotFoundError as error:

@@ -101,7 +101,7 @@ def choose_dtype(asked: str, checkpoint: Checkpoint, device: str) -> str:
         ModelError: half precision on a CPU.
     """
     if asked in HALVES and device == "cpu":
-        raise ModelError(f"dtype={asked} on a CPU is less exact and mostly far slower; use dtype=float32 or a GPU")
+        raise ModelError(f"dtype={asked} is less exact and usually far slower on a CPU; use dtype=float32 or a GPU")
     if asked != "auto" or device == "cpu":
         return "float32" if asked == "auto" else asked
     return str(checkpoint.config.get("dtype") or checkpoint.config.get("torch_dtype") or "float32")

@@ -84,7 +84,7 @@ def parse_labels(given: str | None, names: Mapping[int, str], model: str) -> dic
     if any(NAMELESS.fullmatch(name) for name in names.values()):
         example = "entailment:2;neutral:1;contradiction:0" if len(names) == 3 else "entailment:1;non-entailment:0"
         raise OptionNeeded(
-            f"{model!r} calls its classes {', '.join(names.values())}, which says nothing",
+            f"{model!r} names its classes {', '.join(names.values())}, which have no meaning",
             f"say what they mean: --model_args 'labels={example}'",
         )
     classes: dict[str, tuple[int, ...]] = {meaning(name): (number,) for number, name in names.items()}
@@ -118,7 +118,7 @@ def prescribed(classes: Classes, labels: Sequence[str]) -> dict[str, tuple[int, 
         behind[label] = tuple(number for part in parts for number in classes[part])
     numbers = [number for each in behind.values() for number in each]
     if len(set(numbers)) < len(numbers):
-        raise ModelError(f"the model's classes ({', '.join(classes)}) do not tell {' and '.join(labels)} apart")
+        raise ModelError(f"the model's classes ({', '.join(classes)}) cannot distinguish {' and '.join(labels)}")
     return behind
 
 

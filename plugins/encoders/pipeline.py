@@ -61,7 +61,7 @@ def opened(
         raise ModelError(f"pipeline, {role}={name}: {error}") from error
     if not part.offers & set(NEEDS[role]):
         offers = ", ".join(sorted(part.offers)) or "nothing"
-        raise ModelError(f"pipeline, {role}={name}: it offers {offers}, but must offer {' or '.join(NEEDS[role])}")
+        raise ModelError(f"pipeline, {role}={name}: it has {offers}, but needs {' or '.join(NEEDS[role])}")
     return part
 
 

@@ -200,7 +200,7 @@ def _windows(owner: int, own: Sequence[int], others: int, limit: int | None) -> 
     if room < min(n, LEAST):
         raise ModelError(
             f"an input has {others} tokens beside its text, which leaves room for {max(0, room)} of the {n} of the "
-            f"text in max_length={limit}; raise that, or take a model that reads more"
+            f"text in max_length={limit}; increase it, or use a model with a higher limit"
         )
     if n:
         for first in (*range(0, n - room, room - room // 2), n - room):

@@ -134,7 +134,7 @@ def caption(runs: Sequence[RunRecord], table: Sequence[Line]) -> str:
     return "\n".join(
         [
             f"Scores of {models}{examples}, trivial baselines beside them;",
-            r"in brackets the 95\,\% interval, over clusters where examples are not independent.",
+            r"in brackets the 95\,\% interval, over clusters if examples are not independent.",
             *([means] if any_score(runs, deviation) else ()),
             *(f"{escape(note)}." for note in asked(runs)),
             *(f"{escape(remark)}.".replace("×", r"$\times$") for remark in of_contrasts(runs)),

@@ -52,7 +52,7 @@ def columns(runs: Sequence[RunRecord], found: Sequence[Line]) -> tuple[list[str]
 
 def remarks(runs: Sequence[RunRecord]) -> Iterator[str]:
     """Yield the notes below the table."""
-    yield "95 % intervals in brackets, over clusters where examples are not independent."
+    yield "95 % intervals in brackets, over clusters if examples are not independent."
     if any_score(runs, deviation):
         yield "± is the standard deviation over seeds; intervals of such means are over other seeds and other examples."
     yield from (f"{MARKS[role]} {SEEN_NOTES[role]}." for role in roles(runs))
@@ -80,7 +80,8 @@ def chosen(runs: Sequence[RunRecord]) -> str:
         ]
         for line in found
     ]
-    return "\n" + table(head, body, ["expected: of wrong answers, if each were drawn from the wrong options."])
+    note = "expected: share of wrong answers if each were drawn at random from the wrong options."
+    return "\n" + table(head, body, [note])
 
 
 def row(cells: Iterable[str]) -> str:
@@ -120,9 +121,7 @@ def export_published(runs: Sequence[RunRecord]) -> str:
     sources = dict.fromkeys((one.task, one.source, one.note) for known in numbers for one in known)
     notes = [f"{task}: {source}" + (f": {note}" if note else "") for task, source, note in sources]
     if sources and any(run.config.get("limit") is not None for run in runs):
-        notes.append(
-            "published numbers are of all examples of a task, those of runs with --limit of the first ones only"
-        )
+        notes.append("published numbers cover all examples of a task, runs with --limit only the first ones")
     return table([*head, "published"], body, [*remarks(runs), *notes]) + chosen(runs)
 
 

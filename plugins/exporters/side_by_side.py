@@ -174,7 +174,7 @@ def unequal(score: ScoreRecord, task: str) -> str:
     effective = score.effective_clusters
     if effective is None or round(effective) == score.clusters:
         return ""
-    return f"{task}: {score.clusters} clusters of unequal size are worth {effective:.3g} equal ones"
+    return f"{task}: {score.clusters} clusters of unequal size are equivalent to {effective:.3g} equal ones"
 
 
 def roles(runs: Sequence[RunRecord]) -> list[Role]:

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 @hookimpl
 def register_learners(register: LearnerRegistrar) -> None:
     """Register heads by task type; the first head of a task type is its default."""
-    register("ranking", "biencoder", f"{__name__}.biencoder:ranking", "query and candidates apart, all in every step")
+    about = "query and candidates encoded separately, all candidates in every step"
+    register("ranking", "biencoder", f"{__name__}.biencoder:ranking", about)
     register("generation", "seq2seq", f"{__name__}.writing:seq2seq", "an encoder-decoder that writes from the inputs")
     register("generation", "causal", f"{__name__}.writing:causal", "a causal model that writes after the inputs")
     register("*", "mlm", f"{__name__}.posttraining:mlm", "unlabelled text: words under masks (texts=FILE)")

@@ -190,7 +190,7 @@ def fresh_head(base: Base, auto: type[_BaseAutoModelClass], **changes: object) -
     left = [name for name in (*found.missing_keys, *found.unexpected_keys) if POOLER not in name]
     if left:
         kind = type(model).__name__
-        raise ModelError(f"{base.setup.model!r} does not go under a {kind}, which has another {left[0]}; take another")
+        raise ModelError(f"{base.setup.model!r} does not fit a {kind}, which differs in {left[0]}; use another model")
     return base.ready(model)
 
 

@@ -353,7 +353,7 @@ def outputs_for(labels: Sequence[str], own: Mapping[int, str] | None) -> tuple[M
     """
     wanted = sorted({meaning(label) for label in labels})
     if len(wanted) < len(labels) or any(map(NAMELESS.fullmatch, labels)):
-        raise TrainError(f"the labels {', '.join(labels)} do not tell by name what they mean; rename them in the task")
+        raise TrainError(f"the labels {', '.join(labels)} are not distinct, meaningful names; rename them in the task")
     if own is None or sorted(map(meaning, own.values())) != wanted:
         return dict(enumerate(labels)), True
     return own, False

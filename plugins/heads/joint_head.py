@@ -72,7 +72,7 @@ class JointOptions(BiencoderOptions):
         one_of("activation", self.activation, ACTIVATIONS)
         JointSettings(max_span=self.max_span)
         if len(self.shares) != 3 or not all(0 <= share < inf for share in self.shares) or not any(self.shares):
-            raise TrainError(f"weights={self.weights} are no three weights, as 1+0.5+0.5 (proverb, start, end)")
+            raise TrainError(f"weights={self.weights} are not three weights like 1+0.5+0.5 (proverb, start, end)")
 
     @property
     def shares(self) -> tuple[float, ...]:

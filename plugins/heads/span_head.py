@@ -88,7 +88,7 @@ def gold_tokens(example: SpanExample, places: Sequence[tuple[int, int]]) -> list
     solid = solid_tokens(example.text, places)
     found = [token for token in solid if places[token][0] < gold.end and places[token][1] > gold.start]
     if not found:
-        raise TrainError(f"{example.id}: no token stands where its span is; leave it out of the train split")
+        raise TrainError(f"{example.id}: no token overlaps its span; leave it out of the train split")
     return found
 
 

@@ -144,7 +144,7 @@ def refuse_unfitted(name: str, learned: object) -> None:
     """Raise `ModelError` for a model that has learned nothing."""
     if not learned:
         raise ModelError(
-            f"{name!r} knows what words are labelled as from the task's training split, which has no labels; "
+            f"{name!r} learns labels from the task's training split, which has none; "
             "give the task `data: {train: …}`, or take the model no_label"
         )
 

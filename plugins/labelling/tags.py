@@ -95,5 +95,5 @@ def scheme_problem(labels: Sequence[str]) -> str:
     if OUTSIDE not in labels or not prefixes:
         return "a labelling task lists its labels, O among them, e.g. labels: [B-IDIOM, I-IDIOM, O]"
     if len(prefixes) > 1:
-        return f"labels are all with B- and I-, or all plain, and not mixed as in {', '.join(labels)}"
+        return f"labels must all have B- and I-, or all be plain; these are mixed: {', '.join(labels)}"
     return ""

@@ -342,7 +342,7 @@ def test_figeval_labels_says_what_is_missing(tmp_path: Path, capsys: pytest.Capt
     run(tmp_path, "chance")
     capsys.readouterr()
     assert figeval("labels", tmp_path / "run-chance") == 2
-    assert "has no task with macro_f1" in capsys.readouterr().err
+    assert "has no task with the metric macro_f1" in capsys.readouterr().err
     assert figeval("labels", tmp_path / "run-chance", "--task", "quip") == 2
     assert len(capsys.readouterr().err.strip().splitlines()) == 1
 

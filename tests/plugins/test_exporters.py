@@ -118,7 +118,7 @@ MARKDOWN = """\
 | proverbs | acc | 40 | 0.200 | 0.125 | 0.250 [0.100, 0.500] | -0.500 |
 | pairs | acc | 40 | 0.200 | 0.125 | 0.250 [0.100, 0.500] | – |
 
-- 95 % intervals in brackets, over clusters where examples are not independent.
+- 95 % intervals in brackets, over clusters if examples are not independent.
 - minilm: choice by_cosine, pairs by_head
 - tf_idf & co: choice by_cosine
 """
@@ -130,7 +130,7 @@ def test_markdown() -> None:
 
 def test_unequal_clusters_are_told() -> None:
     uneven = run(task(scores=[score(clusters=139, effective_clusters=29.96), score("mrr", effective_clusters=19.8)]))
-    told = "proverbs: 139 clusters of unequal size are worth 30 equal ones"
+    told = "proverbs: 139 clusters of unequal size are equivalent to 30 equal ones"
     assert export("markdown", uneven).count(told) == export("latex", uneven).count(told) == 1
     assert "20 clusters" not in export("markdown", uneven)
     assert [row["effective_clusters"] for row in json.loads(export("json", uneven))[:2]] == [29.96, 19.8]
@@ -218,7 +218,7 @@ pairs & acc & 40 & 0.200 & 0.125 & 0.250 {\scriptsize [0.100, 0.500]} & -- \\
 \bottomrule
 \end{tabular}
 \caption{Scores of minilm, tf\_idf \& co on $n = 40$ examples, trivial baselines beside them;
-in brackets the 95\,\% interval, over clusters where examples are not independent.}
+in brackets the 95\,\% interval, over clusters if examples are not independent.}
 \label{tab:figeval}
 \end{table}
 """

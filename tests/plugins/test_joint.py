@@ -123,13 +123,13 @@ def test_folders_that_are_none(folder: Path, workshop: Workshop, tmp_path: Path)
         spans(str(folder))
     with pytest.raises(ModelError, match=r"declared as a joint model, but has no joint\.safetensors; save it again"):
         joint(str(declare(Path(plain), tmp_path / "headless", kind="joint", pooling="cls")))
-    with pytest.raises(ModelError, match=r"says nothing about pooling; declare it: --model_args pooling=mean"):
+    with pytest.raises(ModelError, match=r"declares no pooling; declare it: --model_args pooling=mean"):
         joint(str(joint_checkpoint(Path(plain), tmp_path / "unpooled", pooling=None)))
     with pytest.raises(ModelError, match=r"figeval\.json of .*: similarity=euclid is not one of cosine, dot"):
         joint(str(joint_checkpoint(Path(plain), tmp_path / "euclid", similarity="euclid")))
     wide = joint(str(joint_checkpoint(Path(plain), tmp_path / "wide", width=20)))
     with pytest.raises(
-        ModelError, match=r"joint\.safetensors of .* is no span branch of width 16: .*size mismatch"
+        ModelError, match=r"joint\.safetensors of .* is not a span branch of width 16: .*size mismatch"
     ) as e:
         wide.find_spans(QUERIES)
     assert "\n" not in str(e.value)

@@ -77,10 +77,10 @@ def test_what_learns_is_shown_the_task() -> None:
         ({"model": "minilm"}, "takes no model behind the colon, but parts"),
         ({"ranker": "overlp", "spans": "random"}, "pipeline, ranker=overlp: .*did you mean 'overlap'"),
         ({"ranker": "./nowhere", "spans": "random"}, "pipeline, ranker=./nowhere: there is no folder"),
-        ({"ranker": "overlap", "spans": "tfidf"}, "spans=tfidf: it offers score_pairs, but must offer find_spans"),
+        ({"ranker": "overlap", "spans": "tfidf"}, "spans=tfidf: it has score_pairs, but needs find_spans"),
         (
             {"ranker": "whole_text", "spans": "whole_text"},
-            "ranker=whole_text: it offers find_spans, but must offer embed",
+            "ranker=whole_text: it has find_spans, but needs embed",
         ),
         ({"ranker": {"model": "random", "sed": 3}, "spans": "random"}, "ranker=random: .*no option 'sed'.*'seed'"),
         ({"ranker": {"seed": 3}, "spans": "random"}, "'pipeline' has no ranker"),

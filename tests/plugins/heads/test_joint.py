@@ -278,13 +278,13 @@ def test_examples_that_are_no_joint_ones_are_refused(workshop: Workshop) -> None
         learner.features([replace(EXAMPLES[1], parts=(replace(part, text="A stitch."),))])
     with pytest.raises(FigevalError, match="j1 has no right candidate"):
         learner.features([replace(EXAMPLES[1], relevant=frozenset())])
-    with pytest.raises(FigevalError, match="j1S0: no token stands"):
+    with pytest.raises(FigevalError, match="j1S0: no token overlaps"):
         learner.features([replace(EXAMPLES[1], query="", parts=(replace(part, text=""),))])
 
 
 def test_a_branch_of_another_width_is_refused(workshop: Workshop, tmp_path: Path) -> None:
     folder = joint_checkpoint(workshop("bert", "Model"), tmp_path / "joint", width=8)
-    with pytest.raises(FigevalError, match="no span branch of width 16") as raised:
+    with pytest.raises(FigevalError, match="not a span branch of width 16") as raised:
         joint(Setup(model=str(folder))).network()
     assert "\n" not in str(raised.value)
     odd = declare(workshop("bert", "Model"), tmp_path / "odd", kind="joint", pooling="cls", simlarity="dot")

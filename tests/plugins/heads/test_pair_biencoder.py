@@ -290,7 +290,7 @@ def test_folders_that_are_none(workshop: Workshop, tmp_path: Path) -> None:
     with pytest.raises(FigevalError, match=r"declared as a pair encoder, but has no pair_encoder\.safetensors"):
         reading(str(declare(workshop("bert", "Model", id2label={0: "a", 1: "b"}), tmp_path / "headless", **bare)))
     folder = trained(workshop, tmp_path / "out")
-    with pytest.raises(FigevalError, match=r"calls its classes LABEL_0, LABEL_1"):
+    with pytest.raises(FigevalError, match=r"names its classes LABEL_0, LABEL_1"):
         save_file(load_file(folder / FILE), declare(plain, tmp_path / "nameless", **bare) / FILE)
         reading(str(tmp_path / "nameless"))
     declared = json.loads((folder / "figeval.json").read_text())

@@ -210,9 +210,9 @@ def test_examples_without_a_stretch_are_refused(workshop: Workshop) -> None:
         learner.features([replace(EXAMPLES[0], gold=None)])
     with pytest.raises(FigevalError, match=r"s0: no span is right, .* --head_args null_score=true"):
         learner.features([replace(EXAMPLES[0], gold=NO_SPAN)])
-    with pytest.raises(FigevalError, match="s0: no token stands"):
+    with pytest.raises(FigevalError, match="s0: no token overlaps"):
         learner.features([replace(EXAMPLES[0], gold=Span(3, 3))])
-    with pytest.raises(FigevalError, match="s0: no token stands"):
+    with pytest.raises(FigevalError, match="s0: no token overlaps"):
         learner.features([replace(EXAMPLES[0], text="", gold=Span(0, 1))])
 
 
