@@ -296,6 +296,6 @@ def test_folders_that_are_none(workshop: Workshop, tmp_path: Path) -> None:
     declared = json.loads((folder / "figeval.json").read_text())
     (folder / "figeval.json").write_text(json.dumps({**declared, "product": True}))
     wide = reading(str(folder))
-    with pytest.raises(FigevalError, match=r"is no linear layer for 3 labels, which sees 64 numbers: .*size") as raised:
+    with pytest.raises(FigevalError, match=r"is not a linear layer for 3 labels, which sees 64.*size") as raised:
         wide.label_pairs(asked(*PAIRS))
     assert "\n" not in str(raised.value)

@@ -266,7 +266,7 @@ def test_floors_keep_to_the_contract(model: Any) -> None:
 def test_what_floors_say() -> None:
     frequent, seen = floors.FrequentLabel(), floors.SeenExpressions()
     for model in (frequent, seen):
-        with pytest.raises(ModelError, match="which has no labels"):
+        with pytest.raises(ModelError, match="which has none"):
             model.label_words([LabelWords(("feet",), LABELS)])
         model.fit(EXAMPLES)
     ((word, new),) = frequent.label_words([LabelWords(("Feet", "toes"), LABELS)])
