@@ -149,7 +149,7 @@ def test_bad_requests_and_models_are_one_line(workshop: Workshop) -> None:
     ):
         with pytest.raises(ModelError, match=f"use --model {cure}:"):
             hf(str(workshop(kind, head)))
-    with pytest.raises(ModelError, match="float16 .* on a CPU"):
+    with pytest.raises(ModelError, match=r"float16 .* on a CPU"):
         hf(str(workshop("gpt2", "LMHeadModel")), dtype="float16", device="cpu")
 
 
