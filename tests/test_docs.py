@@ -36,6 +36,7 @@ PAGES = (
             "builds",
             "epic",
             "finetuned",
+            "glossary",
             "life_of_an_example",
             "llm",
             "plugins",
