@@ -422,7 +422,7 @@ def test_an_error_of_a_file_in_an_included_folder_is_printed_once(tmp_path: Path
     ("suite", "message"),
     [
         ("tasks: [pairs, nope]", "suite.yaml: unknown task 'nope'"),
-        ("tasks: [pairs]\ncontrasts: {a: {tasks: [pears]}}", "contrast 'a': 'pears' is no task of this suite"),
+        ("tasks: [pairs]\ncontrasts: {a: {tasks: [pears]}}", "contrast 'a': 'pears' is not a task of this suite"),
         ("tasks: [pairs]\ncontrasts: {a: {tasks: [pairs], within: idoim}}", "no example has 'idoim' in meta"),
         ("tasks: [pairs]\ncontrasts: {a: [pairs]}", "'a' is not a mapping; write `a: {tasks: [FIRST, SECOND]}`"),
         ("tasks: [pairs, t]\ncontrasts: {a: {tasks: [pairs, t]}}", "the tasks have different first labels"),

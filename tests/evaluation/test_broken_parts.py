@@ -71,8 +71,8 @@ def test_installing_a_plugin_with_a_route_changes_no_score(workshop):
 @pytest.mark.parametrize(
     ("declared", "told"),
     [
-        ({"name": "by own"}, "is called 'by own'"),
-        ({"name": 5}, "is called 5"),
+        ({"name": "by own"}, "'by own' is not a valid route name"),
+        ({"name": 5}, "5 is not a valid route name"),
         ({"needs": ["score_pairs"]}, "`needs` is a list; give a frozenset"),
         ({"needs": None}, "`needs` is None"),
         ({"settings": [1]}, "`settings` is a list"),

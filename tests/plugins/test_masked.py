@@ -202,7 +202,7 @@ def test_refusals_are_one_line_with_the_cure(workshop: Workshop, tmp_path: Path)
         masked(str(workshop("gpt2", "LMHeadModel")))
     with pytest.raises(ModelError, match="use --model pairs:"):
         masked(str(workshop("bert", "ForSequenceClassification")))
-    with pytest.raises(ModelError, match="none of original, within_word_l2r"):
+    with pytest.raises(ModelError, match="not one of original, within_word_l2r"):
         masked(str(workshop("bert")), pll="kauf")
     headless = change_config(workshop("bert", "Model"), tmp_path / "headless", architectures=None)
     with pytest.raises(ModelError, match="which would be random"):

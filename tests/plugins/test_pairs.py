@@ -183,7 +183,7 @@ def test_refusals_are_one_line_with_the_cure(workshop: Workshop) -> None:
         pairs(nameless)
     with pytest.raises(ModelError, match="use --model masked:"):
         pairs(str(workshop("bert")))
-    with pytest.raises(ModelError, match="none of argmax, sum"):
+    with pytest.raises(ModelError, match="not one of argmax, sum"):
         pairs(str(workshop("bert", HEAD, id2label=MNLI)), decision="mean")
     two_way = pairs(str(workshop("bert", HEAD, id2label={0: "entailment", 1: "not_entailment"})))
     with pytest.raises(ModelError, match="no class of the model means 'neutral'"):

@@ -80,7 +80,7 @@ def test_before_fit_and_without_words_the_error_says_so():
         Tfidf().score_pairs(GRID)
     with pytest.raises(DataError, match="cannot be fitted to the texts of this task: empty vocabulary"):
         fitted(("a",), ("b", "c"))
-    with pytest.raises(ModelError, match="say --model tfidf"):
+    with pytest.raises(ModelError, match="use --model tfidf"):
         Tfidf("large")
 
 
