@@ -336,7 +336,7 @@ BAD = {
         [GOOD], [{"idiom": "see red", "definition": "to get angry"}], (),
         r"_rejected\.jsonl have the reasons, mostly: no idiom with a definition occurs in the sentence"),
     "a definition of another name": (
-        [GOOD], [{"idiom": "see red", "meaning": "x"}], (), "definition'; give its name with --definition_columns definition=NAME"),
+        [GOOD], [{"idiom": "see red", "meaning": "x"}], (), "give its name with --definition_columns definition=NAME"),
     "definition columns": ([GOOD], DEFINITIONS, ("--definition_columns", "x"), "--definition_columns has 'x'; write"),
     "a kind of another name": ([GOOD], DEFINITIONS, ("--kinds", "ent,antt"), "no 'antt'; did you mean 'ant'"),
     "columns": ([GOOD], DEFINITIONS, ("--columns", "text"), "write FIELD=NAME, such as sentence=text"),
