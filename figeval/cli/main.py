@@ -1,7 +1,7 @@
 """Root command, which imports the others on demand and turns errors into one line and an exit code.
 
 Exit codes: 0 success · 1 a task failed, the others are done · 2 an error that the user can fix · 130 interrupted · 141
-the reader of the output has closed it (as for any command before `| head`).
+the reader of the output has closed it (as for any command before `| head`) · 143 terminated (SIGTERM).
 """
 
 from __future__ import annotations
@@ -9,10 +9,13 @@ from __future__ import annotations
 import errno
 import importlib
 import os
+import signal
 import sys
+import threading
 import traceback
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cached_property
 from io import TextIOWrapper
@@ -219,8 +222,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     warnings.showwarning = print_warning
     if isinstance(sys.stdout, TextIOWrapper) and sys.stdout.encoding != "utf-8":
         sys.stdout.reconfigure(errors="backslashreplace")  # a character that the encoding lacks must not end a run
+    terminated: list[int] = []
     try:
-        with command_line(words):
+        with command_line(words), interrupted_by_sigterm(terminated):
             code = cli.main(args=list(words), prog_name="figeval", standalone_mode=False)
     except FigevalError as error:
         fail(str(error))
@@ -234,7 +238,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         fail(error.format_message())
     except (click.Abort, KeyboardInterrupt):
         print("figeval: interrupted; results so far are kept, and the same command resumes", file=sys.stderr)
-        sys.exit(130)
+        sys.exit(143 if terminated else 130)
     except OSError as error:
         if error.errno not in NO_PATH | NO_ROOM:
             raise
@@ -243,6 +247,29 @@ def main(arguments: Sequence[str] | None = None) -> None:
         traceback.print_exc()
         sys.exit(1)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+@contextmanager
+def interrupted_by_sigterm(terminated: list[int]) -> Iterator[None]:
+    """Treat SIGTERM like Ctrl-C, because schedulers and containers end jobs with it.
+
+    Processes of torchrun keep the default action: within a collective operation, nothing else would end them at once.
+
+    Args:
+        terminated: receives the number of the signal.
+    """
+
+    def interrupt(number: int, _frame: object) -> None:
+        terminated.append(number)
+        raise KeyboardInterrupt
+
+    ours = "TORCHELASTIC_RUN_ID" not in os.environ and threading.current_thread() is threading.main_thread()
+    before = signal.signal(signal.SIGTERM, interrupt) if ours else None
+    try:
+        yield
+    finally:
+        if ours:
+            signal.signal(signal.SIGTERM, before)
 
 
 def print_warning(

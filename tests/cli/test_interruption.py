@@ -94,13 +94,16 @@ def same(run: Run, undisturbed: Run) -> bool:
     return run.file.read_bytes() == undisturbed.file.read_bytes() and run.scores() == undisturbed.scores()
 
 
-def test_ctrl_c_keeps_everything_and_the_same_command_goes_on(make: Callable[[str], Run], undisturbed: Run) -> None:
+@pytest.mark.parametrize(("how", "expected"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_what_an_interrupted_command_has_is_kept_and_the_same_command_goes_on(
+    how: signal.Signals, expected: int, make: Callable[[str], Run], undisturbed: Run
+) -> None:
     run = make("out")
     process = run.start(seconds=0.005)
     wait(lambda: run.lines() >= 64, process)
-    code, errors = end(process, signal.SIGINT)
+    code, errors = end(process, how)
     kept = run.lines()
-    assert code == 130
+    assert code == expected
     assert errors.splitlines()[-1].startswith("figeval: interrupted; results so far are kept")
     assert "Traceback" not in errors
     assert 64 <= kept < N
