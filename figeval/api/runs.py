@@ -375,7 +375,11 @@ def model_name(model: object, name: str | None) -> tuple[str, dict[str, object]]
     if isinstance(model, str | Path):
         if name is not None:
             raise OptionError(f"name={name!r:.80} is for models given as objects; leave it out for {str(model)!r:.80}")
-        return str(model), {}
+        if isinstance(model, Path):
+            from figeval.models.model import Backends
+
+            return Backends(plugins.plugin_manager()).folder_name(model), {}
+        return model, {}
     if isinstance(model, type):
         raise OptionError(f"model is the class {model.__name__}; make an object of it: {model.__name__}(…)")
     if not capabilities(model):

@@ -120,11 +120,17 @@ def one(asked: TrainConfig, progress: TrainingProgress) -> int:
     from rich.console import Console
 
     from figeval.api.trainings import train_as
+    from figeval.models.model import Backends
+    from figeval.plugins import plugin_manager
+    from figeval.report.grid import say
     from figeval.report.table import show
 
-    run = train_as(asked, progress).run
+    trained, console = train_as(asked, progress), Console()
+    run = trained.run
     if run is not None:
-        show(run.record, Console())
+        show(run.record, console)
+    model = Backends(plugin_manager()).folder_name(trained.path)
+    say(console, f"saved to {trained.path}; next: figeval run --tasks {asked.task} --model {model}")
     return 0 if run is None or run.complete else 1
 
 

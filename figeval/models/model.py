@@ -55,6 +55,10 @@ class Backends:
             return resolved, model
         raise UnknownName("model", name if colon else model, known, see="figeval ls models")
 
+    def folder_name(self, folder: Path) -> str:
+        """Return the `--model` that names a folder; one that is called like a registered model needs a `./`."""
+        return f"./{folder}" if str(folder).partition(":")[0] in self.registry else str(folder)
+
     def folder(self, model: str) -> Path | None:
         """Return the existing folder that `folder` or `backend:folder` names, whatever its content, or None."""
         backend, colon, rest = model.partition(":")

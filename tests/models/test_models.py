@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import dataclass
+from pathlib import Path
 from types import SimpleNamespace
 from typing import ClassVar
 
@@ -277,3 +278,11 @@ def test_every_registered_factory_can_be_called_with_the_model_first() -> None:
     assert len(backends.registry) > 10
     for entry in backends.registry:
         inspect.signature(entry.load()).bind_partial("model")
+
+
+def test_a_folder_called_like_a_registered_model_is_still_a_folder() -> None:
+    backends = Backends(plugins.plugin_manager())
+    assert backends.folder_name(Path("overlap")) == "./overlap"
+    assert backends.folder_name(Path("tfidf:x")) == "./tfidf:x"
+    assert backends.folder_name(Path("models/overlap")) == "models/overlap"
+    assert backends.folder_name(Path("mine")) == "mine"

@@ -87,7 +87,7 @@ def evaluated(config: TrainConfig, harness: Harness) -> RunRecord | None:
         return None
     asked = RunConfig(
         tasks=tasks,
-        model=str(config.output),
+        model=harness.backends.folder_name(config.output),
         augment=config.augment,
         device=config.device,
         include_path=config.include_path,
