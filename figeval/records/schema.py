@@ -201,7 +201,7 @@ class ChoicesRecord(Stored):
 
 
 class OverlapRecord(Stored):
-    """How many examples of a task the model or one of its ancestors has seen.
+    """Number of examples of a task that the model or one of its ancestors has seen.
 
     An example is recognised by the text that is asked about, whatever its case and punctuation.
     """
@@ -342,7 +342,7 @@ class SpreadRecord(Stored):
 
 
 class ContrastRecord(Stored):
-    """How well the model tells apart the examples of several tasks, as a suite declares.
+    """Discrimination of the model between the examples of several tasks, as a suite declares.
 
     Examples whose right answer is `label` are positive, all others negative. Examples without an answer are left out,
     and so are those that `within` leaves without an example of the other kind.

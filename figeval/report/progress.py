@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from figeval.display import Display
 from figeval.records.schema import TaskRecord
+from figeval.report.grid import say
 from figeval.text import clean
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ class Lines:
 
     def say(self, text: str) -> None:
         """Print the line."""
-        self._console.print(clean(text), markup=False, emoji=False, highlight=False, soft_wrap=True)
+        say(self._console, text)
 
 
 class Bars:
@@ -114,7 +115,7 @@ class Bars:
 
     def say(self, text: str) -> None:
         """Print the line above the bars."""
-        self._progress.console.print(clean(text), style="dim", markup=False, emoji=False, highlight=False)
+        say(self._progress.console, text)
 
 
 def stderr() -> Console:

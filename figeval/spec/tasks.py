@@ -258,7 +258,7 @@ class Contrast(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    tasks: Words  # or suites
+    tasks: Words = Field(min_length=1)  # or suites
     within: str | None = None  # meta key: compare only examples that share its value
 
 

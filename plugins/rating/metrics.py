@@ -46,7 +46,9 @@ def absolute_error(example: RatingExample, prediction: Prediction) -> float | No
 
 def _within_the_scale(labels: tuple[str, ...]) -> Statistic:
     """Return the mean absolute error, which is at most the width of the scale."""
-    points = [float(label) for label in labels]
+    from .rating import points_of
+
+    points = points_of(labels)
     return mean_of(absolute_error, bounds=(0.0, points[-1] - points[0]))
 
 

@@ -201,7 +201,7 @@ def test_a_folder_with_another_curve_is_refused(tmp_path: Path, pairs: list[dict
     command.Work(tmp_path, "b", {"lr": 1e-4}, curve(), keep_models=False).begin()
     before = command.Work(tmp_path, "a", {"lr": 1e-4}, curve(), keep_models=False)
     before.begin()  # nothing was trained for the other one yet
-    (tmp_path / "models").mkdir()
+    before.keep({"learned": 1}, ())
     command.Work(tmp_path, "a", {"lr": 1e-4}, curve(points=(0, 9)), keep_models=False).begin()
     with pytest.raises(TrainError, match="has a curve with another model; choose another --output"):
         command.Work(tmp_path, "b", {"lr": 1e-4}, curve(), keep_models=False).begin()

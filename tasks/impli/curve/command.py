@@ -141,7 +141,9 @@ class Work:
         from figeval.yamlfile import read_mapping
 
         before = self.stored()
-        if not (self.output / "models").exists():  # a refused option, such as a head that does not exist, leaves this
+        if (
+            not before.get("learned") and not (self.output / "models").exists()
+        ):  # a refused option, such as a head that does not exist, leaves this
             before = {}
         changed = [key for key, value in self.config.items() if before and before["config"].get(key) != value]
         if changed:
