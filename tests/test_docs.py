@@ -17,6 +17,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -53,7 +54,10 @@ BLOCK = re.compile(
     re.MULTILINE | re.DOTALL,
 )
 NOTE = re.compile(r"<!-- (file|needs|output|untested): (.*?) -->")
-LINK = re.compile(r"\]\((?!https?://|#)([^)#\s]+)")
+LINK = re.compile(r"\]\((?!https?://)(?P<page>[^)#\s]*)(?:#(?P<anchor>[^)\s]+))?\)")
+LINKED = sorted(
+    (*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("tasks/*/*.md"), ROOT / "results/README.md")
+)
 
 
 @dataclass(frozen=True)
@@ -168,8 +172,17 @@ def at_hand(what: str, request: pytest.FixtureRequest) -> bool:
     return True
 
 
-@pytest.mark.parametrize("name", PAGES)
-def test_its_links_lead_somewhere(name: str) -> None:
-    page = ROOT / name
-    dead = [link for link in LINK.findall(page.read_text(encoding="utf-8")) if not (page.parent / link).exists()]
-    assert not dead
+@cache
+def anchors(page: Path) -> frozenset[str]:
+    """What can stand behind `#` in a link to a page: its headings, spelled as GitHub does."""
+    text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    return frozenset(re.sub(r"[^\w -]", "", heading.lower()).strip().replace(" ", "-") for heading in headings)
+
+
+@pytest.mark.parametrize("page", LINKED, ids=lambda page: str(page.relative_to(ROOT)))
+def test_its_links_lead_somewhere(page: Path) -> None:
+    for link in LINK.finditer(page.read_text(encoding="utf-8")):
+        target = page.parent / link["page"] if link["page"] else page
+        assert target.exists(), link[0]
+        assert not link["anchor"] or link["anchor"] in anchors(target), link[0]

@@ -23,7 +23,9 @@ from figeval.testing.fakes import Writer
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "life_of_an_example.md"
 TEXT = PAGE.read_text(encoding="utf-8")
-SCORES, WORDS, _ = re.split(r"^## When the model replies in words\n|^## What was left out\n", TEXT, flags=re.MULTILINE)
+SCORES, WORDS, _ = re.split(
+    r"^## When the model replies in words\n|^## What this page leaves out\n", TEXT, flags=re.MULTILINE
+)
 STATION = re.compile(r"^(?:\d+\.|\*) [\w ,]*\[`(?P<path>[^`]+)`\]\((?P<link>[^)]+)\): (?P<names>`.+`)$", re.MULTILINE)
 ITEM = re.compile(r"^(?:\d+\.|\*) ", re.MULTILINE)
 MOST = 14  # files of the core that a reader opens to follow one example to its score
