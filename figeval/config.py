@@ -36,7 +36,7 @@ UNSEEN = ("max_concurrent", "timeout", "max_retries", "input_price", "output_pri
 def _in_orders(value: str) -> str:
     if not value or value in {"cyclic", "all"} or (whole_number(value) or 0) > 1:
         return value
-    raise ValueError("cyclic, all, or a number from 2 as a text")
+    raise ValueError("cyclic, all, or a number of at least 2 as a string")
 
 
 def _named_none(value: Any) -> Any:

@@ -28,13 +28,13 @@ def split_at_commas(_context: click.Context, _parameter: click.Parameter, value:
 
 @click.group()
 def annotate() -> None:
-    """Let people judge the texts that models wrote, without knowing whose they are."""
+    """Have people judge the texts that models wrote, without knowing who wrote them."""
 
 
 @annotate.command()
 @click.argument("runs", nargs=-1, required=True, metavar="RUN...", type=PATH)
 @click.option("--output", required=True, type=PATH, help="Folder to write the sheets and their key to.")
-@click.option("--task", help="Task whose texts are judged; only needed where the runs share several.")
+@click.option("--task", help="Task whose texts are judged; needed only if the runs share several.")
 @click.option("--n", type=click.IntRange(min=1), default=50, show_default=True, help="Number of examples to draw.")
 @click.option(
     "--annotators",
@@ -49,7 +49,7 @@ def annotate() -> None:
     default="",
     metavar="A,B,…",
     callback=split_at_commas,
-    help="Error types, a column each.  [default: the error_types of the task]",
+    help="Error types, one column each.  [default: the error_types of the task]",
 )
 @seed
 @include_path
@@ -68,8 +68,8 @@ def sheets(  # noqa: PLR0913 - one argument per option
     """Write CSV sheets with the texts of one or several runs, in a random order and without names.
 
     Each sheet has all texts of the same examples, an empty column for each error type, to be filled in with yes or no,
-    and one for comments. key.json says whose texts they are: keep it from the annotators. The sheets hold texts of the
-    benchmark, so its licence says who may have them.
+    and one for comments. key.json says who wrote each text: keep it from the annotators. The sheets contain texts of
+    the benchmark, so its licence determines who may have them.
 
     \b
     figeval annotate sheets runs/a runs/b --n 30 --annotators 2 --references --output sheets
@@ -92,12 +92,12 @@ def sheets(  # noqa: PLR0913 - one argument per option
 @annotate.command()
 @click.argument("folder", type=PATH)
 @click.argument("files", nargs=-1, metavar="[SHEET]...", type=PATH)
-@click.option("--json", "as_json", is_flag=True, help="All numbers as one JSON object.")
+@click.option("--json", "as_json", is_flag=True, help="Print all numbers as one JSON object.")
 def score(folder: Path, files: tuple[Path, ...], as_json: bool) -> None:
-    """Score the filled-in sheets of FOLDER, or SHEETs that lie elsewhere.
+    """Score the filled-in sheets in FOLDER, or SHEETs from elsewhere.
 
     Prints the share of texts with each error per model with 95 % intervals, and the agreement of the annotators. A cell
-    is yes (y, 1, x, true), no (n, 0, false) or empty; an empty cell is no judgement.
+    is yes (y, 1, x, true), no (n, 0, false) or empty; an empty cell is not a judgement.
 
     \b
     figeval annotate score sheets

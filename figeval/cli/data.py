@@ -28,9 +28,9 @@ def data() -> None:
 
 @data.command("ls")
 @benchmarks_argument
-@click.option("--json", "as_json", is_flag=True, help="One JSON list.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON list.")
 def list_files(benchmarks: tuple[str, ...], as_json: bool) -> None:
-    """State of every file: cached, mirror, missing or corrupt. Asks no network."""
+    """Print the state of every file: cached, mirror, missing or corrupt. Does not use the network."""
     found = statuses(benchmarks)
     if as_json:
         echo_json([described(status) for status in found])
@@ -43,9 +43,9 @@ def list_files(benchmarks: tuple[str, ...], as_json: bool) -> None:
 @benchmarks_argument
 @click.option("--force", is_flag=True, help="Also replace files that are already cached.")
 def fetch(benchmarks: tuple[str, ...], force: bool) -> None:
-    """Put files into the cache, from the mirrors or from upstream; without BENCH, all files.
+    """Copy files into the cache from a mirror or from upstream; without BENCH, all files.
 
-    After that neither the network nor FIGEVAL_DATA_MIRROR is needed.
+    Afterwards neither the network nor FIGEVAL_DATA_MIRROR is needed.
     """
     from figeval.data.cache import store
     from figeval.data.sources import data_files
@@ -57,7 +57,10 @@ def fetch(benchmarks: tuple[str, ...], force: bool) -> None:
 @data.command()
 @benchmarks_argument
 def verify(benchmarks: tuple[str, ...]) -> None:
-    """Compute every sum. Exit code 2 if a file is corrupt, or missing from a benchmark that was named."""
+    """Verify the checksum of every file.
+
+    Exits with code 2 if a file is corrupt, or missing from a benchmark that was named.
+    """
     from figeval.errors import DataError
 
     found = statuses(benchmarks)
@@ -70,7 +73,7 @@ def verify(benchmarks: tuple[str, ...]) -> None:
         names = ", ".join(sorted({status.file.benchmark for status in wrong}))
         raise DataError(
             f"{len(wrong)} of {len(found)} files are corrupt or missing, first {wrong[0].path or wrong[0].file.name}; "
-            f"run `figeval data fetch --force {names.replace(', ', ' ')}`, or replace it if it lies in a mirror"
+            f"run `figeval data fetch --force {names.replace(', ', ' ')}`, or replace it if it is in a mirror"
         )
 
 

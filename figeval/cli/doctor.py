@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
 def doctor(as_json: bool) -> int:
     """Report versions, devices, caches, data and plugins, and what is wrong with them; exit code 1 if something is."""
     from figeval.cli.ls import plugins

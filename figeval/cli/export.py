@@ -9,11 +9,16 @@ import click
 
 @click.command()
 @click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="RUN...")
-@click.option("--to", "form", required=True, help="csv, json, latex, markdown, or a format that a plugin brings.")
-@click.option("--output", "-o", type=click.Path(dir_okay=False, path_type=Path), help="A file instead of stdout.")
+@click.option(
+    "--to", "form", required=True, help="Output format: csv, json, latex, markdown, or one that a plugin adds."
+)
+@click.option(
+    "--output", "-o", type=click.Path(dir_okay=False, path_type=Path), help="File to write instead of stdout."
+)
 def export(runs: tuple[Path, ...], form: str, output: Path | None) -> None:
-    """Turn runs into one table: CSV, LaTeX, Markdown or JSON. No model is needed. A folder of several seeds gives their
-    means.
+    """Export runs as one table: CSV, LaTeX, Markdown or JSON. No model is needed.
+
+    For a folder with several seeds, the table has their means.
 
     \b
     figeval export results/runs/* --to csv --output all.csv

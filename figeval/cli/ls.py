@@ -141,7 +141,7 @@ LISTINGS = {
     ),
     "types": Listing(types, ("name", "fields", "owner", "description"), "kinds of tasks, for `type:` of a task file"),
     "suites": Listing(suites, ("name", "owner", "description", "tasks"), "several tasks under one name"),
-    "models": Listing(models, ("name", "owner", "summary"), "for run --model, beside folders and hub ids"),
+    "models": Listing(models, ("name", "owner", "summary"), "for run --model, besides folders and hub ids"),
     "metrics": Listing(metrics, ("name", "types", "routes", "higher_is_better", "owner"), "for task files"),
     "routes": Listing(routes, ("name", "type", "needs", "owner"), "for run --route, preferred ones first"),
     "heads": Listing(heads, ("name", "type", "owner", "summary"), "for train --head, a task type's default first"),
@@ -156,7 +156,7 @@ LISTINGS = {
 @click.argument("kind", required=False, metavar="[tasks|types|suites|models|metrics|routes|heads|presets|plugins]")
 @click.argument("pattern", required=False)
 @include_path
-@click.option("--json", "as_json", is_flag=True, help="A JSON list with more fields than the table.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON list with more fields than the table.")
 def ls(kind: str | None, pattern: str | None, include_path: tuple[Path, ...], as_json: bool) -> None:
     """List tasks, task types, suites, models, metrics, routes, heads, presets or plugins.
 

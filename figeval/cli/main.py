@@ -41,16 +41,16 @@ COMMANDS = {
     "run": ("figeval.cli.run:run", "Run tasks with a model."),
     "train": ("figeval.cli.train:train", "Fine-tune a model on a task."),
     "ls": ("figeval.cli.ls:ls", "List tasks, suites, models, plugins or metrics."),
-    "rescore": ("figeval.cli.rescore:rescore", "Read stored answers in words again."),
+    "rescore": ("figeval.cli.rescore:rescore", "Extract answers from stored replies again."),
     "show": ("figeval.cli.show:show", "Show a task, or the table of a run."),
-    "preview": ("figeval.cli.preview:preview", "Show what a model would really see."),
+    "preview": ("figeval.cli.preview:preview", "Show exactly what a model would see."),
     "data": ("figeval.cli.data:data", "List, fetch and verify benchmark data."),
     "validate": ("figeval.cli.validate:validate", "Check task files: load, render, compare gold with options."),
     "audit": ("figeval.cli.audit:audit", "Measure what the options of a multiple-choice task give away."),
-    "new": ("figeval.cli.new:new", "Begin a task or a plugin."),
+    "new": ("figeval.cli.new:new", "Create a task or a plugin."),
     "doctor": ("figeval.cli.doctor:doctor", "Report versions, devices, caches and plugins."),
-    "export": ("figeval.cli.export:export", "Turn runs into CSV, LaTeX, Markdown or JSON."),
-    "annotate": ("figeval.cli.annotate:annotate", "Let people judge written texts: make sheets, score them."),
+    "export": ("figeval.cli.export:export", "Export runs as CSV, LaTeX, Markdown or JSON."),
+    "annotate": ("figeval.cli.annotate:annotate", "Have people judge written texts: create sheets and score them."),
     "compare": ("figeval.cli.compare:compare", "Compare two runs example by example."),
 }
 
@@ -207,12 +207,12 @@ def build() -> None:
 
 @cli.group()
 def analyze() -> None:
-    """Analyse the data of a benchmark, or runs on it."""
+    """Analyze benchmark data or runs."""
 
 
 @cli.group()
 def curve() -> None:
-    """Train on growing parts of a benchmark and draw learning curves."""
+    """Draw learning curves of a benchmark."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

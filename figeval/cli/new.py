@@ -26,21 +26,21 @@ PURPOSES = {
 }
 SCAFFOLD = files("figeval.cli") / "scaffold"
 directory = click.option(
-    "--directory", "-d", type=click.Path(path_type=Path), help="Where the files go, exactly; by default ./NAME."
+    "--directory", "-d", type=click.Path(path_type=Path), help="Folder for the files; by default ./NAME."
 )
 
 
 @click.group()
 def new() -> None:
-    """Begin a task or a plugin."""
+    """Create a task or a plugin."""
 
 
 @new.command()
 @click.argument("name")
-@click.option("--type", "kind", default="choice", show_default=True, help="Task type, see `figeval ls types`.")
+@click.option("--type", "kind", default="choice", show_default=True, help="Task type; see `figeval ls types`.")
 @directory
 def task(name: str, kind: str, directory: Path | None) -> None:
-    """Write a task to begin with: a task file, three rows, a prompt, a README and a test."""
+    """Create a task: a task file, three rows, a prompt, a README and a test."""
     root = directory or Path(name)
     refuse_bad_name(name)
     refuse_taken_task(name)
@@ -60,7 +60,7 @@ def task(name: str, kind: str, directory: Path | None) -> None:
 @click.argument("name")
 @directory
 def plugin(name: str, directory: Path | None) -> None:
-    """Write a plugin to begin with: a distribution with a task and a model, ready for pip install -e."""
+    """Create a plugin: a distribution with a task and a model, ready for pip install -e."""
     root = directory or Path(name)
     refuse_bad_name(name)
     refuse_taken_module(name)

@@ -95,7 +95,7 @@ def several(_context: click.Context, parameter: click.Parameter, value: str | No
     """Return `cyclic`, `all` or a number of at least 2 as it is, and refuse anything else."""
     if not value or value in {"cyclic", "all"} or (whole_number(value) or 0) > 1:
         return value or ""
-    raise click.BadParameter(f"cyclic, all, or a number from 2, not {value!r}", param=parameter)
+    raise click.BadParameter(f"must be cyclic, all, or a number of at least 2, not {value!r}", param=parameter)
 
 
 def routes(_context: click.Context, parameter: click.Parameter, value: Sequence[str]) -> dict[str, str]:
@@ -129,7 +129,7 @@ PROMPTING = (  # in the order of --help; flags that lm-eval also has keep its na
         "--augment",
         callback=augmented,
         metavar="add=concepts|neighbours|outline|none,…",
-        help="Add to every example what the nearest training examples hold; also retriever=, from= and k=.",
+        help="Add content of the nearest training examples to every example; also takes retriever=, from= and k=.",
     ),
     click.option("--system_instruction", metavar="TEXT", default="", help="System message."),
     click.option(
@@ -146,7 +146,12 @@ PROMPTING = (  # in the order of --help; flags that lm-eval also has keep its na
         is_flag=True,
         help="Divide the probabilities of label words and letters by those for content-free inputs.",
     ),
-    click.option("--prompts", multiple=True, callback=listed, help="Also use further prompts of the task: all or a,b."),
+    click.option(
+        "--prompts",
+        multiple=True,
+        callback=listed,
+        help="Also use other prompts of the task: all, or names separated by commas.",
+    ),
     click.option(
         "--route", "routes", multiple=True, callback=routes, help="Route for a task type, e.g. choice=by_letter."
     ),
@@ -171,7 +176,7 @@ def include_path(command: C) -> C:
         "--include_path",
         multiple=True,
         type=click.Path(exists=True, file_okay=False, path_type=Path),
-        help="A folder with further task files.",
+        help="Folder with additional task files.",
     )
     return folders(allow_external_files(own_data(command)))
 
@@ -181,7 +186,10 @@ def use_copies(_context: click.Context, parameter: click.Parameter, values: Sequ
     for value in values:
         name, _, folder = value.partition("=")
         if not name or not Path(folder).expanduser().is_dir():
-            raise click.BadParameter(f"{value!r} names no folder; write for example storal=FOLDER", param=parameter)
+            raise click.BadParameter(
+                f"{value!r} is not NAME=FOLDER with an existing folder; write, for example, storal=FOLDER",
+                param=parameter,
+            )
         known = os.environ.get("FIGEVAL_DATA_COPIES", "")
         os.environ["FIGEVAL_DATA_COPIES"] = f"{name}={Path(folder).expanduser().resolve()}{known and ','}{known}"
 

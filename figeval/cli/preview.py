@@ -23,14 +23,14 @@ LEGEND = "Texts follow │ verbatim; at their edges, · is a blank, ⏎ a line b
 
 @click.command()
 @click.argument("tasks", nargs=-1, required=True, metavar="TASK...", callback=listed)
-@click.option("-n", "n", type=click.IntRange(min=1), default=3, show_default=True, help="Examples of each task.")
-@click.option("--model", "-m", "-M", default="", help="Only the route that this model would take.")
+@click.option("-n", "n", type=click.IntRange(min=1), default=3, show_default=True, help="Number of examples per task.")
+@click.option("--model", "-m", "-M", default="", help="Show only the route that this model would take.")
 @model_args
 @prompting
 @seed
 @include_path
 def preview(n: int, **flags: Any) -> None:
-    """Show what a model would really see: the requests of every route, verbatim.
+    """Show exactly what a model would see: the requests of every route, verbatim.
 
     \b
     figeval preview mini_pairs

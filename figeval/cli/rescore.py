@@ -22,12 +22,12 @@ HEAD = ("task", "answers", "changed", "before", "after", "acc before", "acc afte
 @click.command()
 @click.argument("run", type=click.Path(path_type=Path))
 @include_path
-@click.option("--json", "as_json", is_flag=True, help="One JSON list.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON list.")
 def rescore(run: Path, include_path: tuple[Path, ...], as_json: bool) -> None:
-    """Read the stored answers of a run again with the present extractor; predictions and scores are replaced.
+    """Extract the answers of a run again from its stored replies; predictions and scores are replaced.
 
-    Only runs on by_letter, by_label_word, by_json and by_decoding have answers in words. No model is needed, but the
-    tasks' data are.
+    Only runs on by_letter, by_label_word, by_json and by_decoding have answers in words. This needs the
+    tasks' data, but no model.
 
     \b
     figeval rescore results/runs/claude
@@ -46,7 +46,9 @@ def rescore(run: Path, include_path: tuple[Path, ...], as_json: bool) -> None:
     Grid(HEAD, list(map(cells, found)), right=("answers", "changed", "acc before", "acc after")).print(Console())
     for one in found:
         if one.missing:
-            notice(f"{one.task}: {one.missing} examples have no answer yet; the command of the run asks them")
+            notice(
+                f"{one.task}: {one.missing} examples have no answer yet; repeat the `figeval run` command to ask them"
+            )
 
 
 def cells(one: Reread) -> tuple[str, ...]:

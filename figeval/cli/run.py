@@ -12,12 +12,16 @@ from figeval.text import whole_number
 
 
 @click.command()
-@click.option("--tasks", "-t", multiple=True, required=True, callback=some, help="Tasks and suites: a,b,c.")
-@click.option("--model", "-m", "-M", required=True, help="A name from `ls models`, a folder or a hub id.")
+@click.option(
+    "--tasks", "-t", multiple=True, required=True, callback=some, help="Tasks and suites, separated by commas."
+)
+@click.option(
+    "--model", "-m", "-M", required=True, help="Model: a name from `figeval ls models`, a folder or a hub id."
+)
 @model_args
 @click.option("--limit", "-L", type=click.IntRange(min=1), help="Use only the first N examples of each task.")
 @prompting
-@click.option("--batch_size", "-b", default="auto", help="Batch size, or auto for as large as memory allows.")
+@click.option("--batch_size", "-b", default="auto", help="Batch size; auto: as large as memory allows.")
 @click.option("--device", help="cpu, cuda, cuda:1 or mps; the fastest available by default.")
 @click.option(
     "--processes",
@@ -33,12 +37,12 @@ from figeval.text import whole_number
     type=click.Path(path_type=Path),
     help="Folder for the run; by default a new one in results/runs.",
 )
-@click.option("--log_samples", "-s", is_flag=True, help="Keep texts and all scores beside the predictions.")
+@click.option("--log_samples", "-s", is_flag=True, help="Store texts and all scores with the predictions.")
 @click.option("--by", multiple=True, callback=listed, help="Also print scores per idiom, proverb, corpus …")
-@click.option("--protocol", default="", help="Use another variant of tasks that have it, e.g. published.")
+@click.option("--protocol", default="", help="Use another protocol of tasks that have it, e.g. published.")
 @click.option("--split", default="", help="Use another split of tasks that have it, e.g. authors.")
 @click.option(
-    "--metrics", multiple=True, callback=listed, help="Additional metrics for tasks that they apply to: a,b=MODEL."
+    "--metrics", multiple=True, callback=listed, help="Additional metrics for the tasks that they apply to: a,b=MODEL."
 )
 @click.option("--threshold", type=Finite(), help="Similarity from which a pair counts as the first label.")
 @click.option(
@@ -54,7 +58,7 @@ from figeval.text import whole_number
 @click.option("--no_baselines", is_flag=True, help="Leave out the trivial baselines.")
 @click.option("--fresh", is_flag=True, help="Start over; a run in --output_path is moved to its folder earlier/.")
 def run(**flags: Any) -> int:
-    """Run tasks with a model. The same command again continues where it stopped.
+    """Run tasks with a model. The same command resumes an interrupted run.
 
     \b
     figeval run --tasks epic_mcq,impli --model minilm
@@ -79,5 +83,5 @@ def options(flags: dict[str, Any]) -> dict[str, Any]:
     """Return the flags as arguments of `figeval.run`."""
     batch = str(flags.pop("batch_size"))
     if batch != "auto" and not whole_number(batch):
-        raise click.BadParameter(f"--batch_size is a whole number from 1 or auto, not {batch!r}")
+        raise click.BadParameter(f"--batch_size must be a positive integer or auto, not {batch!r}")
     return {"baselines": not flags.pop("no_baselines"), "batch_size": whole_number(batch) or "auto", **flags}

@@ -28,10 +28,11 @@ ABOUT = ("description", "type", "language", "version", "labels", "metrics", "bas
     "--by", metavar="KEY", help="For a run, print scores per idiom, proverb, corpus … from stored predictions."
 )
 @include_path
-@click.option("--json", "as_json", is_flag=True, help="All of it as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
 def show(run_or_task: str, by: str | None, include_path: tuple[Path, ...], as_json: bool) -> None:
-    """Show the table of a run, finished or not, of a training, its seeds or its grid, or what is known of a task, a
-    suite or a preset.
+    """Show the table of a run or training, or describe a task, a suite or a preset.
+
+    A run may be unfinished. A training may be a folder of several seeds, or of a grid.
 
     \b
     figeval show results/runs/demo --by idiom

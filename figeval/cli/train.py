@@ -72,7 +72,9 @@ def shown(default: object) -> str:
 @flags
 @allow_external_files
 @click.option("--seeds", metavar="N|A,B", help="Train with N seeds, or with these seeds, and report mean and spread.")
-@click.option("--grid", multiple=True, metavar="FIELD=A,B;…", help="Train every combination, and choose one on dev.")
+@click.option(
+    "--grid", multiple=True, metavar="FIELD=A,B;…", help="Train every combination, and choose the best on dev."
+)
 @click.option(
     "--slurm",
     type=click.Path(dir_okay=False, path_type=Path),
@@ -87,7 +89,7 @@ def train(config: Path | None, seeds: str | None, grid: tuple[str, ...], slurm: 
     figeval train --config models/proverbs/training/config.yaml --output models/five --seeds 5
     figeval train --task epic_retrieval_seen --model minilm --output models/rates --grid lr=2e-5,5e-5,1e-4
 
-    The trained model is then like any other: figeval run --model models/proverbs
+    Use the trained model like any other: figeval run --model models/proverbs
     """
     from rich.console import Console
 

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 def validate(targets: tuple[str, ...], include_path: tuple[Path, ...]) -> int:
     """Check tasks from end to end without a model; exit code 2 if one is wrong.
 
-    Reads every row of every split, compares gold with options, renders every prompt, and knows every name a task file
-    mentions. Without arguments: the tasks of the --include_path folders, or all tasks of all plugins.
+    Reads every row of every split, compares gold with options, renders every prompt, and looks up every name that a
+    task file mentions. Without arguments: the tasks of the --include_path folders, or all tasks of all plugins.
 
     \b
     figeval validate my_task.task.yaml

@@ -201,7 +201,7 @@ class Transfer:
             raise _Passing(f"HTTP {status}", retry_after(response.headers.get("Retry-After", "")))
         if status == 416 or (status == 206 and not content_range.startswith(f"bytes {start}-")):
             self.part.unlink(missing_ok=True)
-            raise _Passing(f"HTTP {status} does not go on at byte {start:,}")
+            raise _Passing(f"HTTP {status} instead of the rest from byte {start:,}")
         if status not in (200, 206):
             raise Unavailable(f"{self.url}: HTTP {status}")
         total = content_range.rpartition("/")[2] if status == 206 else response.headers.get("Content-Length", "")

@@ -27,15 +27,15 @@ class TrainConfig(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True, allow_inf_nan=False)
 
-    task: str = Field(description="A task with a train split; see `figeval ls tasks`.")
+    task: str = Field(description="Task with a train split; see `figeval ls tasks`.")
     model: str = Field(description="Model to start from: a folder, a hub id, minilm or smollm2.")
     output: Path = Field(description="Folder of the trained model; the same command resumes the training there.")
     head: str | None = Field(None, description="Head to train, if the task type has several; see `figeval ls heads`.")
     head_args: dict[str, Any] = Field({}, description="Options of the head: pooling=mean,similarity=cosine …")
     preset: str | None = Field(None, description="Hyper-parameter preset: paper, or paper:ROW.")
-    augment: Augment = Field({}, description="Added to every example: add=concepts|neighbours|outline,k=N …")
+    augment: Augment = Field({}, description="Content to add to every example: add=concepts|neighbours|outline,k=N …")
     seed: int = Field(0, ge=0, description="Random seed.")
-    include_path: tuple[Path, ...] = Field((), description="Folders with further task files.")
+    include_path: tuple[Path, ...] = Field((), description="Folders with additional task files.")
 
     probe: str | None = Field(
         None, description="Train and select on a probe of the task, e.g. no_query: a model that never reads the query."
@@ -49,7 +49,9 @@ class TrainConfig(BaseModel):
         description="Hold out whole clusters, some rows of each, or rows; auto: as test differs from train.",
     )
     limit: PositiveInt | None = Field(None, description="Use only the first N examples of train.")
-    max_length: PositiveInt | None = Field(None, description="Longest input in tokens; longer inputs are truncated.")
+    max_length: PositiveInt | None = Field(
+        None, description="Maximum length of an input in tokens; longer ones are truncated."
+    )
     shuffle: Literal["epochs", "once"] = Field("epochs", description="Shuffle in every epoch, or once for all epochs.")
 
     epochs: PositiveInt = Field(10, description="Number of passes over the examples.")

@@ -28,7 +28,7 @@ MEASURES: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {  # of
 @click.command(short_help="Print precision, recall and F1 of every label.")
 @click.argument("run", type=click.Path(path_type=Path))
 @click.option("--task", metavar="NAME", help="Only this task.  [default: every classification task of the run]")
-@click.option("--json", "as_json", is_flag=True, help="All of it as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
 def labels(run: Path, task: str | None, as_json: bool) -> None:
     """Print how often each label was right, how often it was predicted, and its precision, recall and F1, with 95 %
     intervals that take clusters into account.

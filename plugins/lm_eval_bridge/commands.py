@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @click.group("lm-eval")
 def lm_eval() -> None:
-    """Run our tasks in lm-eval."""
+    """Run figeval's tasks in lm-eval."""
 
 
 @lm_eval.command(
@@ -28,7 +28,7 @@ def lm_eval() -> None:
 )
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def run(arguments: tuple[str, ...]) -> None:
-    """`lm-eval run` with our tasks and models; all its flags.
+    """Call `lm-eval run` with figeval's tasks and models; accepts all its flags.
 
     \b
     figeval lm-eval run --model hf --model_args pretrained=gpt2 --tasks figeval_epic_mcq
@@ -45,10 +45,10 @@ def run(arguments: tuple[str, ...]) -> None:
     "--include_path",
     multiple=True,
     type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="A folder with further task files of figeval.",
+    help="Folder with additional task files of figeval.",
 )
 def stubs(include_path: tuple[Path, ...]) -> None:
-    """Print the folder to give lm-eval as --include_path.
+    """Print the folder to pass to lm-eval as --include_path.
 
     \b
     lm-eval run --include_path "$(figeval lm-eval stubs)" --tasks figeval_epic_mcq --model hf --model_args …

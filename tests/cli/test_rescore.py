@@ -57,8 +57,8 @@ def test_the_table_says_what_was_no_answer(cli: Cli, written: Path) -> None:
 @pytest.mark.parametrize(
     ("flags", "words"),
     [
-        (("--orders", "sideways"), "cyclic, all, or a number from 2, not 'sideways'"),
-        (("--orders", "1"), "cyclic, all, or a number from 2, not '1'"),
+        (("--orders", "sideways"), "cyclic, all, or a number of at least 2, not 'sideways'"),
+        (("--orders", "1"), "cyclic, all, or a number of at least 2, not '1'"),
         (("--orders", "cyclic"), "mini_fables: by_pair_score shows no list of options"),
         (("--shots", "mine"), "'mine' is not one of"),
         (("--prompts", "shrt"), "--prompts shrt: none of these tasks has it; did you mean 'short'"),

@@ -300,7 +300,9 @@ def test_chinese_runs_on_a_users_copy(tmp_path: Path) -> None:
 
 def test_a_folder_that_does_not_exist_is_refused(tmp_path: Path) -> None:
     done = figeval("validate", "storal_mocpt_zh", "--data", "storal=/nowhere", cwd=tmp_path, code=2)
-    assert "'storal=/nowhere' names no folder; write for example storal=FOLDER" in done.stderr
+    assert (
+        "'storal=/nowhere' is not NAME=FOLDER with an existing folder; write, for example, storal=FOLDER" in done.stderr
+    )
 
 
 def test_published_candidates_are_another_task() -> None:

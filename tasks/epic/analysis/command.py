@@ -23,7 +23,7 @@ OUTPUT = "results/analysis/epic"
     "--output", default=OUTPUT, show_default=True, type=click.Path(path_type=Path), help="Folder to write to."
 )
 @click.option("--wordnet", type=click.Path(path_type=Path), help="Folder of NLTK data with corpora/wordnet.")
-@click.option("--no_plots", is_flag=True, help="Write numbers only, without figures; needs no extra.")
+@click.option("--no_plots", is_flag=True, help="Write numbers only, without figures; needs no optional packages.")
 def epic(output: Path, wordnet: Path | None, no_plots: bool) -> None:
     """Recompute the data analysis of the ePiC paper.
 

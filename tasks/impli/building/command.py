@@ -40,7 +40,7 @@ FIRST, SECOND = "first sentence", "second sentence"
 @click.option("--columns", default="", help="Column names in the file of sentences, e.g. sentence=text,label=usage.")
 @click.option(DEFINITION_COLUMNS, default="", help="Column names in the file of definitions, e.g. definition=meaning.")
 @click.option(
-    "--sheet", default=100, show_default=True, type=click.IntRange(0), help="Pairs of each kind on the sheet."
+    "--sheet", default=100, show_default=True, type=click.IntRange(0), help="Number of pairs of each kind on the sheet."
 )
 def impli_pairs(  # noqa: PLR0913 - one argument per option
     *,

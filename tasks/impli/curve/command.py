@@ -47,27 +47,27 @@ ASKED = 1 / 3  # time to answer a pair / time to train on it
     show_default=True,
     help="Defaults of the options below.",
 )
-@click.option("--points", help="Numbers of training folds, 0 to 9, as 0,3,9.")
-@click.option("--regimes", default=",".join(REGIMES), show_default=True, help="Which pairs are learned from.")
+@click.option("--points", help="Numbers of training folds, from 0 to 9, e.g. 0,3,9.")
+@click.option("--regimes", default=",".join(REGIMES), show_default=True, help="Labels of the idiom pairs to train on.")
 @click.option("--folds", type=click.IntRange(1, FOLDS), help="Hold out N folds, one at a time.")
 @click.option("--seeds", type=click.IntRange(1), help="Train with N seeds.")
-@click.option("--nli", type=click.IntRange(0), help="Literal pairs that every training learns from; 0: all.")
-@click.option("--pairs", type=click.IntRange(0), help="Figurative pairs of all nine folds together; 0: all.")
+@click.option("--nli", type=click.IntRange(0), help="Number of literal pairs in every training; 0: all.")
+@click.option("--pairs", type=click.IntRange(0), help="Number of figurative pairs in all nine folds together; 0: all.")
 @click.option("--head", help="Head to train; see `figeval ls heads`.")
 @click.option("--epochs", type=click.IntRange(1), help="Number of passes over the examples.")
 @click.option("--lr", type=float, help="Peak learning rate.")
 @click.option("--batch_size", type=click.IntRange(1), help="Examples per step.")
-@click.option("--max_length", type=click.IntRange(1), help="Longest input in tokens.")
+@click.option("--max_length", type=click.IntRange(1), help="Maximum length of an input in tokens.")
 @click.option("--device", help="cpu, cuda or mps.")
-@click.option("--keep_models", is_flag=True, help="Keep the trained models, too, and not only their answers.")
-@click.option("--no_plots", is_flag=True, help="Write numbers only, without figures; needs no extra.")
+@click.option("--keep_models", is_flag=True, help="Keep the trained models as well as their answers.")
+@click.option("--no_plots", is_flag=True, help="Write numbers only, without figures; needs no optional packages.")
 def impli(model: str, output: Path, preset: str, regimes: str, keep_models: bool, no_plots: bool, **given: Any) -> None:
     """Draw learning curves over folds of idioms.
 
-    A model learns literal inference, and pairs of 0 to 9 folds of idioms: pairs of both labels, only entailing ones, or
-    only others. It is asked about a fold that it has learned nothing from.
+    A model is trained on literal inference and on pairs of 0 to 9 folds of idioms: pairs of both labels, only
+    entailing ones, or only others. It is tested on a fold that it was not trained on.
 
-    Writes curve.json, curve.csv and the figure as PNG, SVG and HTML. An interrupted command goes on where it stopped.
+    Writes curve.json, curve.csv and the figure as PNG, SVG and HTML. The same command resumes an interrupted one.
 
     \b
     figeval curve impli --model minilm --output curves/minilm

@@ -34,13 +34,15 @@ FILE = click.Path(path_type=Path)
 @click.option("--output", required=True, type=FILE, help="Folder to write to; an interrupted build resumes there.")
 @click.option("--name", default="", help="Prefix of the task names.  [default: the name of the folder]")
 @click.option("--seed", default=0, show_default=True, help="Random seed.")
-@click.option("--tasks", default=",".join(PAPER), show_default=True, help="Tasks to build; also preference.")
+@click.option("--tasks", default=",".join(PAPER), show_default=True, help="Tasks to build; preference can be added.")
 @click.option("--topics", type=click.IntRange(2), help="Number of topics, instead of the smallest specific one.")
 @click.option("--antonyms", type=FILE, help="TSV file of words and antonyms, instead of WordNet.")
 @click.option("--stopwords", type=FILE, help="Words that end a phrase of an outline, one per line.")
 @click.option("--columns", default="", help="Column names in the file, e.g. story=fable,moral=lesson.")
 @click.option("--deduplicate", is_flag=True, help="Keep one of several pairs with equal stories.")
-@click.option("--compare", multiple=True, type=FILE, help="Count pairs that another file has, too. Repeatable.")
+@click.option(
+    "--compare", multiple=True, type=FILE, help="Other file; count the pairs that are also in it. Can be repeated."
+)
 def storal(  # noqa: PLR0913 - one argument per option
     *,
     path: Path,
@@ -97,7 +99,7 @@ def storal(  # noqa: PLR0913 - one argument per option
 @click.command("storal-items")
 @click.option("--output", default="items", show_default=True, type=FILE, help="Folder to write to.")
 def storal_items(output: Path) -> None:
-    """Make the items of the built-in English STORAL tasks again, as ids and places only."""
+    """Rebuild the items of the built-in English STORAL tasks, as ids and positions only."""
     from figeval.data import DataContext
     from figeval.data.cache import fetch
 
