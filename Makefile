@@ -15,7 +15,7 @@ ifneq ($(wildcard ../shared/data),)
 export FIGEVAL_DATA_MIRROR ?= $(abspath ../shared/data)
 endif
 
-.PHONY: help demo test lint types unit fuzz bench measured pages lm-eval-range schema clean
+.PHONY: help demo test lint types unit fuzz bench measured pages docs docs-serve lm-eval-range schema clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 12
@@ -64,6 +64,15 @@ measured: $(VENV)/.dev  ## hours: run again what the documentation quotes, then 
 pages: $(VENV)/.dev  ## put the measured numbers into README and docs
 	$(BIN)/python -m bench.pages
 
+# Without the variable, Material advertises its successor.
+MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs
+
+docs: $(VENV)/.dev  ## build the documentation site into site/; dead links are errors
+	$(MKDOCS) build --config-file docs/site/mkdocs.yml
+
+docs-serve: $(VENV)/.dev  ## show the site at http://127.0.0.1:8000, built again whenever a page changes
+	$(MKDOCS) serve --config-file docs/site/mkdocs.yml
+
 # The first is the lower bound of pyproject.toml, the second the newest that it allows.
 LM_EVAL := 'lm-eval==0.4.10' 'lm-eval<0.5'
 
@@ -92,4 +101,4 @@ $(VENV)/.demo $(VENV)/.dev: pyproject.toml constraints.txt
 	@touch $@
 
 clean:  ## forget the environment and all caches
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist site

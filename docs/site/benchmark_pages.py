@@ -1,0 +1,115 @@
+"""What figeval knows of a benchmark, at the end of the benchmark's page: its tasks, published scores, and its files."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from pathlib import PurePosixPath
+from typing import Any
+
+from markdown_text import code, escaped, prose, table
+
+from figeval.cli.ls import BUILT_IN, LISTINGS
+from figeval.data.sources import Sources, catalogue
+from figeval.evaluation.harness import Harness
+from figeval.records.reference import published
+
+OVERVIEW = "docs/reference/lists/benchmarks.md"
+Rows = Sequence[Mapping[str, Any]]
+
+
+def pages() -> Iterator[tuple[str, str]]:
+    """Yield (path, Markdown) of the table of all benchmarks."""
+    yield OVERVIEW, "\n\n".join(overview()) + "\n"
+
+
+def overview() -> Iterator[str]:
+    """Yield the blocks of the page on all benchmarks."""
+    yield "# All benchmarks"
+    yield "A benchmark's page says where its data come from, what is known to be wrong with them, and what models get."
+    lines = []
+    for folder, tasks in tasks_by_folder().items():
+        licences = {sources.licence: None for _, sources in upstream(folder)}
+        languages = {language: None for task in tasks for language in spoken(task)}
+        page = f"../../../{folder}/README.md"
+        lines.append(
+            (
+                f"[{PurePosixPath(folder).name}]({page})",
+                str(len(tasks)),
+                code(dict.fromkeys(task["type"] for task in tasks)),
+                " ".join(languages),
+                prose("; ".join(licences) or "Apache-2.0"),
+            )
+        )
+    yield table(("benchmark", "tasks:", "types", "languages", "licence"), lines)
+
+
+def facts(path: str) -> str:
+    """Return the end of a benchmark's page, or nothing for another page."""
+    folder, name = PurePosixPath(path).parent.as_posix(), PurePosixPath(path).name
+    if name != "README.md" or folder not in tasks_by_folder():
+        return ""
+    return "\n\n" + "\n\n".join(blocks(folder)) + "\n"
+
+
+def blocks(folder: str) -> Iterator[str]:
+    """Yield the blocks at the end of a benchmark's page."""
+    tasks = tasks_by_folder()[folder]
+    yield "## Reference"
+    yield "### All tasks"
+    yield table(
+        ("task", "type", "splits", "metrics", "baselines", "cluster"),
+        (
+            [code(one[key] or "") for key in ("name", "type", "splits", "metrics", "baselines", "cluster")]
+            for one in tasks
+        ),
+    )
+    names = {one["name"] for one in tasks}
+    numbers = [one for one in published() if one.task in names]
+    if numbers:
+        yield "### Published scores"
+        yield table(
+            ("task", "metric", "model", "score:", "source", "note"),
+            (
+                (code(one.task), code(one.metric), *map(escaped, (one.model, f"{one.value:g}", one.source, one.note)))
+                for one in numbers
+            ),
+        )
+    for benchmark, sources in upstream(folder):
+        yield from files(benchmark, sources, folder)
+
+
+def files(benchmark: str, sources: Sources, folder: str) -> Iterator[str]:
+    """Yield the blocks about a benchmark's files."""
+    own = benchmark == PurePosixPath(folder).name
+    listing = "sources.yaml" if own else f"{benchmark}.sources.yaml"
+    size = sum(file.bytes for file in sources.files) / 1e6
+    yield "### Files" if own else f"### Files of `{benchmark}`"
+    yield (
+        f"`figeval data fetch {benchmark}` fetches {len(sources.files)} files ({size:.1f} MB) and checks their sums, "
+        f"as listed in [{listing}]({listing}). Homepage: <{sources.homepage}>. Licence: {prose(sources.licence)}. "
+        f"{prose(sources.note)}"
+    )
+    yield f"> {prose(sources.citation)}"
+    yield table(("file", "bytes:"), ((code(file.path), f"{file.bytes:,}") for file in sources.files))
+
+
+@cache
+def tasks_by_folder() -> Mapping[str, Rows]:
+    """Return the tasks of every folder in `tasks/`, as `figeval ls tasks --json` prints them."""
+    found = defaultdict(list)
+    for row in LISTINGS["tasks"].rows(Harness()):
+        found[row["owner"].removeprefix(BUILT_IN).replace(".", "/")].append(row)
+    return dict(found)
+
+
+def upstream(folder: str) -> list[tuple[str, Sources]]:
+    """Return the benchmarks whose files a folder lists, with all that it says of them."""
+    owner = BUILT_IN + folder.replace("/", ".")
+    return [(entry.name, entry.load()) for entry in catalogue() if entry.owner == owner]
+
+
+def spoken(task: Mapping[str, Any]) -> list[str]:
+    """Return the languages of a task."""
+    return [task["language"]] if isinstance(task["language"], str) else list(task["language"])

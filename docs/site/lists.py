@@ -1,0 +1,167 @@
+"""Pages of the reference that are made from what plugins have registered: tasks, models and their options, metrics …
+
+They show the built-in plugins; `figeval ls` also shows those that are installed.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import benchmark_pages
+import griffe
+from markdown_text import code, escaped, prose, table
+
+from figeval.cli.ls import LISTINGS
+from figeval.evaluation.harness import Harness
+from figeval.models.model import Backends
+
+FOLDER = "docs/reference/lists"
+SEVERAL = 5  # an option that more models share is explained once
+
+
+def pages() -> Iterator[tuple[str, str]]:
+    """Yield (path, Markdown) of every list."""
+    harness = Harness()
+    for page in (tasks, types, metrics, models, training):
+        yield f"{FOLDER}/{page.__name__}.md", "\n\n".join(page(harness)) + "\n"
+
+
+def rows(kind: str, harness: Harness) -> list[Mapping[str, Any]]:
+    """Return what `figeval ls KIND --json` prints."""
+    return list(LISTINGS[kind].rows(harness))
+
+
+def tasks(harness: Harness) -> Iterator[str]:
+    """Yield the blocks of the page on suites and tasks: a section per benchmark."""
+    yield "# Suites and tasks"
+    yield (
+        "For `figeval run --tasks`. A suite is several tasks under one name. `figeval show NAME` prints what is known "
+        "of one of them."
+    )
+    yield "## Suites"
+    yield table(("suite", ""), ((code(row["name"]), escaped(row["description"])) for row in rows("suites", harness)))
+    for folder, found in benchmark_pages.tasks_by_folder().items():
+        name = folder.rpartition("/")[2]
+        yield f"## {name}"
+        yield f"See [its page](../../../{folder}/README.md)."
+        yield table(
+            ("task", "type", "languages", ""),
+            (
+                (
+                    code(row["name"]),
+                    code(row["type"]),
+                    " ".join(benchmark_pages.spoken(row)),
+                    escaped(row["description"]),
+                )
+                for row in found
+            ),
+        )
+
+
+def models(harness: Harness) -> Iterator[str]:
+    """Yield the blocks of the page on models: a section per name, with its options."""
+    opened = {entry.name: (entry.summary, options(entry.load())) for entry in Backends(harness.manager).registry}
+    counts = Counter(option for _, found in opened.values() for option in found)
+    shared = [option for option in counts if counts[option] > SEVERAL]
+    yield "# Models"
+    yield (
+        "Names for `--model`, each with its options for `--model_args`. A folder or a hub id can be given alone; its "
+        "`config.json` says which of these serves it. `NAME:MODEL` chooses one, as in `encoder:roberta-base`."
+    )
+    for name, (summary, found) in opened.items():
+        yield f"## `{name}`"
+        yield prose(f"{summary[:1].upper()}{summary[1:]}.")
+        yield from (option for option in found if option not in shared)
+        if set(shared) <= set(found):
+            yield "It also has the [common options](#common-options)."
+        else:
+            yield from (option for option in found if option in shared)
+    yield "## Common options"
+    yield from shared
+
+
+def options(factory: Callable[..., Any]) -> list[str]:
+    """Return the options of a model: names, types and defaults by its signature, explanations by its docstrings."""
+    about = explained(getattr(factory, "settings", factory))
+    found = []
+    _, *parameters = inspect.signature(factory).parameters.values()
+    for one in parameters:
+        if one.kind is one.VAR_KEYWORD:
+            found.append("All other options are those of the model's class.")
+            continue
+        kind = "" if one.annotation is one.empty else f": {one.annotation}"
+        default = repr(one.default)  # of a field with a factory: a placeholder
+        known = "" if one.default in (None, "") or default.startswith("<") else f" By default `{one.default}`."
+        text = about.get(one.name, "")
+        found.append(f"`{one.name}{kind}`{{ .option }}\n:   {prose(text[:1].upper() + text[1:])}{known}")
+    return found
+
+
+def explained(documented: Any) -> dict[str, str]:
+    """Return what docstrings say of options, by name; subclasses of settings explain only what they add."""
+    found: dict[str, str] = {}
+    for one in reversed(inspect.getmro(documented) if inspect.isclass(documented) else (documented,)):
+        for section in griffe.Docstring(one.__doc__ or "").parse("google", warnings=False):
+            if isinstance(section, griffe.DocstringSectionAttributes | griffe.DocstringSectionParameters):
+                found |= {item.name: " ".join(item.description.split()) for item in section.value}
+    return found
+
+
+def types(harness: Harness) -> Iterator[str]:
+    """Yield the blocks of the page on task types: a section per type, with its fields, metrics and routes."""
+    yield "# Task types and routes"
+    yield (
+        "For `type:` in a task file and for `--route`. A route is preferred to those below it, and taken if the model "
+        "has all [capabilities](../api/capabilities.md) that it needs. See [Task types](../../task_types.md)."
+    )
+    routes = rows("routes", harness)
+    for row in rows("types", harness):
+        yield f"## `{row['name']}`"
+        yield prose(row["description"])
+        yield f"**Fields.** {code(row['fields'])}"
+        yield f"**Metrics.** {code(row['metrics'])}"
+        answers = ((code(one["name"]), code(one["needs"])) for one in routes if one["type"] == row["name"])
+        yield table(("route", "needs"), answers)
+
+
+def metrics(harness: Harness) -> Iterator[str]:
+    """Yield the blocks of the page on metrics."""
+    yield "# Metrics"
+    yield "For `metrics:` in a task file and for `--metrics`. One with an argument is asked for as `NAME=ARGUMENT`."
+    yield table(
+        ("metric", "task types", "routes", "better", "argument"),
+        (
+            (
+                code(row["name"]),
+                code(row["types"]) or "all",
+                code(row["routes"]) or "all",
+                "higher" if row["higher_is_better"] else "lower",
+                escaped(row["argument"]),
+            )
+            for row in rows("metrics", harness)
+        ),
+    )
+
+
+def training(harness: Harness) -> Iterator[str]:
+    """Yield the blocks of the page on what can be trained."""
+    yield "# Heads and presets"
+    yield "For `figeval train`. See [Training](../../training.md)."
+    yield "## Heads"
+    yield "For `--head`. The first head of a task type is its default."
+    yield table(
+        ("task type", "head", ""),
+        ((code(row["type"]), code(row["name"]), prose(row["summary"])) for row in rows("heads", harness)),
+    )
+    yield "## Presets"
+    yield "For `--preset`: the hyper-parameters of a published result."
+    yield table(
+        ("preset", "model", "tasks", "hyper-parameters"),
+        (
+            (code(row["name"]), escaped(row["model"]), code(row["tasks"]), escaped(str(row["hyper-parameters"])))
+            for row in rows("presets", harness)
+        ),
+    )

@@ -1,0 +1,122 @@
+"""The documentation site builds without a warning, needs no network, and has all that it promises to list."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import click
+import pytest
+from click.testing import CliRunner
+
+import figeval
+import figeval.testing
+from figeval.cli.main import cli
+from figeval.hooks import HOOKS
+
+ROOT = Path(__file__).resolve().parent.parent
+FETCHED = {"script": "src", "link": "href", "img": "src", "iframe": "src", "source": "src"}  # tag → attribute
+RELATIONS = {"canonical", "next", "prev", "edit"}  # links in a page's head that browsers do not load
+
+pytestmark = pytest.mark.slow
+pytest.importorskip("mkdocs", reason="the extra `docs` is not installed")
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the site, built as `make docs` builds it: a dead link, a dead anchor or a page without a place in
+    the navigation is an error.
+    """
+    from mkdocs.commands.build import build
+    from mkdocs.config import load_config
+
+    folder = tmp_path_factory.mktemp("site")
+    with warnings.catch_warnings(action="ignore"):  # of libraries that Material imports, jieba for one
+        config = load_config(str(ROOT / "docs" / "site" / "mkdocs.yml"), site_dir=str(folder))
+        assert config.strict
+        build(config)
+    return folder
+
+
+class Fetched(HTMLParser):
+    """Collects what a browser loads together with a page."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        values = dict(attrs)
+        if tag in FETCHED and values.get("rel") not in RELATIONS:
+            self.found.append(values.get(FETCHED[tag]) or "")
+
+
+def loaded(page: Path) -> list[str]:
+    parser = Fetched()
+    parser.feed(page.read_text(encoding="utf-8"))
+    return parser.found
+
+
+def test_nothing_is_loaded_from_elsewhere(site: Path) -> None:
+    pages = list(site.rglob("*.html"))
+    assert len(pages) > 50
+    for page in pages:
+        elsewhere = [address for address in loaded(page) if urlsplit(address).scheme not in ("", "data")]
+        assert not elsewhere, page.relative_to(site)
+    for style in site.rglob("*.css"):
+        assert not re.findall(r"url\(['\"]?(?:https?:)?//", style.read_text(encoding="utf-8")), style.name
+
+
+def commands(context: click.Context) -> Iterator[click.Context]:
+    """A context for every command of figeval that has no commands itself."""
+    assert isinstance(context.command, click.Group)
+    for name in context.command.list_commands(context):
+        command = context.command.get_command(context, name)
+        assert command is not None
+        one = click.Context(command, parent=context, info_name=name)
+        yield from commands(one) if isinstance(command, click.Group) else [one]
+
+
+def test_every_option_of_every_command_is_listed(site: Path) -> None:
+    for context in commands(click.Context(cli, info_name="figeval")):
+        top = context.command_path.split()[1]
+        page = (site / "reference" / "command_line" / f"{top}.html").read_text(encoding="utf-8")
+        assert context.command_path in page
+        for option in (name for one in context.command.get_params(context) for name in one.opts if "--" in name):
+            assert option in page, f"{option} of {context.command_path}"
+
+
+def test_the_help_of_run_is_on_its_page(site: Path) -> None:
+    """The page is made from the same objects; here it is compared with what a user sees."""
+    printed = CliRunner().invoke(cli, ["run", "--help"]).output
+    page = (site / "reference" / "command_line" / "run.html").read_text(encoding="utf-8")
+    options = set(re.findall(r"(?<![\w-])--\w+", printed))
+    assert len(options) > 30
+    assert not [option for option in options if option not in page]
+
+
+PUBLIC = [
+    *(f"figeval.{name}" for name in figeval.__all__),
+    *(f"figeval.testing.{name}" for name in figeval.testing.__all__),
+    *(f"figeval.hooks.{name}" for name in sorted(HOOKS)),
+]
+
+
+def test_every_public_name_is_in_the_reference_once(site: Path) -> None:
+    texts = [page.read_text(encoding="utf-8") for page in (site / "reference" / "api").glob("*.html")]
+    places = [name for text in texts for name in re.findall(r'<h\d id="([\w.]+)"', text)]
+    assert {name: places.count(name) for name in PUBLIC} == dict.fromkeys(PUBLIC, 1)
+
+
+def test_every_benchmark_has_its_tasks_licences_and_files_on_its_page(site: Path) -> None:
+    for readme in ROOT.glob("tasks/*/README.md"):
+        page = (site / "tasks" / readme.parent.name / "index.html").read_text(encoding="utf-8")
+        assert 'id="all-tasks"' in page
+        for listed in readme.parent.glob("*sources.yaml"):
+            citation = re.search(r"https://aclanthology\.org/\S+?(?=[.\"]?$)", listed.read_text(encoding="utf-8"), re.M)
+            assert citation is None or citation[0] in page, readme.parent.name
+            assert f"source/{listed.relative_to(ROOT).as_posix()}.html" in page
