@@ -22,8 +22,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from figeval.records.folder import RunFolder, read_record
 from figeval.records.predictions import packed
+from figeval.records.run_folder import RunFolder, read_record
 from figeval.storage import replacing
 from figeval.types import JSON
 

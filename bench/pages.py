@@ -33,8 +33,8 @@ from typing import Any
 
 from bench.stored import MEASURED, ROOT, Value, benched, difference, floors, score_of, short, shown, tasks_of
 from figeval.evaluation.training.train import stored_record
-from figeval.records.folder import read_record
 from figeval.records.reference import published
+from figeval.records.run_folder import read_record
 
 PAGES = ("README.md", "docs/epic.md", "docs/finetuned.md", "docs/llm.md")
 MARKED = ("README.md", "docs/epic.md", "docs/finetuned.md")  # pages whose decimals in prose must all carry a mark

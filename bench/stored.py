@@ -13,7 +13,7 @@ import numpy as np
 from figeval.evaluation.stored import stored_values
 from figeval.metrics.paired import ALPHA, paired
 from figeval.metrics.seeds import interval_over_seeds
-from figeval.records.folder import RunFolder, read_record
+from figeval.records.run_folder import RunFolder, read_record
 from figeval.records.schema import ScoreRecord, TaskRecord
 from figeval.records.sweep import SEEDS, run_or_mean
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bench.stored import short, shown
-from figeval.records.folder import read_record
 from figeval.records.reference import published
+from figeval.records.run_folder import read_record
 from figeval.records.schema import ScoreRecord, TaskRecord
 
 __all__ = ["MEASURED", "by_task", "quoted", "scores", "short", "shown", "table", "tasks"]

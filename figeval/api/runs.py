@@ -21,7 +21,7 @@ from figeval.evaluation.harness import Guests, Harness
 from figeval.evaluation.run import run as run_tasks
 from figeval.evaluation.stored import with_breakdown
 from figeval.models.capabilities import KNOWN, capabilities
-from figeval.records.folder import RunFolder
+from figeval.records.run_folder import RunFolder
 from figeval.records.schema import RunRecord
 from figeval.registry import a_type
 from figeval.report import table

@@ -40,7 +40,7 @@ def show(run_or_task: str, by: str | None, include_path: tuple[Path, ...], as_js
     figeval show epic_retrieval_seen
     figeval show paper:table7-roberta
     """
-    from figeval.records.folder import find_record
+    from figeval.records.run_folder import find_record
 
     path = Path(run_or_task)
     training = record_in(path) if by is None else None
@@ -83,7 +83,7 @@ def show_run(path: Path, by: str | None, as_json: bool) -> None:
 def record_in(path: Path) -> Path | None:
     """Return the record at a path or in its folder: that of the seeds, else of the grid, else of the training."""
     from figeval.records.sweep import GRID, SEEDS
-    from figeval.training.folder import RECORD, TrainFolder
+    from figeval.training.train_folder import RECORD, TrainFolder
 
     if path.is_file():
         return path if path.name in (SEEDS, GRID, RECORD) else None
@@ -125,7 +125,7 @@ def show_named(name: str, include: tuple[Path, ...], as_json: bool) -> None:
     from figeval.errors import UnknownName
     from figeval.evaluation.harness import Harness
     from figeval.evaluation.task_info import task_info
-    from figeval.records.folder import find_record, read_record
+    from figeval.records.run_folder import find_record, read_record
     from figeval.training.presets import load_presets
 
     manager = plugins.plugin_manager()

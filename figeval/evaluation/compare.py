@@ -10,7 +10,7 @@ from typing import Any
 from figeval.errors import RecordError, near
 from figeval.evaluation.stored import Values, seen_ids, stored_languages, stored_metrics, stored_values
 from figeval.metrics.paired import PairedTest, holm, paired, paired_over_languages
-from figeval.records.folder import RunFolder, read_run
+from figeval.records.run_folder import RunFolder, read_run
 from figeval.records.schema import CHOSEN_ON_TEST, RunRecord, TaskRecord
 
 DEFAULT = "default"  # a task's own prompt

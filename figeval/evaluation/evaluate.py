@@ -16,8 +16,8 @@ from figeval.evaluation.score import Measurements, MetricSet, remarked
 from figeval.models.batching import Answered, BatchScheduler, Memo
 from figeval.models.model import Model
 from figeval.prompts import PromptContext
-from figeval.records.folder import RunFolder
 from figeval.records.predictions import PredictionRow, prediction_row
+from figeval.records.run_folder import RunFolder
 from figeval.records.schema import TaskRecord
 from figeval.spec import TaskSpec
 from figeval.task_types.routes import Dialogue, Route

@@ -42,8 +42,8 @@ from figeval.evaluation.resume import LOGS, SHARDS, begin, merge, merge_shards
 from figeval.frontend import end_quickly
 from figeval.models.model import Model
 from figeval.records import provenance
-from figeval.records.folder import RunFolder, own_folder
 from figeval.records.predictions import is_own
+from figeval.records.run_folder import RunFolder, own_folder
 from figeval.records.schema import RunRecord, TaskRecord
 from figeval.storage import cure
 from figeval.text import one_line

@@ -21,8 +21,8 @@ from figeval.evaluation.selection_bias import marked, withhold_intervals
 from figeval.evaluation.task_metrics import described, metrics_of
 from figeval.evaluation.variants import Variant, recorded_variant
 from figeval.prompts import PromptContext, Shots
-from figeval.records.folder import RunFolder, read_run
 from figeval.records.predictions import AnswerRow, PredictionRow, answers_of, check_row, prediction_row
+from figeval.records.run_folder import RunFolder, read_run
 from figeval.records.schema import RunRecord, TaskRecord
 from figeval.spec import TaskSpec
 from figeval.task_types.orders import from_orders, in_orders

@@ -26,8 +26,8 @@ from figeval.evaluation.score import MetricSet
 from figeval.evaluation.task_metrics import described
 from figeval.models.model import Model
 from figeval.records import provenance
-from figeval.records.folder import RunFolder, own_folder
 from figeval.records.predictions import PredictionRow, is_own
+from figeval.records.run_folder import RunFolder, own_folder
 from figeval.records.schema import LineageRecord, ModelRecord, RunRecord, TaskRecord
 from figeval.spec import TaskSpec
 from figeval.text import one_line

@@ -44,8 +44,8 @@ from figeval.evaluation.selection_bias import (
 from figeval.frontend import notice
 from figeval.models.model import Model
 from figeval.records import provenance
-from figeval.records.folder import RunFolder
 from figeval.records.predictions import PredictionRow
+from figeval.records.run_folder import RunFolder
 from figeval.records.schema import RunRecord, TaskRecord
 from figeval.training.seen import Lineage
 from figeval.types import Prompt

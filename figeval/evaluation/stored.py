@@ -11,7 +11,7 @@ from figeval.errors import RecordError, near
 from figeval.evaluation.score import MetricSet, TaskScorer
 from figeval.evaluation.selection_bias import without_intervals
 from figeval.metrics.catalogue import Metrics
-from figeval.records.folder import RunFolder, read_run
+from figeval.records.run_folder import RunFolder, read_run
 from figeval.records.schema import CHOSEN_ON_TEST, RunRecord, TaskRecord
 
 Values: TypeAlias = Mapping[str, tuple[float | None, str | None]]  # example id → (value, cluster)

@@ -12,7 +12,7 @@ from pydantic import Field, model_validator
 
 from figeval.errors import RecordError
 from figeval.jsonfile import read_model
-from figeval.records.folder import read_run
+from figeval.records.run_folder import read_run
 from figeval.records.schema import CHOSEN_ON_TEST, SEEN, MacroRecord, Role, RunRecord, ScoreRecord, Stored, TaskRecord
 from figeval.storage import replace_text
 

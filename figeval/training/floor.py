@@ -15,8 +15,8 @@ from typing import Any
 from figeval.errors import TrainError
 from figeval.jsonfile import read_json
 from figeval.training.config import ELSEWHERE, TrainConfig
-from figeval.training.folder import TrainFolder
 from figeval.training.seen import RESTORE, about_in, weights_in
+from figeval.training.train_folder import TrainFolder
 
 FOLDER = "floor"
 OWN = ELSEWHERE | {"probe"}  # settings that may differ between a model and its floor

@@ -22,9 +22,9 @@ from figeval.training.batches import Epochs, Share, budget, shares
 from figeval.training.config import TrainConfig
 from figeval.training.contract import Features, Learner
 from figeval.training.distributed import Distributed
-from figeval.training.folder import Progress, TrainFolder
 from figeval.training.optimizers import optimizer_of, rate, set_rate
 from figeval.training.selection import Criterion, Evaluation, best_of, exhausted
+from figeval.training.train_folder import Progress, TrainFolder
 from figeval.types import JSON
 
 if TYPE_CHECKING:

@@ -34,6 +34,6 @@ def register_task_types(register: TaskTypeRegistrar) -> None:
 @hookimpl
 def register_commands(cli: click.Group) -> None:
     """Register `figeval labels`."""
-    from .command import labels
+    from .labels import labels
 
     cli.add_command(labels)

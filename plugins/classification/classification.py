@@ -31,7 +31,7 @@ from ..baselines.guessing import gold_answers
 from .requests import TextLabels
 
 CLASSES = "figeval.metrics.classification"
-METRICS = f"{__package__}.metrics"
+METRICS = f"{__package__}.label_metrics"
 HOLDS, HOLDS_NOT = "entailment", "non-entailment"  # labels that NLI heads have
 DESCRIPTION = frozenset({"description"})
 

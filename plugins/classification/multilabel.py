@@ -46,7 +46,7 @@ from .requests import TextLabels
 
 NOTHING = "none"  # a list without labels
 HALF = {"threshold": 0.5}
-READER = ReplyReader(f"{__package__}.replies:read_list", version="2")
+READER = ReplyReader(f"{__package__}.label_replies:read_list", version="2")
 YES_NO = {"yes": "Yes", "no": "No"}
 
 

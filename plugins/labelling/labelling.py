@@ -24,7 +24,7 @@ from .requests import LabelWords
 from .tags import OUTSIDE, Chunk, chunks, kinds, scheme_problem, strays, tagged
 
 Answer: TypeAlias = "tuple[str | tuple[str, ...], ...]"
-METRICS = f"{__package__}.metrics"
+METRICS = f"{__package__}.chunk_metrics"
 QUOTES = "by_quotes"
 
 
@@ -150,7 +150,7 @@ def _best(word: Mapping[str, float], labels: Sequence[str]) -> tuple[str, ...]:
     return tuple(label for label in labels if word.get(label, 0.0) == most)
 
 
-READER = ReplyReader(f"{__package__}.replies:read_quotes", version="2")
+READER = ReplyReader(f"{__package__}.word_replies:read_quotes", version="2")
 
 
 def by_quotes(example: LabellingExample, context: PromptContext) -> Dialogue:

@@ -34,9 +34,9 @@ from figeval.types import JSON, Continuation, Example, PairLabel, Prediction, Va
 
 from ..baselines.guessing import gold_answers
 
-METRICS = f"{__package__}.metrics"
+METRICS = f"{__package__}.rating_metrics"
 ON_SCALE = ("by_head", "by_expected_value", "by_number")  # routes whose answers are points of the scale
-READER = ReplyReader(f"{__package__}.replies:read_number", version="2")
+READER = ReplyReader(f"{__package__}.rating_replies:read_number", version="2")
 
 
 # ---- examples --------------------------------------------------------------------------------------------------------

@@ -15,5 +15,5 @@ def register_tasks(register: TaskRegistrar) -> None:
 
 @hookimpl
 def register_sources(register: SourceRegistrar) -> None:
-    """Register the source `analobench:<task>`; rows.py lists the tasks."""
-    register("analobench", f"{__name__}.rows:open")
+    """Register the source `analobench:<task>`; analobench_rows.py lists the tasks."""
+    register("analobench", f"{__name__}.analobench_rows:open")

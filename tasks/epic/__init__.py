@@ -37,17 +37,17 @@ def register_tasks(register: TaskRegistrar) -> None:
 
 @hookimpl
 def register_sources(register: SourceRegistrar) -> None:
-    """Register the source `epic:<name>`; rows.py lists the names."""
-    register("epic", f"{__name__}.rows:open")
+    """Register the source `epic:<name>`; epic_rows.py lists the names."""
+    register("epic", f"{__name__}.epic_rows:open")
 
 
 @hookimpl
 def register_metrics(register: MetricRegistrar) -> None:
     """Register the paper's metrics of spans and of keywords in generated narratives."""
     for name in ("published_precision", "published_recall", "published_f1"):
-        register(name, f"{__name__}.metrics:{name}", task_types=["spans", "epic_published_spans"])
+        register(name, f"{__name__}.epic_metrics:{name}", task_types=["spans", "epic_published_spans"])
     for name in ("keyword_recall", "keyword_recall_lemma"):
-        register(name, f"{__name__}.metrics:{name}", task_types=["generation"])
+        register(name, f"{__name__}.epic_metrics:{name}", task_types=["generation"])
 
 
 @hookimpl
@@ -59,9 +59,9 @@ def register_presets(register: PresetRegistrar) -> None:
 @hookimpl
 def register_commands(cli: click.Group) -> None:
     """Register `figeval build epic-mcq`, `figeval analyze epic` and `figeval diagnose`."""
-    from .analysis.command import epic
+    from .analysis.analyze_epic import epic
     from .build import epic_mcq
-    from .diagnosis.command import diagnose
+    from .diagnosis.diagnose import diagnose
 
     for name, command in (("build", epic_mcq), ("analyze", epic)):
         group = cli.commands[name]

@@ -15,7 +15,7 @@ from figeval.data import DataContext, Row
 from figeval.data.formats import read_json
 from figeval.errors import DataError
 
-from .rows import Corpus, both, narrative_fields, read_corpus
+from .epic_rows import Corpus, both, narrative_fields, read_corpus
 
 SLOTS = range(1, 6)
 BATCH = 32  # the released code scores every batch against the gold spans of the first 32 rows

@@ -128,9 +128,9 @@ def read_material() -> Material:
     from figeval.data import DataContext
     from figeval.data.cache import fetch
 
-    from . import rows
+    from . import epic_rows
 
-    split = list(rows.open(SPLIT, DataContext(files(__package__), fetch)))
+    split = list(epic_rows.open(SPLIT, DataContext(files(__package__), fetch)))
     ids_by_place = {row["relevant"]: row["proverb_id"] for row in split}  # every proverb has test narratives
     return Material(
         ids=tuple(row["id"] for row in split),

@@ -9,7 +9,7 @@ from typing import Any
 from figeval.data import DataContext, Row
 
 from .alignment import read_pairs, rows_of, seen_ids
-from .rows import ranking_rows, read_corpus
+from .epic_rows import ranking_rows, read_corpus
 
 
 def split_rows(part: str, context: DataContext) -> Iterator[Row]:

@@ -15,8 +15,8 @@ from itertools import groupby
 from figeval.data import DataContext, Row
 from figeval.data.formats import read_json
 
+from .epic_rows import Corpus, both, narrative_fields, proverb_of, read_corpus
 from .keywords import keywords_of
-from .rows import Corpus, both, narrative_fields, proverb_of, read_corpus
 
 SEED, TRAIN_OF_TEN, TRAIN_PROVERBS = 42, 8, 200
 

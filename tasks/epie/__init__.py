@@ -15,5 +15,5 @@ def register_tasks(register: TaskRegistrar) -> None:
 
 @hookimpl
 def register_sources(register: SourceRegistrar) -> None:
-    """Register the source `epie:<corpus>_<split>`; rows.py has the rule of the splits."""
-    register("epie", f"{__name__}.rows:open")
+    """Register the source `epie:<corpus>_<split>`; epie_rows.py has the rule of the splits."""
+    register("epie", f"{__name__}.epie_rows:open")

@@ -15,9 +15,9 @@ def register_tasks(register: TaskRegistrar) -> None:
 
 @hookimpl
 def register_sources(register: SourceRegistrar) -> None:
-    """Register the sources `flute:<split>`, `figqa:<split>` and `fignli:<figure>`; rows.py lists the parts."""
+    """Register the sources `flute:<split>`, `figqa:<split>` and `fignli:<figure>` (see figurative_rows.py)."""
     for name in ("flute", "figqa", "fignli"):
-        register(name, f"{__name__}.rows:{name}")
+        register(name, f"{__name__}.figurative_rows:{name}")
 
 
 @hookimpl

@@ -15,5 +15,5 @@ def register_tasks(register: TaskRegistrar) -> None:
 
 @hookimpl
 def register_sources(register: SourceRegistrar) -> None:
-    """Register the source `id10m:<split>_<language>`; rows.py lists the files."""
-    register("id10m", f"{__name__}.rows:open")
+    """Register the source `id10m:<split>_<language>`; id10m_rows.py lists the files."""
+    register("id10m", f"{__name__}.id10m_rows:open")

@@ -17,8 +17,8 @@ def register_tasks(register: TaskRegistrar) -> None:
 
 @hookimpl
 def register_sources(register: SourceRegistrar) -> None:
-    """Register `impli:<column>` (rows.py lists the columns) and `impli_curve:`, the points of learning curves."""
-    register("impli", f"{__name__}.rows:open")
+    """Register `impli:<column>` (impli_rows.py lists the columns) and `impli_curve:`, the points of learning curves."""
+    register("impli", f"{__name__}.impli_rows:open")
     register("impli_curve", f"{__name__}.curve.data:open")
 
 
@@ -31,9 +31,9 @@ def register_presets(register: PresetRegistrar) -> None:
 @hookimpl
 def register_commands(cli: click.Group) -> None:
     """Register `figeval analyze impli`, `figeval build impli-pairs` and `figeval curve impli`."""
-    from .analysis.command import impli
-    from .building.command import impli_pairs
-    from .curve.command import impli as curve
+    from .analysis.analyze_impli import impli
+    from .building.build_impli_pairs import impli_pairs
+    from .curve.curve_impli import impli as curve
 
     for name, command in (("analyze", impli), ("build", impli_pairs), ("curve", curve)):
         group = cli.commands[name]

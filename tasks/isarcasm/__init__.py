@@ -15,8 +15,8 @@ def register_tasks(register: TaskRegistrar) -> None:
 
 @hookimpl
 def register_sources(register: SourceRegistrar) -> None:
-    """Register the source `isarcasm:a_en`, `isarcasm:a_en_train` and so on; rows.py lists the parts."""
-    register("isarcasm", f"{__name__}.rows:open")
+    """Register the source `isarcasm:a_en`, `isarcasm:a_en_train` and so on; isarcasm_rows.py lists the parts."""
+    register("isarcasm", f"{__name__}.isarcasm_rows:open")
 
 
 @hookimpl

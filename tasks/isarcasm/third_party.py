@@ -18,7 +18,7 @@ from figeval.errors import CapabilityError
 from figeval.models.model import refuse_model_name
 from figeval.types import JSON, letters
 
-from .rows import LANGUAGES, SARCASTIC, votes
+from .isarcasm_rows import LANGUAGES, SARCASTIC, votes
 
 COLUMNS = {"a": ("text",), "c": ("text_0", "text_1")}  # subtask → the texts of a question
 

@@ -15,5 +15,5 @@ def register_tasks(register: TaskRegistrar) -> None:
 
 @hookimpl
 def register_sources(register: SourceRegistrar) -> None:
-    """Register the source `mabl:<language>` and `mabl:all`; rows.py lists the languages."""
-    register("mabl", f"{__name__}.rows:open")
+    """Register the source `mabl:<language>` and `mabl:all`; mabl_rows.py lists the languages."""
+    register("mabl", f"{__name__}.mabl_rows:open")

@@ -15,5 +15,5 @@ def register_tasks(register: TaskRegistrar) -> None:
 
 @hookimpl
 def register_sources(register: SourceRegistrar) -> None:
-    """Register the source `meta4xnli:<split>_<language>` and `meta4xnli:cometa_<split>`; rows.py lists the files."""
-    register("meta4xnli", f"{__name__}.rows:open")
+    """Register the source `meta4xnli:<split>_<language>` and `meta4xnli:cometa_<split>` (see meta4xnli_rows.py)."""
+    register("meta4xnli", f"{__name__}.meta4xnli_rows:open")

@@ -15,5 +15,5 @@ def register_tasks(register: TaskRegistrar) -> None:
 
 @hookimpl
 def register_sources(register: SourceRegistrar) -> None:
-    """Register the source `metaphor_paraphrase:<corpus>` and `…:<corpus>/sets`; rows.py lists the corpora."""
-    register("metaphor_paraphrase", f"{__name__}.rows:open")
+    """Register the source `metaphor_paraphrase:<corpus>` and `…:<corpus>/sets` (see metaphor_paraphrase_rows.py)."""
+    register("metaphor_paraphrase", f"{__name__}.metaphor_paraphrase_rows:open")

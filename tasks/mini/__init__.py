@@ -15,5 +15,5 @@ def register_tasks(register: TaskRegistrar) -> None:
 
 @hookimpl
 def register_sources(register: SourceRegistrar) -> None:
-    """Register the source `mini:<name>`; rows.py lists the names."""
-    register("mini", f"{__name__}.rows:open")
+    """Register the source `mini:<name>`; mini_rows.py lists the names."""
+    register("mini", f"{__name__}.mini_rows:open")

@@ -16,4 +16,4 @@ def register_tasks(register: TaskRegistrar) -> None:
 @hookimpl
 def register_sources(register: SourceRegistrar) -> None:
     """Register the source `mmfld:<form>`, `mmfld:<form>_<language>` and `mmfld:hyperbole_en_train`."""
-    register("mmfld", f"{__name__}.rows:open")
+    register("mmfld", f"{__name__}.mmfld_rows:open")

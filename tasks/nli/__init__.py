@@ -16,4 +16,4 @@ def register_tasks(register: TaskRegistrar) -> None:
 @hookimpl
 def register_sources(register: SourceRegistrar) -> None:
     """Register the source `nli:<part>`; parts.py lists the parts, and union.py makes the two combined ones."""
-    register("nli", f"{__name__}.rows:open")
+    register("nli", f"{__name__}.nli_rows:open")

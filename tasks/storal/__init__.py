@@ -17,8 +17,8 @@ def register_tasks(register: TaskRegistrar) -> None:
 
 @hookimpl
 def register_sources(register: SourceRegistrar) -> None:
-    """Register the source `storal:<name>`; rows.py lists the names."""
-    register("storal", f"{__name__}.rows:open")
+    """Register the source `storal:<name>`; storal_rows.py lists the names."""
+    register("storal", f"{__name__}.storal_rows:open")
 
 
 CLASSIFIER = "the folder of a classifier that `figeval train --task storal_faithfulness_en --output FOLDER` has made"
@@ -30,7 +30,7 @@ def register_metrics(register: MetricRegistrar) -> None:
     from figeval.task_types.generation import WRITTEN
 
     texts, outlines, preference = (
-        f"{__name__}.{module}" for module in ("metrics", "outline_metrics", "preference.metrics")
+        f"{__name__}.{module}" for module in ("storal_metrics", "outline_metrics", "preference.win_rates")
     )
     for name in ("bleu_1", "bleu_2", "bleu_1_full_width", "bleu_2_full_width", "length_published"):
         register(name, f"{texts}:{name}", task_types=["generation"])
@@ -55,8 +55,8 @@ def register_presets(register: PresetRegistrar) -> None:
 @hookimpl
 def register_commands(cli: click.Group) -> None:
     """Register `figeval build storal`, `figeval build storal-items` and `figeval analyze preference`."""
-    from .building.command import storal, storal_items
-    from .preference.command import preference
+    from .building.build_storal import storal, storal_items
+    from .preference.analyze_preference import preference
 
     for name, command in (("build", storal), ("build", storal_items), ("analyze", preference)):
         group = cli.commands[name]

@@ -29,7 +29,7 @@ from figeval import (
 from figeval.errors import ModelError, TaskError
 from figeval.validation import validated
 
-from .rows import MATCHED, MISMATCHED
+from .storal_rows import MATCHED, MISMATCHED
 
 TRAINED_ON = {"storal_faithfulness_en": "en", "storal_faithfulness_zh": "zh"}  # task → language
 LABELS = (MATCHED, MISMATCHED)

@@ -16,7 +16,7 @@ from figeval import GenerationExample, Prediction, Statistic
 from figeval.errors import DataError
 from figeval.metrics.statistic import ratio
 
-from .metrics import language_of, written_text
+from .storal_metrics import language_of, written_text
 
 OUTLINE = "outline"  # the input with the phrases
 MARKS = frozenset(",.\"?';:!…-")

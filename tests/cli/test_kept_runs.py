@@ -12,7 +12,7 @@ from bench import measure
 from figeval.errors import RecordError
 from figeval.evaluation.compare import compare_runs
 from figeval.records import predictions
-from figeval.records.folder import RunFolder, read_run
+from figeval.records.run_folder import RunFolder, read_run
 from tests.cli.conftest import Cli
 from tests.runs import finished
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from figeval.records.folder import RunFolder
+from figeval.records.run_folder import RunFolder
 from tests.cli.conftest import Cli
 from tests.evaluation.conftest import write_task
 from tests.runs import finished, row, run, task

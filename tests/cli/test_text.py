@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from figeval.records.folder import RunFolder, read_run
+from figeval.records.run_folder import RunFolder, read_run
 from figeval.text import UNSAFE, clean, cleaned, csv_cell, one_line, shown_json, valid
 from tests.cli.conftest import Cli
 from tests.runs import run, score, task

@@ -26,7 +26,7 @@ from figeval.evaluation.retrieval.neighbours import Neighbours
 from figeval.evaluation.retrieval.vectors import BATCH, Retriever
 from figeval.evaluation.run import run
 from figeval.records.conditions import notes
-from figeval.records.folder import RunFolder
+from figeval.records.run_folder import RunFolder
 from figeval.task_types.choice import Choice, ChoiceExample
 from figeval.types import letters
 from tests.fakes import Closeness, Vectors, Writer

@@ -10,7 +10,7 @@ import pytest
 from figeval.errors import RecordError
 from figeval.evaluation.compare import compare_runs
 from figeval.metrics.paired import holm, mcnemar
-from figeval.records.folder import RunFolder
+from figeval.records.run_folder import RunFolder
 from tests.runs import row, run, task
 
 Answers = dict[str, float | list[float] | None]

@@ -17,7 +17,7 @@ from figeval.evaluation.selection_bias import withhold_intervals
 from figeval.evaluation.training.seeds import scores_of
 from figeval.metrics.discrimination import Judged, auc
 from figeval.metrics.seeds import discrimination_over_seeds
-from figeval.records.folder import RunFolder
+from figeval.records.run_folder import RunFolder
 from figeval.records.schema import CHOSEN_ON_TEST
 from figeval.report.exporters import load_exporters
 from figeval.report.table import grids, notes
@@ -167,7 +167,7 @@ def test_answers_in_words_have_no_area_and_are_read_again(workshop):
     assert (area.value, area.interval) == (None, "none: answers in words have no scores to rank by")
     assert balanced.value == 0.5
     rescore(workshop.path / "run", workshop.harness())
-    from figeval.records.folder import read_run
+    from figeval.records.run_folder import read_run
 
     assert read_run(workshop.path / "run")[0].contrasts == record.contrasts
 

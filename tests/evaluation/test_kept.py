@@ -12,7 +12,7 @@ import pytest
 from figeval.errors import FigevalError, RecordError
 from figeval.evaluation.compare import compare_runs
 from figeval.evaluation.stored import with_breakdown
-from figeval.records.folder import RunFolder, read_record, read_run
+from figeval.records.run_folder import RunFolder, read_record, read_run
 from figeval.records.sweep import run_or_mean
 from tests.evaluation.conftest import Heard, Workshop, write_task
 from tests.fakes import Closeness, Writer

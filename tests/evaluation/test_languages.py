@@ -24,8 +24,8 @@ from figeval.evaluation.stored import with_breakdown
 from figeval.evaluation.training.seeds import scores_of
 from figeval.evaluation.validate import validate
 from figeval.metrics.seeds import SeededValues, interval_over_languages, interval_over_seeds
-from figeval.records.folder import read_run
 from figeval.records.predictions import PredictionRow
+from figeval.records.run_folder import read_run
 from figeval.records.schema import RunRecord
 from figeval.records.sweep import SeedsRecord, mean_of
 from figeval.report import table

@@ -16,8 +16,8 @@ from rich.console import Console
 from figeval.evaluation.option_kinds import choices
 from figeval.evaluation.rescore import rescore
 from figeval.metrics.classification import choice_accuracy
-from figeval.records.folder import read_run
 from figeval.records.predictions import PredictionRow
+from figeval.records.run_folder import read_run
 from figeval.records.schema import ChoicesRecord
 from figeval.report import table
 from figeval.task_types.choice import Choice, ChoiceExample, chosen

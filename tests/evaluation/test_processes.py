@@ -20,7 +20,7 @@ from figeval.config import RunConfig
 from figeval.errors import ModelError
 from figeval.evaluation import parallel
 from figeval.evaluation.plan import opened, prepare
-from figeval.records.folder import RunFolder
+from figeval.records.run_folder import RunFolder
 from tests.evaluation.conftest import Workshop, write_task
 from tests.plugins.tiny import Workshop as Checkpoints
 from tests.processes import figeval

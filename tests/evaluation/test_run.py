@@ -14,7 +14,7 @@ from figeval.errors import CapabilityError, DataError, ModelError, RecordError, 
 from figeval.evaluation import Harness
 from figeval.evaluation.rescore import rescore
 from figeval.hooks import hookimpl
-from figeval.records.folder import read_run
+from figeval.records.run_folder import read_run
 from figeval.types import Reply
 from tests.evaluation.conftest import Heard, write_task
 from tests.fakes import Closeness, Likelihood, Writer

@@ -24,7 +24,7 @@ from figeval.evaluation.stored import with_breakdown
 from figeval.evaluation.training.complete import complete
 from figeval.evaluation.training.sweep import Sweep
 from figeval.models.model import open_model
-from figeval.records.folder import RunFolder
+from figeval.records.run_folder import RunFolder
 from figeval.records.schema import CHOSEN_ON_TEST, ModelRecord, RunRecord
 from figeval.records.sweep import run_or_mean
 from figeval.report import table

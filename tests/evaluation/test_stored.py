@@ -12,7 +12,7 @@ from figeval.errors import RecordError, UnknownName
 from figeval.evaluation import Harness
 from figeval.evaluation.score import MetricSet, TaskScorer
 from figeval.evaluation.stored import stored_metrics, stored_values, with_breakdown
-from figeval.records.folder import RunFolder, read_record
+from figeval.records.run_folder import RunFolder, read_record
 from figeval.types import JSON
 from tests.runs import finished, row
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from figeval.builtin.tasks.epic import metrics as epic
+from figeval.builtin.tasks.epic import epic_metrics as epic
 from figeval.builtin.tasks.epic.published_spans import PublishedSpanExample
 from figeval.metrics import spans as m
 from figeval.metrics.aggregation import MetricAggregator

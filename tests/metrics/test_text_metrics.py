@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from figeval.builtin.tasks.epic import metrics as epic
+from figeval.builtin.tasks.epic import epic_metrics as epic
 from figeval.metrics import texts
 from figeval.metrics.aggregation import MetricAggregator
 from figeval.metrics.statistic import as_statistic

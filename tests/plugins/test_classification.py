@@ -18,7 +18,7 @@ from sklearn import metrics as sklearn_metrics
 from figeval import Prediction, PromptContext, Reply
 from figeval.builtin.plugins.baselines.guessing import Chance, Majority, Random
 from figeval.builtin.plugins.classification.classification import Classification, ClassificationExample
-from figeval.builtin.plugins.classification.metrics import MACRO_F1, MICRO_F1, POSITIVE_F1, ROC_AUC, exact_match
+from figeval.builtin.plugins.classification.label_metrics import MACRO_F1, MICRO_F1, POSITIVE_F1, ROC_AUC, exact_match
 from figeval.builtin.plugins.classification.multilabel import Multilabel, MultilabelExample
 from figeval.builtin.plugins.classification.requests import TextLabels
 from figeval.builtin.plugins.lexical.tfidf_logreg import TfidfLogreg

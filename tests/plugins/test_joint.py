@@ -17,7 +17,7 @@ from figeval.builtin.plugins.encoders.joint_encoder import FILE, joint
 from figeval.builtin.plugins.encoders.span_finder import spans
 from figeval.errors import ModelError
 from figeval.models.capabilities import capabilities
-from figeval.records.folder import read_record
+from figeval.records.run_folder import read_record
 from figeval.types import SpanQuery, Text
 from tests.plugins.headed import declare, joint_checkpoint
 from tests.plugins.tiny import LINES, LONG, Workshop

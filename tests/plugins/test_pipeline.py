@@ -12,7 +12,7 @@ from figeval.builtin.plugins.encoders.pipeline import pipeline
 from figeval.builtin.plugins.encoders.span_finder import spans
 from figeval.errors import ModelError
 from figeval.models.capabilities import capabilities
-from figeval.records.folder import read_record
+from figeval.records.run_folder import read_record
 from figeval.task_types.ranking import RankingExample
 from figeval.types import SpanQuery, Text, TextPair
 from tests.plugins.headed import QA, joint_checkpoint

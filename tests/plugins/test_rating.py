@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from figeval import Prediction, PromptContext, Reply, load
-from figeval.builtin.plugins.rating import metrics
+from figeval.builtin.plugins.rating import rating_metrics
 from figeval.builtin.plugins.rating.rating import Rating, RatingExample
-from figeval.builtin.plugins.rating.replies import read_number
+from figeval.builtin.plugins.rating.rating_replies import read_number
 from figeval.metrics.aggregation import MetricAggregator
 from figeval.task_types.calibration import calibrated
 from figeval.testing import check_metric, check_task_type
@@ -58,8 +58,8 @@ def scored(name: str, ratings: Sequence[float], grades: Sequence[float], cluster
     """The score of a correlation over rows as a run stores them."""
     pairs = zip(ratings, grades, strict=True)
     rows = [{"status": "ok", "gold": grade, "details": {"rating": rating}} for rating, grade in pairs]
-    total = MetricAggregator(name, metrics.CORRELATION)
-    for place, features in enumerate(metrics.correlations(rows, [name], {})[name]):
+    total = MetricAggregator(name, rating_metrics.CORRELATION)
+    for place, features in enumerate(rating_metrics.correlations(rows, [name], {})[name]):
         if features is not None:
             total.add(str(clusters[place]) if len(clusters) else None, features)
     return total.score()
@@ -161,7 +161,7 @@ def test_correlations_are_those_of_scipy(pairs: list[tuple[float, int]], name: s
     ratings, grades = ([pair[side] for pair in pairs] for side in (0, 1))
     score = scored(name, ratings, grades)
     if len(set(ratings)) == 1 or len(set(grades)) == 1:
-        assert (score.value, score.interval) == (None, f"none: {metrics.UNDEFINED}")
+        assert (score.value, score.interval) == (None, f"none: {rating_metrics.UNDEFINED}")
     else:
         assert score.value == pytest.approx(ORACLES[name](ratings, grades).statistic, abs=1e-6)
 
@@ -207,20 +207,20 @@ def test_rows_without_an_answer_or_a_grade_count_nowhere() -> None:
         {"status": "ok", "gold": grade, "details": {"rating": rating}} for grade, rating in ((1, 1), (2, 3), (3, 2))
     ]
     more = [{"status": "ok", "gold": None, "details": {"rating": 9.0}}, {"status": "nan", "gold": 4.0, "details": {}}]
-    found = metrics.correlations([*rows, *more], ["kendall"], {})["kendall"]
+    found = rating_metrics.correlations([*rows, *more], ["kendall"], {})["kendall"]
     assert found[3:] == [None, None]
-    assert found[:3] == metrics.correlations(rows, ["kendall"], {})["kendall"]
+    assert found[:3] == rating_metrics.correlations(rows, ["kendall"], {})["kendall"]
 
 
 # ---- answers on the scale --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("metric", [metrics.absolute_error, metrics.within_one])
+@pytest.mark.parametrize("metric", [rating_metrics.absolute_error, rating_metrics.within_one])
 def test_distances_keep_to_the_contract(metric: Any) -> None:
     example = RatingExample(id="1", left="a", right="b", grade=3.0)
     sure = Prediction(example_id="1", value=1.0, labels=SCALE)
     tied = Prediction(example_id="1", value=1.0, labels=SCALE, tied=2, among=("1", "4"))
-    expected = {metrics.absolute_error: (2.0, 1.5), metrics.within_one: (0.0, 0.5)}[metric]
+    expected = {rating_metrics.absolute_error: (2.0, 1.5), rating_metrics.within_one: (0.0, 0.5)}[metric]
     check_metric(metric, [(example, sure, expected[0]), (example, tied, expected[1])])
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from figeval.errors import RecordError
 from figeval.records import conditions
-from figeval.records.folder import read_record
+from figeval.records.run_folder import read_record
 from figeval.records.schema import ModelRecord
 from tests.runs import run, task
 

@@ -12,7 +12,7 @@ import pytest
 
 from figeval import plugins
 from figeval.builtin.tasks.epic import narratives
-from figeval.builtin.tasks.impli import rows as impli
+from figeval.builtin.tasks.impli import impli_rows as impli
 from figeval.evaluation import Harness
 from figeval.records.predictions import prediction_row
 from figeval.task_types.generation import GenerationExample

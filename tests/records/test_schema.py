@@ -9,7 +9,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from figeval.records.folder import read_record, read_run
+from figeval.records.run_folder import read_record, read_run
 from figeval.records.schema import json_schemas, publish
 from tests.runs import finished
 

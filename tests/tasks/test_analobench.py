@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from figeval.builtin.tasks.analobench import rows
+from figeval.builtin.tasks.analobench import analobench_rows
 from figeval.data import DataContext, Row
 from figeval.data.cache import fetch
 from figeval.errors import DataError
@@ -38,7 +38,9 @@ def read(task: str, folder: Path, **changes: str) -> list[Row]:
         written(folder / f"AnaloBench-T1-{size}-S1.csv", [CHOICE | changed])
     others = [{**BANK, "Index": str(n), "Sentence": one} for n, one in enumerate(SENTENCES[1:], 1)]
     written(folder / "AnaloBench-T2-Base.csv", [BANK | changes if "Indices" in changes else BANK, *others])
-    return list(rows.open(task, DataContext(folder=folder, fetch=lambda _name, path: folder / Path(path).name)))
+    return list(
+        analobench_rows.open(task, DataContext(folder=folder, fetch=lambda _name, path: folder / Path(path).name))
+    )
 
 
 def test_the_options_are_taken_apart(tmp_path: Path) -> None:
@@ -81,7 +83,7 @@ def test_what_is_no_question_is_one_line(tmp_path: Path, task: str, changes: Any
 
 def test_the_real_files(real_data: str) -> None:
     context = DataContext(folder=Path(), fetch=fetch)
-    found = {task: list(rows.open(task, context)) for task in ("t1", "t1_full", "t2", "t2_s10")}
+    found = {task: list(analobench_rows.open(task, context)) for task in ("t1", "t1_full", "t2", "t2_s10")}
     assert {task: len(one) for task, one in found.items()} == {"t1": 340, "t1_full": 2460, "t2": 340, "t2_s10": 340}
     assert {len({row["cluster"] for row in one}) for one in found.values()} == {47}
     assert {len(row["candidates"]) for row in found["t2"]} == {200}

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from figeval import plugins
-from figeval.builtin.tasks.epic import alignment, metrics, rows
+from figeval.builtin.tasks.epic import alignment, epic_metrics, epic_rows
 from figeval.config import RunConfig
 from figeval.data import DataContext
 from figeval.errors import DataError
@@ -18,7 +18,7 @@ from figeval.evaluation import Harness
 from figeval.evaluation.run import run
 from figeval.metrics.aggregation import MetricAggregator
 from figeval.models.model import open_model
-from figeval.records.folder import read_run
+from figeval.records.run_folder import read_run
 from figeval.spec.examples import build_examples
 from figeval.spec.survey import survey
 from figeval.task_types.spans import SpanExample
@@ -58,11 +58,11 @@ TWO = record("Q2N3", ("Still", "CALM"), ("run deep", "It was"), ("still", "a cal
 
 def examples(context: DataContext, task: str = TASKS[0]) -> list[Example]:
     spec = Harness(plugins.plugin_manager()).catalogue.tasks.get(task)
-    return list(build_examples(spec, rows.open(spec.data["test"].partition(":")[2], context)))
+    return list(build_examples(spec, epic_rows.open(spec.data["test"].partition(":")[2], context)))
 
 
 def test_every_pair_is_a_row_with_a_share_of_its_narrative(small: Any) -> None:
-    found = list(rows.open("alignment_seen_test", small(ONE, TWO)))
+    found = list(epic_rows.open("alignment_seen_test", small(ONE, TWO)))
     assert [row["id"] for row in found] == ["Q2N3S1", "Q2N3S2", "Q2N3S3", "Q2N1S1", "Q2N1S2"]
     assert [row["weight"] for row in found] == [1 / 3, 1 / 3, 1 / 3, 0.5, 0.5]
     assert (found[0]["span"], found[0]["span_lower"], found[0]["given_lower"]) == ("CALM", "calm", "still")
@@ -77,7 +77,7 @@ def test_gold_is_the_first_place_whatever_its_case(small: Any) -> None:
 
 def test_the_published_rows_go_by_file_lose_pairs_and_are_scored_against_the_first_batch(small: Any) -> None:
     many = [record(f"Q2N{n}", ("Still", "The lake" if n % 2 else "calm")) for n in range(4, 36)]
-    found = list(rows.open("alignment_published", small(ONE, TWO, *many)))
+    found = list(epic_rows.open("alignment_published", small(ONE, TWO, *many)))
     assert [row["id"] for row in found[:5]] == ["Q2N1S1", "Q2N1S2", "Q2N3S3", "Q2N3S2", "Q2N4S1"]  # S3 in S1's place
     assert [row["weight"] for row in found[2:4]] == [0.5, 0.5]
     assert [row["reference_lower"] for row in found[:3]] == ["the lake", "calm", "a calm lake"]
@@ -149,7 +149,7 @@ def published_scores(found: list[SpanExample], model: str) -> list[float]:
     answers = respondent.backend.find_spans([_query(one) for one in found])
     scores = []
     for name in ("published_precision", "published_recall", "published_f1"):
-        tally = MetricAggregator(name, getattr(metrics, name))
+        tally = MetricAggregator(name, getattr(epic_metrics, name))
         for one, answer in zip(found, answers, strict=True):
             count_in(tally, one, Prediction(example_id=one.id, value=answer[0].span))
         scores.append(tally.score().value or 0.0)

@@ -22,7 +22,7 @@ from figeval import plots
 from figeval.builtin.tasks.epic import correlation, duplicates
 from figeval.builtin.tasks.epic.alignment import SpanPair
 from figeval.builtin.tasks.epic.analysis import (
-    command,
+    analyze_epic,
     corpus,
     figures,
     gender,
@@ -412,7 +412,7 @@ def test_the_fourth_figure_needs_wordnet(monkeypatch: pytest.MonkeyPatch) -> Non
     order = [
         parts[key] for key in ("sizes", "sizes", "spans", "sentiment", "reading_ease", "gender", "hyponyms", "sizes")
     ]
-    assert set(command.figures(order)) == {"sentiment", "gender", "reading_ease", "hyponyms"}
+    assert set(analyze_epic.figures(order)) == {"sentiment", "gender", "reading_ease", "hyponyms"}
     order[6] = Analysis(name="h", left_out="no WordNet")
     order[4] = Analysis(name="r", left_out="no pyphen")
-    assert set(command.figures(order)) == {"sentiment", "gender", "lengths"}
+    assert set(analyze_epic.figures(order)) == {"sentiment", "gender", "lengths"}

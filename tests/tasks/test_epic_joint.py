@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from figeval import plugins
-from figeval.builtin.tasks.epic import rows
+from figeval.builtin.tasks.epic import epic_rows
 from figeval.data import DataContext, Row
 from figeval.data.cache import fetch
 from figeval.errors import CapabilityError, DataError
 from figeval.evaluation import Harness
-from figeval.records.folder import read_record
+from figeval.records.run_folder import read_record
 from figeval.task_types.joint import JointExample
 from tests.runs import finished
 
@@ -45,7 +45,7 @@ def small(tmp_path: Path) -> DataContext:
 
 
 def test_a_row_is_that_of_the_retrieval_task_with_all_its_spans(small: DataContext) -> None:
-    found = list(rows.open("joint_seen_test", small))
+    found = list(epic_rows.open("joint_seen_test", small))
     assert [(row["id"], row["relevant"]) for row in found] == [("Q2N1", 1), ("Q1N1", 0)]
     assert [part["id"] for part in found[0]["parts"]] == ["Q2N1S1", "Q2N1S2", "Q2N1S3"], "none is lost"
     assert found[1]["parts"] == [
@@ -62,7 +62,7 @@ def test_a_narrative_without_spans_is_an_error_in_one_line(small: DataContext, t
     records[0]["fields"].update(span_quote_1="", span_narrative_1="")
     (tmp_path / "full_dataset.json").write_text(json.dumps(records))
     with pytest.raises(DataError, match="epic: the narrative Q1N1 has no spans"):
-        list(rows.open("joint_seen_test", small))
+        list(epic_rows.open("joint_seen_test", small))
 
 
 def test_the_real_splits(real_data: str) -> None:
@@ -89,7 +89,7 @@ def test_the_real_splits(real_data: str) -> None:
 
 def test_the_rows_come_one_at_a_time(real_data: str) -> None:
     context = DataContext(folder=Path(), fetch=fetch)
-    first: list[Row] = list(islice(rows.open("joint_seen_test", context), 2))
+    first: list[Row] = list(islice(epic_rows.open("joint_seen_test", context), 2))
     assert [len(row["parts"]) > 0 for row in first] == [True, True]
 
 

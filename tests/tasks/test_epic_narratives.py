@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from figeval import nltk_data, spacy_pipeline, tagging
-from figeval.builtin.tasks.epic import rows
-from figeval.builtin.tasks.epic.metrics import keyword_recall, keyword_recall_lemma
+from figeval.builtin.tasks.epic import epic_rows
+from figeval.builtin.tasks.epic.epic_metrics import keyword_recall, keyword_recall_lemma
 from figeval.builtin.tasks.epic.narratives import authors_split
 from figeval.data import DataContext
 from figeval.data.cache import fetch
@@ -35,7 +35,7 @@ def test_splits_of_the_real_data(context: DataContext) -> None:
     for kind in ("seen", "unseen"):
         for how in ("", "authors_"):
             for part in ("train", "test"):
-                found = kept[kind, how, part] = list(rows.open(f"narrative_{kind}_{how}{part}", context))
+                found = kept[kind, how, part] = list(epic_rows.open(f"narrative_{kind}_{how}{part}", context))
                 sizes[kind, how, part] = len(found), len({row["proverb_id"] for row in found})
     assert sizes == {
         ("seen", "", "train"): (1500, 250),
@@ -74,7 +74,7 @@ def check_keywords(found: list[Any]) -> None:
     assert min(value for value in lemma if value is not None) > 0.8
 
 
-def test_the_authors_split_is_the_same_every_time(small_corpus: rows.Corpus) -> None:
+def test_the_authors_split_is_the_same_every_time(small_corpus: epic_rows.Corpus) -> None:
     once, again = (authors_split(small_corpus, "seen") for _ in range(2))
     assert once == again
     assert Counter(key.partition("N")[0] for key in once["train"]) == {"Q1": 8, "Q2": 8, "Q3": 8}
@@ -82,9 +82,9 @@ def test_the_authors_split_is_the_same_every_time(small_corpus: rows.Corpus) -> 
 
 
 @pytest.fixture
-def small_corpus() -> rows.Corpus:
+def small_corpus() -> epic_rows.Corpus:
     ids = [f"Q{proverb}N{number}" for proverb in (3, 1, 2) for number in range(1, 11)]
-    return rows.Corpus(dict.fromkeys(ids, "text"), {"Q1": "a", "Q2": "b", "Q3": "c"})
+    return epic_rows.Corpus(dict.fromkeys(ids, "text"), {"Q1": "a", "Q2": "b", "Q3": "c"})
 
 
 @pytest.mark.parametrize("name", ["epic_narrative_seen", "epic_narrative_unseen"])

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from figeval.builtin.tasks.epic import rows
+from figeval.builtin.tasks.epic import epic_rows
 from figeval.data import DataContext, Row
 from figeval.data.cache import fetch
 from figeval.errors import DataError
@@ -43,7 +43,7 @@ def small(tmp_path: Path) -> DataContext:
 
 
 def test_texts_are_stripped_and_lower_cased_once(small: DataContext) -> None:
-    first = next(rows.open("retrieval_all", small))
+    first = next(epic_rows.open("retrieval_all", small))
     assert first["narrative"] == "Tale 1\r\nof Q2."
     assert first["narrative_lower"] == "tale 1\r\nof q2."
     assert first["proverb"] == "Still WATERS run deep"
@@ -51,7 +51,7 @@ def test_texts_are_stripped_and_lower_cased_once(small: DataContext) -> None:
 
 
 def test_candidates_stand_in_order_of_first_appearance_and_are_shared(small: DataContext) -> None:
-    found = list(rows.open("retrieval_seen_test", small))
+    found = list(epic_rows.open("retrieval_seen_test", small))
     assert [row["id"] for row in found] == ["Q55N10", "Q2N10", "Q1N10"]
     assert found[0]["candidates"] == ("Still WATERS run deep", "Look before you leap", "Mind your hat")
     assert [row["relevant"] for row in found] == [2, 0, 1]
@@ -60,21 +60,21 @@ def test_candidates_stand_in_order_of_first_appearance_and_are_shared(small: Dat
 
 
 def test_unseen_test_has_its_own_candidates_and_the_others_behind(small: DataContext) -> None:
-    found = list(rows.open("retrieval_unseen_test", small))
+    found = list(epic_rows.open("retrieval_unseen_test", small))
     assert found[0]["candidates"] == ("Look before you leap", "Mind your hat")
     assert found[0]["background"] == ("Still WATERS run deep",)
     assert [row["relevant"] for row in found] == [1, 0, 0, 1]
 
 
 def test_training_rows_do_not_see_the_test_proverbs(small: DataContext) -> None:
-    found = list(rows.open("retrieval_unseen_train", small))
+    found = list(epic_rows.open("retrieval_unseen_train", small))
     assert {row["background"] for row in found} == {()}
     assert {row["candidates"] for row in found} == {("Still WATERS run deep",)}
 
 
 def test_items_get_their_texts(small: DataContext) -> None:
-    corpus = rows.read_corpus(small)
-    row = rows.item_row({"id": "Q1N10", "options": ["Q2", "Q1"], "gold": 1}, corpus, "item 1")
+    corpus = epic_rows.read_corpus(small)
+    row = epic_rows.item_row({"id": "Q1N10", "options": ["Q2", "Q1"], "gold": 1}, corpus, "item 1")
     assert row["options"] == ("Still WATERS run deep", "Look before you leap")
     assert row["options_lower"] == ("still waters run deep", "look before you leap")
     assert (row["gold"], row["proverb_id"], row["option_ids"]) == (1, "Q1", ("Q2", "Q1"))
@@ -95,24 +95,24 @@ def test_items_get_their_texts(small: DataContext) -> None:
 )
 def test_a_wrong_item_is_one_line(small: DataContext, item: Row, message: str) -> None:
     with pytest.raises(DataError, match=message):
-        rows.item_row(item, rows.read_corpus(small), "item 1")
+        epic_rows.item_row(item, epic_rows.read_corpus(small), "item 1")
 
 
 def test_an_unknown_narrative_in_a_split_is_named(small: DataContext, tmp_path: Path) -> None:
     (tmp_path / "task_1_proverb_only_seen_test_data_indices.json").write_text('["Q55N10", "Q9N1"]')
     with pytest.raises(DataError, match="no 'Q9N1'"):
-        list(rows.open("retrieval_seen_test", small))
+        list(epic_rows.open("retrieval_seen_test", small))
 
 
 def test_unknown_rows_get_near_names(small: DataContext) -> None:
     with pytest.raises(DataError, match="did you mean 'retrieval_all'"):
-        rows.open("retrieval_al", small)
+        epic_rows.open("retrieval_al", small)
 
 
 def test_missing_items_say_how_to_make_them(small: DataContext, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(rows.ITEMS, "mcq", "no_such_items.jsonl")
+    monkeypatch.setitem(epic_rows.ITEMS, "mcq", "no_such_items.jsonl")
     with pytest.raises(DataError, match="figeval build epic-mcq"):
-        list(rows.open("mcq", small))
+        list(epic_rows.open("mcq", small))
 
 
 # ---- the real corpus ------------------------------------------------------------------------------------------------
@@ -124,7 +124,7 @@ def real(real_data: str, tmp_path: Path) -> DataContext:
 
 
 def opened(path: str, context: DataContext) -> list[Row]:
-    return list(rows.open(path, context))
+    return list(epic_rows.open(path, context))
 
 
 def test_real_counts(real: DataContext) -> None:
@@ -143,12 +143,12 @@ def test_real_counts(real: DataContext) -> None:
 
 
 def test_real_splits_are_disjoint_and_complete(real: DataContext) -> None:
-    ids = {path: {row["id"] for row in opened(path, real)} for path in ("retrieval_all", *rows.SPLITS)}
+    ids = {path: {row["id"] for row in opened(path, real)} for path in ("retrieval_all", *epic_rows.SPLITS)}
     for kind in ("seen", "unseen"):
         train, test = ids[f"retrieval_{kind}_train"], ids[f"retrieval_{kind}_test"]
         assert not train & test
         assert train | test == ids["retrieval_all"]
-    assert set(Counter(rows.proverb_of(key) for key in ids["retrieval_seen_test"]).values()) == {4}
+    assert set(Counter(epic_rows.proverb_of(key) for key in ids["retrieval_seen_test"]).values()) == {4}
     assert len(ids["retrieval_seen_test"] & ids["retrieval_unseen_test"]) == 400
     unseen = opened("retrieval_unseen_test", real)[0]
     assert not set(unseen["candidates"]) & set(unseen["background"])
@@ -157,32 +157,32 @@ def test_real_splits_are_disjoint_and_complete(real: DataContext) -> None:
 def test_real_label_order_is_the_released_one(real: DataContext) -> None:
     for kind, path in (("seen", "retrieval_seen_test"), ("unseen", "retrieval_unseen_train")):
         released = json.loads(fetch("epic", f"task_1_proverb_only_{kind}_label_map.json").read_text())
-        labels = {name.removesuffix(rows.SCRAPED_TAIL.lower()): number for name, number in released.items()}
+        labels = {name.removesuffix(epic_rows.SCRAPED_TAIL.lower()): number for name, number in released.items()}
         candidates = opened(path, real)[0]["candidates_lower"]
         assert {text: number for number, text in enumerate(candidates)} == labels
 
 
 def test_real_q55_is_clean_and_nothing_else_is_changed(real: DataContext) -> None:
     published = {row["quote_id"]: row["quote"] for row in json.loads(fetch("epic", "all_proverbs.json").read_text())}
-    cleaned = rows.read_corpus(real).proverbs
+    cleaned = epic_rows.read_corpus(real).proverbs
     assert {key for key in cleaned if cleaned[key] != published[key]} == {"Q55"}
-    assert published["Q55"] == cleaned["Q55"] + rows.SCRAPED_TAIL
+    assert published["Q55"] == cleaned["Q55"] + epic_rows.SCRAPED_TAIL
     assert len(cleaned["Q55"]) == 68
 
 
 def test_solved_items_are_drawn_from_the_training_split(small: DataContext, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rows, "DISTRACTORS", 2)
-    found = list(rows.open("mcq_train", small))
+    monkeypatch.setattr(epic_rows, "DISTRACTORS", 2)
+    found = list(epic_rows.open("mcq_train", small))
     assert [row["id"] for row in found] == ["Q2N1", "Q1N1", "Q55N1"]
     for row in found:
         assert row["option_ids"][row["gold"]] == row["proverb_id"]
         assert len(set(row["options"])) == 3
-    assert found == list(rows.open("mcq_train", small))
+    assert found == list(epic_rows.open("mcq_train", small))
 
 
 def test_solved_items_of_the_real_data_are_no_test_items(real_data: None) -> None:
     context = DataContext(folder=Path(), fetch=fetch)
-    solved, asked = list(rows.open("mcq_train", context)), list(rows.open("mcq", context))
+    solved, asked = list(epic_rows.open("mcq_train", context)), list(epic_rows.open("mcq", context))
     assert len(solved) == 1500
     assert not {row["id"] for row in solved} & {row["id"] for row in asked}
     assert 200 < Counter(row["gold"] for row in solved)[0] < 400

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from figeval import DataContext, GenerationExample, MetricContext, ModelError, Prediction
-from figeval.builtin.tasks.figurative import explanations, rows
+from figeval.builtin.tasks.figurative import explanations, figurative_rows
 from figeval.data.cache import fetch
 from figeval.errors import DataError
 from figeval.testing import check_metric
@@ -38,16 +38,16 @@ def jsonl(file: Path, *found: dict[str, Any]) -> None:
 
 def test_sentences_are_taken_from_questions_in_words(tmp_path: Path) -> None:
     jsonl(tmp_path / "FLUTEfinaltrain.json", TRAIN)
-    (found,) = rows.flute("train", context(tmp_path))
+    (found,) = figurative_rows.flute("train", context(tmp_path))
     assert (found["premise"], found["hypothesis"], found["label"]) == ("It rained.", 'It "poured" cats.', "entailment")
     assert found["answer"] == "Entailment. Cats stand for heavy rain."
 
 
 def test_gold_rows_know_their_figure_and_idiom(tmp_path: Path) -> None:
     jsonl(tmp_path / "testgolddata/idiom_test.jsonl", {**GOLD, "label": "Entailment", "idiom": "be broke"})
-    for figure in rows.FIGURES[1:]:
+    for figure in figurative_rows.FIGURES[1:]:
         jsonl(tmp_path / f"testgolddata/{figure}_test.jsonl", {**GOLD, "label": "Contradiction"})
-    found = list(rows.flute("test", context(tmp_path)))
+    found = list(figurative_rows.flute("test", context(tmp_path)))
     assert [(row["id"], row["figure"], row["label"]) for row in found][:2] == [
         ("idiom-0", "idiom", "entailment"),
         ("metaphor-0", "metaphor", "contradiction"),
@@ -67,7 +67,7 @@ def test_gold_rows_know_their_figure_and_idiom(tmp_path: Path) -> None:
 def test_another_question_is_one_line(tmp_path: Path, row: dict[str, Any], words: str) -> None:
     jsonl(tmp_path / "FLUTEfinaltrain.json", row)
     with pytest.raises(DataError, match=words):
-        list(rows.flute("train", context(tmp_path)))
+        list(figurative_rows.flute("train", context(tmp_path)))
 
 
 @pytest.mark.parametrize(
@@ -76,13 +76,13 @@ def test_another_question_is_one_line(tmp_path: Path, row: dict[str, Any], words
 def test_a_gold_row_without_a_label_is_one_line(tmp_path: Path, changes: dict[str, str], words: str) -> None:
     jsonl(tmp_path / "testgolddata/idiom_test.jsonl", {**GOLD, **changes})
     with pytest.raises(DataError, match=words):
-        list(rows.flute("test", context(tmp_path)))
+        list(figurative_rows.flute("test", context(tmp_path)))
 
 
 def figqa(folder: Path, split: str, *lines: str) -> list[Any]:
     text = "\n".join(("startphrase,ending1,ending2,labels,valid,qid", *lines, ""))
-    (folder / rows.FIGQA[split]).write_text(text, encoding="utf-8")
-    return list(rows.figqa(split, context(folder)))
+    (folder / figurative_rows.FIGQA[split]).write_text(text, encoding="utf-8")
+    return list(figurative_rows.figqa(split, context(folder)))
 
 
 def test_figqa_has_pairs_and_hidden_labels(tmp_path: Path) -> None:
@@ -107,21 +107,21 @@ def test_irony_is_read_from_a_copy(tmp_path: Path) -> None:
     file = tmp_path / "data" / "irony" / "recast_irony.csv"
     file.parent.mkdir(parents=True)
     file.write_text(IRONY.format("test", "False"), encoding="utf-8")
-    (found,) = rows.fignli("published_irony", context(tmp_path))
+    (found,) = figurative_rows.fignli("published_irony", context(tmp_path))
     assert (found["id"], found["hypothesis"], found["label"]) == ("irony-0", "Ann was ironic", "not_entailment")
     file.write_text(IRONY.format("train", "True"), encoding="utf-8")
-    assert list(rows.fignli("published_irony", context(tmp_path))) == []
+    assert list(figurative_rows.fignli("published_irony", context(tmp_path))) == []
     file.write_text(IRONY.format("test", "yes"), encoding="utf-8")
     with pytest.raises(DataError, match="row 0, field 'label': 'yes' is neither True nor False"):
-        list(rows.fignli("published_irony", context(tmp_path)))
+        list(figurative_rows.fignli("published_irony", context(tmp_path)))
 
 
 def test_without_a_copy_the_message_says_how_to_give_one(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"there is no recast_irony\.csv .* --data fignli=FOLDER"):
-        list(rows.fignli("published_irony", context(tmp_path)))
+        list(figurative_rows.fignli("published_irony", context(tmp_path)))
 
 
-@pytest.mark.parametrize("reader", [rows.flute, rows.figqa, rows.fignli])
+@pytest.mark.parametrize("reader", [figurative_rows.flute, figurative_rows.figqa, figurative_rows.fignli])
 def test_unknown_parts_are_named(reader: Any, tmp_path: Path) -> None:
     with pytest.raises(DataError, match=f"{reader.__name__} has no rows 'tset'"):
         list(reader("tset", context(tmp_path)))
@@ -129,12 +129,12 @@ def test_unknown_parts_are_named(reader: Any, tmp_path: Path) -> None:
 
 def test_the_real_files(real_data: str) -> None:
     here = DataContext(folder=Path(), fetch=fetch)
-    test = list(rows.flute("test", here))
+    test = list(figurative_rows.flute("test", here))
     assert Counter(row["figure"] for row in test) == {"idiom": 250, "metaphor": 248, "sarcasm": 750, "simile": 250}
     assert Counter(row["label"] for row in test) == {"entailment": 663, "contradiction": 835}
-    assert [len(list(rows.flute(split, here))) for split in ("train", "dev")] == [7035, 499]
-    assert [len(list(rows.figqa(split, here))) for split in ("train", "dev", "test")] == [8016, 1094, 1146]
-    assert [len(list(rows.fignli(figure, here))) for figure in ("metaphor", "simile")] == [613, 598]
+    assert [len(list(figurative_rows.flute(split, here))) for split in ("train", "dev")] == [7035, 499]
+    assert [len(list(figurative_rows.figqa(split, here))) for split in ("train", "dev", "test")] == [8016, 1094, 1146]
+    assert [len(list(figurative_rows.fignli(figure, here))) for figure in ("metaphor", "simile")] == [613, 598]
     assert all(explanations.explained(row["answer"]) is not None for row in test)
 
 

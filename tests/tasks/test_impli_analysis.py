@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from scipy.stats import spearmanr
 
-from figeval.builtin.tasks.impli.analysis import command, figures, flexibility, matching
+from figeval.builtin.tasks.impli.analysis import analyze_impli, figures, flexibility, matching
 from figeval.builtin.tasks.impli.analysis.answers import PairAnswer
 from figeval.builtin.tasks.impli.analysis.flexibility import IdiomCount
 from figeval.cli.main import main
@@ -196,7 +196,7 @@ def test_idioms_that_are_never_right_are_those_with_five_pairs() -> None:
     task = "impli_idioms_gold_ent"
     answers = [answer(0.0, idiom=name) for name, n in (("often", 6), ("five", 5), ("few", 4)) for _ in range(n)]
     accuracy = flexibility.accuracies([*answers, answer(1.0, idiom="right")])[task]
-    assert command.never_right(task, accuracy, answers) == [("often", 6), ("five", 5)]
+    assert analyze_impli.never_right(task, accuracy, answers) == [("often", 6), ("five", 5)]
 
 
 def test_a_run_is_analyzed(real_data: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -223,4 +223,4 @@ def test_a_run_is_analyzed(real_data: str, tmp_path: Path, capsys: pytest.Captur
 def test_a_run_without_impli_is_refused_in_one_line(tmp_path: Path) -> None:
     run = finished(tmp_path / "run", "mini_pairs", model="overlap", limit=5, baselines=False)
     with pytest.raises(RecordError, match="has no finished task of IMPLI: it has mini_pairs; run --tasks impli"):
-        command.analysed(run)
+        analyze_impli.analysed(run)

@@ -10,8 +10,8 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 import figeval
-from figeval.builtin.tasks.impli import rows
-from figeval.builtin.tasks.impli.curve import command, figure, points, results
+from figeval.builtin.tasks.impli import impli_rows
+from figeval.builtin.tasks.impli.curve import curve_impli, figure, points, results
 from figeval.builtin.tasks.impli.curve.points import Curve, CurveTraining
 from figeval.builtin.tasks.impli.folds import Point
 from figeval.builtin.tasks.nli import union
@@ -192,22 +192,22 @@ def pairs(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     literal = [
         {"id": n, "premise": f"{n} is even", "hypothesis": "so it is", "label": labels[n % 3]} for n in range(30)
     ]
-    monkeypatch.setattr(rows, "idiom_rows", lambda context: iter(found))
+    monkeypatch.setattr(impli_rows, "idiom_rows", lambda context: iter(found))
     monkeypatch.setattr(union, "rows", lambda split, context: iter(literal))
     return found
 
 
 def test_a_folder_with_another_curve_is_refused(tmp_path: Path, pairs: list[dict[str, Any]]) -> None:
-    command.Work(tmp_path, "b", {"lr": 1e-4}, curve(), keep_models=False).begin()
-    before = command.Work(tmp_path, "a", {"lr": 1e-4}, curve(), keep_models=False)
+    curve_impli.Work(tmp_path, "b", {"lr": 1e-4}, curve(), keep_models=False).begin()
+    before = curve_impli.Work(tmp_path, "a", {"lr": 1e-4}, curve(), keep_models=False)
     before.begin()  # nothing was trained for the other one yet
     before.keep({"learned": 1}, ())
-    command.Work(tmp_path, "a", {"lr": 1e-4}, curve(points=(0, 9)), keep_models=False).begin()
+    curve_impli.Work(tmp_path, "a", {"lr": 1e-4}, curve(points=(0, 9)), keep_models=False).begin()
     with pytest.raises(TrainError, match="has a curve with another model; choose another --output"):
-        command.Work(tmp_path, "b", {"lr": 1e-4}, curve(), keep_models=False).begin()
+        curve_impli.Work(tmp_path, "b", {"lr": 1e-4}, curve(), keep_models=False).begin()
     pairs[0]["label"] = "non-entailment"
     with pytest.raises(TrainError, match="has a curve of other pairs than IMPLI has now"):
-        command.Work(tmp_path, "a", {"lr": 1e-4}, curve(), keep_models=False).begin()
+        curve_impli.Work(tmp_path, "a", {"lr": 1e-4}, curve(), keep_models=False).begin()
     (tmp_path / "curve.json").write_text("[]")
     with pytest.raises(RecordError, match="is not a learning curve"):
         before.begin()

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from figeval.builtin.tasks.impli import folds, rows
+from figeval.builtin.tasks.impli import folds, impli_rows
 from figeval.data import DataContext
 from figeval.data.cache import fetch
 from figeval.errors import DataError
@@ -47,7 +47,7 @@ def test_no_idiom_and_no_premise_is_in_two_folds(given_rows: list[Any], seed: in
 
 @given(ROWS)
 def test_the_parts_share_no_premise_and_the_unseen_ones_no_idiom(given_rows: list[Any]) -> None:
-    parts = {name: folds.part(given_rows, name) for name in rows.PARTS}
+    parts = {name: folds.part(given_rows, name) for name in impli_rows.PARTS}
     assert sum(map(len, parts.values())) == len(given_rows)
     premises = {name: {one["premise_key"] for one in part} for name, part in parts.items()}
     idioms = {name: {one["idiom"] for one in part if one["idiom"]} for name, part in parts.items()}
@@ -89,7 +89,7 @@ def test_nothing_is_learned_from_no_fold() -> None:
 def test_unknown_parts_get_near_names(real_data: str) -> None:
     context = DataContext(folder=None, fetch=fetch)  # type: ignore[arg-type]
     with pytest.raises(DataError, match="no part 'unsen' of its idioms; did you mean 'unseen'"):
-        next(rows.open("idioms/unsen", context))
+        next(impli_rows.open("idioms/unsen", context))
 
 
 def test_real_parts(real_data: str) -> None:

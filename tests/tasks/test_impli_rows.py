@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from figeval.builtin.tasks.impli import idioms, rows
+from figeval.builtin.tasks.impli import idioms, impli_rows
 from figeval.data import DataContext, Row
 from figeval.data.cache import fetch
 from figeval.errors import DataError
@@ -23,7 +23,7 @@ FOLDER = Path(__file__).parents[1] / "golden" / "data"
 GOLDEN = json.loads((FOLDER / "idioms.json").read_text(encoding="utf-8"))
 CHECKED = json.loads((FOLDER / "idioms_checked.json").read_text(encoding="utf-8"))
 STRATIFIED = ("first", "second", "third")
-IDIOM_COLUMNS = [column for column in rows.COLUMNS if column.startswith("idioms")]
+IDIOM_COLUMNS = [column for column in impli_rows.COLUMNS if column.startswith("idioms")]
 OLD_CLUSTERS = {  # clusters and effective clusters of version 1
     "idioms_silver_ent": "649 | 176.8",
     "idioms_silver_lit": "139 | 30.0",
@@ -37,7 +37,7 @@ OLD_CLUSTERS = {  # clusters and effective clusters of version 1
 @pytest.fixture
 def small(tmp_path: Path) -> DataContext:
     """Every file holds one row of its own; the interesting ones hold more."""
-    for file in rows.FILES:
+    for file in impli_rows.FILES:
         path = tmp_path / f"{file}.tsv"
         path.parent.mkdir(exist_ok=True)
         path.write_text(f"Row of {file}\tOther of {file}\n", encoding="utf-8")
@@ -48,12 +48,12 @@ def small(tmp_path: Path) -> DataContext:
 
 
 def test_quotes_scores_and_ids(small: DataContext) -> None:
-    first, second, third, fourth = rows.open("idioms_silver_ent", small)
+    first, second, third, fourth = impli_rows.open("idioms_silver_ent", small)
     assert first == {
         "id": "idioms/fig_context_magpie_e:1",
         "premise": '"Fine," she  went bananas',
         "hypothesis": '"Fine," she  got angry',
-        "premise_key": rows.premise_key("Fine, she went bananas."),
+        "premise_key": impli_rows.premise_key("Fine, she went bananas."),
         "label": "entailment",
         "corpus": "magpie",
         "figure": "idiom",
@@ -69,18 +69,18 @@ def test_quotes_scores_and_ids(small: DataContext) -> None:
 
 
 def test_windows_1252_is_read_as_such(small: DataContext) -> None:
-    first = next(rows.open("metaphors_silver_ent", small))
+    first = next(impli_rows.open("metaphors_silver_ent", small))
     assert (first["premise"], first["corpus"], first["figure"]) == ("It’s icy", "tsvetkov", "metaphor")
 
 
 def test_labels_follow_the_column(small: DataContext) -> None:
-    labels = {column: {row["label"] for row in rows.open(column, small)} for column in rows.COLUMNS}
-    expected = {name: {"entailment" if name.endswith("_ent") else "non-entailment"} for name in rows.COLUMNS}
+    labels = {column: {row["label"] for row in impli_rows.open(column, small)} for column in impli_rows.COLUMNS}
+    expected = {name: {"entailment" if name.endswith("_ent") else "non-entailment"} for name in impli_rows.COLUMNS}
     assert labels == expected
 
 
 def test_all_is_every_column_once(small: DataContext) -> None:
-    assert len(list(rows.open("all", small))) == 17
+    assert len(list(impli_rows.open("all", small))) == 17
 
 
 def test_clean_columns_leave_out_what_is_flawed(small: DataContext, tmp_path: Path) -> None:
@@ -89,37 +89,37 @@ def test_clean_columns_leave_out_what_is_flawed(small: DataContext, tmp_path: Pa
 
     write("idioms/manual_e", "a b\tc", "a  b\tc ", "d\te", "caf\u00e9\tf", "caf\u00c3\u00a9\tf")
     write("idioms/manual_ne", "d\te", "g\th")
-    flaws = [row["flaw"] for row in rows.open("idioms_gold_ent", small)]
+    flaws = [row["flaw"] for row in impli_rows.open("idioms_gold_ent", small)]
     assert flaws == [None, "repeated", "contradictory", None, "encoding"]
-    assert [row["id"] for row in rows.open("clean/idioms_gold_ent", small)] == [
+    assert [row["id"] for row in impli_rows.open("clean/idioms_gold_ent", small)] == [
         "idioms/manual_e:1",
         "idioms/manual_e:4",
     ]
     assert small.notes["left_out"] == {"contradictory": 1, "encoding": 1, "repeated": 1}
     assert small.notes["remark"] == ("2 of 5 pairs, without 1 with both labels, 1 with a damaged encoding, 1 repeated")
-    assert [row["id"] for row in rows.open("clean/idioms_gold_non", small)] == ["idioms/manual_ne:2"]
+    assert [row["id"] for row in impli_rows.open("clean/idioms_gold_non", small)] == ["idioms/manual_ne:2"]
 
 
 def test_a_row_of_another_width_is_named(small: DataContext, tmp_path: Path) -> None:
     (tmp_path / "idioms/manual_e.tsv").write_text("premise\thypothesis\nonly one\n")
     with pytest.raises(DataError, match=r"manual_e\.tsv:2: 1 values"):
-        list(rows.open("idioms_gold_ent", small))
+        list(impli_rows.open("idioms_gold_ent", small))
 
 
 def test_unknown_columns_get_near_names(small: DataContext) -> None:
     with pytest.raises(DataError, match=r"no column 'idioms_gold_antonym'; did you mean .*'idioms_gold_ant'"):
-        next(rows.open("idioms_gold_antonym", small))
+        next(impli_rows.open("idioms_gold_antonym", small))
 
 
 def test_idioms_are_looked_up_once_per_process(small: DataContext) -> None:
-    rows.idioms.cache_clear()
+    impli_rows.idioms.cache_clear()
     for _ in range(3):
-        list(rows.open("idioms_gold_ent", small))
-    assert rows.idioms.cache_info().misses == 1
+        list(impli_rows.open("idioms_gold_ent", small))
+    assert impli_rows.idioms.cache_info().misses == 1
 
 
 def test_a_pair_of_unknown_idiom_has_none(small: DataContext) -> None:
-    (row,) = rows.open("idioms_gold_ent", small)
+    (row,) = impli_rows.open("idioms_gold_ent", small)
     assert [row[key] for key in ("idiom", "surface", "idiom_start", "idiom_end", "idiom_confidence")] == [None] * 5
 
 
@@ -185,7 +185,7 @@ COUNTS = {
 def column_of(identity: str) -> str:
     """The column of a row's id."""
     file = identity.rpartition(":")[0]
-    return next(column for column, names in rows.COLUMNS.items() if file in names)
+    return next(column for column, names in impli_rows.COLUMNS.items() if file in names)
 
 
 @pytest.fixture
@@ -195,11 +195,11 @@ def real(real_data: str, tmp_path: Path) -> DataContext:
 
 @pytest.fixture
 def everything(real: DataContext) -> list[Row]:
-    return list(rows.open("all", real))
+    return list(impli_rows.open("all", real))
 
 
 def test_real_counts(real: DataContext, everything: list[Row]) -> None:
-    assert {column: sum(1 for _ in rows.open(column, real)) for column in rows.COLUMNS} == COUNTS
+    assert {column: sum(1 for _ in impli_rows.open(column, real)) for column in impli_rows.COLUMNS} == COUNTS
     assert len({row["id"] for row in everything}) == 26124 == len(everything)
 
 
@@ -230,10 +230,10 @@ def test_real_flaws(real: DataContext, everything: list[Row]) -> None:
         "encoding": 89,
     }
     contradictory = {
-        rows.folded(row["premise"], row["hypothesis"]) for row in everything if row["flaw"] == "contradictory"
+        impli_rows.folded(row["premise"], row["hypothesis"]) for row in everything if row["flaw"] == "contradictory"
     }
     assert len(contradictory) == 10
-    assert sum(1 for _ in rows.open("clean/all", real)) == 24_904
+    assert sum(1 for _ in impli_rows.open("clean/all", real)) == 24_904
 
 
 def test_real_idioms(everything: list[Row]) -> None:
@@ -241,7 +241,7 @@ def test_real_idioms(everything: list[Row]) -> None:
     assert Counter(row["figure"] for row in everything if row["idiom"] is None) == {"metaphor": 1313, "idiom": 7}
     assert all(row["premise"][row["idiom_start"] : row["idiom_end"]] == row["surface"] for row in known)
     names = Counter(row["idiom"] for row in known)
-    assert set(names) == set(rows.lexicon().names), "no idiom of the list is idle"
+    assert set(names) == set(impli_rows.lexicon().names), "no idiom of the list is idle"
     assert len(names) == 931
 
 
@@ -265,7 +265,7 @@ def test_checked_draws_are_those_of_their_seeds(everything: list[Row]) -> None:
 def test_readme_has_the_measured_precision_and_clusters(everything: list[Row]) -> None:
     """Precision: right among the named. Recall: right among the pairs with an idiom. Undecidable pairs do not count."""
     found = {row["id"]: row["idiom"] for row in everything}
-    readme = files(rows.__package__).joinpath("README.md").read_text(encoding="utf-8")
+    readme = files(impli_rows.__package__).joinpath("README.md").read_text(encoding="utf-8")
     stratified = [pair for draw in CHECKED["draws"] if draw["name"] in STRATIFIED for pair in draw["pairs"]]
     for column in IDIOM_COLUMNS:
         pairs = [pair for pair in stratified if column_of(pair["id"]) == column and not pair.get("undecidable")]
@@ -293,7 +293,7 @@ def test_readme_has_the_measured_precision_and_clusters(everything: list[Row]) -
 
 
 def test_readme_has_the_comparison_with_published_lists() -> None:
-    readme = files(rows.__package__).joinpath("README.md").read_text(encoding="utf-8")
+    readme = files(impli_rows.__package__).joinpath("README.md").read_text(encoding="utf-8")
     figures = json.loads((FOLDER.parents[2] / "bench" / "idioms.json").read_text(encoding="utf-8"))
     assert len(figures) == 7
     for name, row in figures.items():
@@ -304,4 +304,4 @@ def test_readme_has_the_comparison_with_published_lists() -> None:
 
 
 def test_all_columns_together_have_all_rows(real: DataContext) -> None:
-    assert sum(1 for _ in rows.open("all", real)) == 26124
+    assert sum(1 for _ in impli_rows.open("all", real)) == 26124

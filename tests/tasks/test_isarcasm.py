@@ -12,7 +12,7 @@ import pytest
 import figeval
 from figeval.builtin.plugins.classification.requests import TextLabels
 from figeval.builtin.plugins.encoders.markers import OptionList
-from figeval.builtin.tasks.isarcasm import rows
+from figeval.builtin.tasks.isarcasm import isarcasm_rows
 from figeval.builtin.tasks.isarcasm.third_party import ThirdParty
 from figeval.data import DataContext
 from figeval.data.cache import fetch
@@ -36,7 +36,7 @@ LABELS = ("sarcastic", "not_sarcastic")
 
 
 def read(path: str) -> list[Any]:
-    return list(rows.open(path, DataContext(ROOT / "tasks" / "isarcasm", fetch)))
+    return list(isarcasm_rows.open(path, DataContext(ROOT / "tasks" / "isarcasm", fetch)))
 
 
 @pytest.mark.parametrize("part", list(SIZES))
@@ -51,7 +51,7 @@ def test_every_part_has_its_rows(part: str, real_data: str) -> None:
 def test_labels_are_those_of_the_authors(real_data: str) -> None:
     assert Counter(row["label"] for row in read("a_en")) == {"sarcastic": 200, "not_sarcastic": 1200}
     counts = Counter(label for row in read("b_en") for label in row["labels"])
-    assert counts == dict(zip(rows.TYPES, (180, 20, 49, 1, 10, 11), strict=True))
+    assert counts == dict(zip(isarcasm_rows.TYPES, (180, 20, 49, 1, 10, 11), strict=True))
     assert Counter(len(row["labels"]) for row in read("b_en")) == {0: 1200, 1: 130, 2: 69, 3: 1}
     assert Counter(row["gold"] for row in read("c_en")) == {0: 107, 1: 93}
 
@@ -77,7 +77,7 @@ def test_a_cell_that_is_no_label_names_file_row_and_column(tmp_path: Path) -> No
     file.write_text("text,sarcastic\nLovely weather,1\nIt rains,maybe\n", encoding="utf-8")
     context = DataContext(tmp_path, lambda benchmark, path: file)
     with pytest.raises(DataError, match=r"test\.csv, row 2, column 'sarcastic': 'maybe' is not one of '1', '0'"):
-        list(rows.open("a_en", context))
+        list(isarcasm_rows.open("a_en", context))
 
 
 def test_types_of_a_text_that_is_not_sarcastic_are_none_and_an_unlabelled_one_is_refused(tmp_path: Path) -> None:
@@ -85,10 +85,13 @@ def test_types_of_a_text_that_is_not_sarcastic_are_none_and_an_unlabelled_one_is
     head = "tweet,sarcastic,rephrase,sarcasm,irony,satire,understatement,overstatement,rhetorical_question\n"
     file.write_text(f"{head}It rains,0,,,,,,,\nLovely,1,Bad,1,0,0,0,0,1\n", encoding="utf-8")
     context = DataContext(tmp_path, lambda benchmark, path: file)
-    assert [row["labels"] for row in rows.open("b_en_train", context)] == [[], ["sarcasm", "rhetorical_question"]]
+    assert [row["labels"] for row in isarcasm_rows.open("b_en_train", context)] == [
+        [],
+        ["sarcasm", "rhetorical_question"],
+    ]
     file.write_text(f"{head}Lovely,1,Bad,1,,0,0,0,1\n", encoding="utf-8")
     with pytest.raises(DataError, match="column 'irony'"):
-        list(rows.open("b_en_train", context))
+        list(isarcasm_rows.open("b_en_train", context))
 
 
 # ---- the human ceiling -----------------------------------------------------------------------------------------------

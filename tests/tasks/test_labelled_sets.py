@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from figeval.builtin.plugins.labelling.tags import chunks, strays
-from figeval.builtin.tasks.epie import rows as epie
-from figeval.builtin.tasks.id10m import rows as id10m
-from figeval.builtin.tasks.meta4xnli import rows as meta4xnli
+from figeval.builtin.tasks.epie import epie_rows as epie
+from figeval.builtin.tasks.id10m import id10m_rows as id10m
+from figeval.builtin.tasks.meta4xnli import meta4xnli_rows as meta4xnli
 from figeval.data import DataContext
 from figeval.data.cache import fetch
 from figeval.errors import DataError

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from figeval.builtin.tasks.mabl import rows
+from figeval.builtin.tasks.mabl import mabl_rows
 from figeval.data import DataContext, Row
 from figeval.data.cache import fetch
 from figeval.errors import DataError
@@ -29,7 +29,7 @@ COLUMNS = ("startphrase", "ending1", "ending2", "labels")
 
 def table(folder: Path, found: Sequence[Sequence[str]], columns: Sequence[str] = COLUMNS) -> DataContext:
     """A folder in which every language has these rows, the columns in this order."""
-    for name in rows.FILES.values():
+    for name in mabl_rows.FILES.values():
         file = folder / f"langdata/{name}.csv"
         file.parent.mkdir(exist_ok=True)
         with file.open("w", encoding="utf-8", newline="") as opened:
@@ -40,7 +40,7 @@ def table(folder: Path, found: Sequence[Sequence[str]], columns: Sequence[str] =
 
 
 def of(context: DataContext, name: str) -> list[Row]:
-    return list(rows.open(name, context))
+    return list(mabl_rows.open(name, context))
 
 
 def test_two_rows_that_follow_one_another_are_a_pair(tmp_path: Path) -> None:
@@ -65,7 +65,7 @@ def test_pairs_with_a_phrase_or_their_endings_in_common_are_a_cluster(tmp_path: 
 
 def test_languages_take_turns_pair_by_pair(tmp_path: Path) -> None:
     found = of(table(tmp_path, GOOD), "all")
-    assert [row["id"] for row in found[:16:2]] == [*(f"{name}-0" for name in rows.LANGUAGES), "hi-2"]
+    assert [row["id"] for row in found[:16:2]] == [*(f"{name}-0" for name in mabl_rows.LANGUAGES), "hi-2"]
     assert len(found) == 7 * len(GOOD)
 
 
@@ -75,7 +75,7 @@ def test_columns_are_read_by_the_header(tmp_path: Path) -> None:
 
 
 def test_rows_without_a_partner_shift_the_pairs_behind_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(rows.ALONE, "sw", frozenset({2, 5}))  # type: ignore[arg-type]
+    monkeypatch.setitem(mabl_rows.ALONE, "sw", frozenset({2, 5}))  # type: ignore[arg-type]
     shifted = [*GOOD[:2], ("Alone", "a", "b", "0"), *GOOD[2:4], ("Alone again", "c", "d", "1")]
     found = of(table(tmp_path, shifted), "sw")
     assert [row["pair"] for row in found] == ["sw-0", "sw-0", None, "sw-3", "sw-3", None]

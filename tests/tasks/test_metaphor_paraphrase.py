@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from figeval.builtin.tasks.metaphor_paraphrase import rows
+from figeval.builtin.tasks.metaphor_paraphrase import metaphor_paraphrase_rows
 from figeval.data import DataContext, Row
 from figeval.data.cache import fetch
 from figeval.errors import DataError
@@ -24,7 +24,11 @@ Joy is a coin\n It is metal#1\n It is round#1\n
 def read(path: str, folder: Path, text: str = SMALL) -> list[Row]:
     """The rows of a corpus whose file holds this text."""
     (folder / "file.txt").write_text(text, encoding="utf-8")
-    return list(rows.open(path, DataContext(folder=folder, fetch=lambda _benchmark, _path: folder / "file.txt")))
+    return list(
+        metaphor_paraphrase_rows.open(
+            path, DataContext(folder=folder, fetch=lambda _benchmark, _path: folder / "file.txt")
+        )
+    )
 
 
 def test_pairs_have_grades_and_sets_with_one_metaphor_are_one_cluster(tmp_path: Path) -> None:
@@ -61,11 +65,14 @@ def test_an_unknown_corpus_is_named(tmp_path: Path) -> None:
 
 def test_the_real_files(real_data: str) -> None:
     context = DataContext(folder=Path(), fetch=fetch)
-    counts = {path: Counter(row["grade"] for row in rows.open(path, context)) for path in rows.CORPORA}
+    counts = {
+        path: Counter(row["grade"] for row in metaphor_paraphrase_rows.open(path, context))
+        for path in metaphor_paraphrase_rows.CORPORA
+    }
     assert counts == {
         "corpus": {1: 202, 2: 171, 3: 153, 4: 218, None: 4},
         "lit2met": {1: 221, 2: 144, 3: 147, 4: 208},
     }
-    sets = list(rows.open("corpus/sets", context))
+    sets = list(metaphor_paraphrase_rows.open("corpus/sets", context))
     assert (len(sets), len({row["set"] for row in sets})) == (184, 182)
     assert {len(row["candidates"]) for row in sets} == {4}

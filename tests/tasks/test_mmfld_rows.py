@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from figeval.builtin.tasks.mmfld import rows
+from figeval.builtin.tasks.mmfld import mmfld_rows
 from figeval.cli.main import main
 from figeval.data import DataContext
 from figeval.data.cache import fetch
@@ -24,7 +24,7 @@ TASKS = {"hyperbole": (1300, 650), "idiom": (799, 625), "metaphor": (15590, 7795
 
 
 def read(path: str) -> list[Any]:
-    return list(rows.open(path, DataContext(ROOT / "tasks" / "mmfld", fetch)))
+    return list(mmfld_rows.open(path, DataContext(ROOT / "tasks" / "mmfld", fetch)))
 
 
 @pytest.mark.parametrize("form", list(TASKS))
@@ -32,7 +32,7 @@ def test_every_form_has_its_rows(form: str, real_data: str) -> None:
     found = read(form)
     figurative = sum(row["label"] == "figurative" for row in found)
     assert (len(found), figurative) == TASKS[form]
-    assert {row["language"] for row in found} == set(rows.FORMS[form])
+    assert {row["language"] for row in found} == set(mmfld_rows.FORMS[form])
     assert len({row["id"] for row in found}) == len(found)
     assert all(row["text"].strip() for row in found)
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from figeval import plugins
-from figeval.builtin.tasks.impli import rows as impli
-from figeval.builtin.tasks.nli import parts, rows, union
+from figeval.builtin.tasks.impli import impli_rows as impli
+from figeval.builtin.tasks.nli import nli_rows, parts, union
 from figeval.cli.main import main
 from figeval.data import DataContext, Row
 from figeval.data.cache import fetch
@@ -83,7 +83,7 @@ def test_the_files_that_are_read_are_those_that_are_listed() -> None:
 
 def test_a_quotation_mark_in_a_table_is_a_character_like_any_other(small: Small) -> None:
     context = small({"conjnli/conj_dev.tsv": '"He left, or stayed.\t He said "no" \tneutral\nA\tB\tentailment\n'})
-    first, second = rows.open("conj_dev", context)
+    first, second = nli_rows.open("conj_dev", context)
     assert first == {
         "id": "conjnli/conj_dev:1",
         "premise": '"He left, or stayed.',
@@ -98,14 +98,14 @@ def test_a_quotation_mark_in_a_table_is_a_character_like_any_other(small: Small)
 def test_the_questions_of_the_multinli_sample_are_taken_apart_and_repeats_left_out(small: Small) -> None:
     lines = [asked('It is ""so""', "It was, was it\n", "neutral"), asked("A", "B", "entailment")]
     context = small({"mnli_sample/mnli_train.csv": "Question,Answer,Origin\n" + lines[0] * 2 + lines[1]})
-    read = list(rows.open("mnli_train", context))
+    read = list(nli_rows.open("mnli_train", context))
     assert texts(read) == [('It is "so"', "It was, was it\n", "neutral"), ("A", "B", "entailment")]
     assert [row["id"] for row in read] == ["mnli_sample/mnli_train:1", "mnli_sample/mnli_train:3"]
 
 
 def test_numbers_stand_for_labels_in_the_snli_sample(small: Small) -> None:
     context = small({"snli_sample/test.csv": "1\t1\tA\tn\n2\t2\tA\tc\n3\t3\tA\te\n"})
-    assert texts(list(rows.open("snli_test", context))) == [
+    assert texts(list(nli_rows.open("snli_test", context))) == [
         ("A", "n", "neutral"),
         ("A", "c", "contradiction"),
         ("A", "e", "entailment"),
@@ -114,21 +114,21 @@ def test_numbers_stand_for_labels_in_the_snli_sample(small: Small) -> None:
 
 def test_files_side_by_side_with_and_without_a_last_newline(small: Small) -> None:
     sides = {"esnli/s1.dev": "A . \nB .", "esnli/s2.dev": "C . \nD .\n", "esnli/labels.dev": "neutral\nentailment"}
-    assert texts(list(rows.open("esnli_dev", small(sides)))) == [
+    assert texts(list(nli_rows.open("esnli_dev", small(sides)))) == [
         ("A . ", "C . ", "neutral"),
         ("B .", "D .", "entailment"),
     ]
     with pytest.raises(DataError, match=r"different numbers of lines: .*s1\.dev 2, .*s2\.dev 1"):
-        list(rows.open("esnli_dev", small(sides | {"esnli/s2.dev": "C .\n"})))
+        list(nli_rows.open("esnli_dev", small(sides | {"esnli/s2.dev": "C .\n"})))
 
 
 def test_sick_in_the_parts_of_semeval(small: Small) -> None:
     lines = "1\tA\tB\tNEUTRAL\tFLICKR\tTRAIN\r\n2\tC\tD\tENTAILMENT\tSEMEVAL\tTEST\r\n"
     context = small({"sick/SICK.txt": lines})
-    (row,) = rows.open("sick_test", context)
+    (row,) = nli_rows.open("sick_test", context)
     assert (row["id"], row["label"], row["meta"]["genre"]) == ("sick/SICK:2", "entailment", "semeval")
-    assert [row["id"] for row in rows.open("sick_train", context)] == ["sick/SICK:1"]
-    assert not list(rows.open("sick_trial", context))
+    assert [row["id"] for row in nli_rows.open("sick_train", context)] == ["sick/SICK:1"]
+    assert not list(nli_rows.open("sick_trial", context))
 
 
 def test_what_med_and_taxinli_say_of_a_pair(small: Small) -> None:
@@ -138,7 +138,7 @@ def test_what_med_and_taxinli_say_of_a_pair(small: Small) -> None:
             "taxinli/taxinli10k.tsv": "A\tB\tcontradiction\t-\t1\t0\t1.0\t7c\tslate\n",
         }
     )
-    (med,), (taxi,) = rows.open("med", context), rows.open("taxi", context)
+    (med,), (taxi,) = nli_rows.open("med", context), nli_rows.open("taxi", context)
     assert (med["meta"]["genre"], med["meta"]["category"]) == ("paper", "upward")
     assert {key: value for key, value in taxi["meta"].items() if key != "premise"} == {
         "corpus": "taxi",
@@ -173,12 +173,12 @@ def test_what_med_and_taxinli_say_of_a_pair(small: Small) -> None:
 )
 def test_a_broken_row_is_named(part: str, file: str, added: str, complaint: str, small: Small) -> None:
     with pytest.raises(DataError, match=complaint):
-        list(rows.open(part, small({file: added})))
+        list(nli_rows.open(part, small({file: added})))
 
 
 def test_unknown_parts_get_near_names(small: Small) -> None:
     with pytest.raises(DataError, match=r"no part 'mnli_tain'; did you mean .*'mnli_train'"):
-        rows.open("mnli_tain", small({}))
+        nli_rows.open("mnli_tain", small({}))
 
 
 def test_copies_are_known_by_their_letters() -> None:
@@ -190,7 +190,7 @@ def test_copies_are_known_by_their_letters() -> None:
 
 
 def numbers(name: str, context: DataContext) -> list[str]:
-    return [row["id"] for row in rows.open(name, context)]
+    return [row["id"] for row in nli_rows.open(name, context)]
 
 
 def test_train_leaves_out_test_pairs_repeats_and_two_labels(small: Small) -> None:
@@ -223,7 +223,7 @@ def test_dev_is_balanced_and_its_premises_are_not_trained_on(small: Small, monke
         for side, column in zip(parts.SIDES, zip(*pairs, strict=True), strict=True)
     }
     context = small(sides | {"snli_sample/train.csv": "3\t3\tPremise 0\tnew\n3\t3\tPremise 1\tnew\n"})
-    dev, train = list(rows.open("dev", context)), list(rows.open("train", context))
+    dev, train = list(nli_rows.open("dev", context)), list(nli_rows.open("train", context))
     assert Counter(row["label"] for row in dev) == dict.fromkeys(LABELS, 2)
     held = {row["meta"]["premise"] for row in dev}
     assert len(held) == 2, "premises go as a whole"
@@ -236,7 +236,7 @@ def test_the_union_is_made_once_per_process(small: Small) -> None:
     context = small({"snli_sample/train.csv": "3\t3\tA\tB\n"})
     union.union.cache_clear()
     for name in ("train", "dev", "train"):
-        list(rows.open(name, context))
+        list(nli_rows.open(name, context))
     assert union.union.cache_info().misses == 1
 
 
@@ -260,7 +260,7 @@ def real(real_data: str, tmp_path: Path) -> DataContext:
 
 @pytest.mark.parametrize("case", GOLDEN["parts"], ids=[case["part"] for case in GOLDEN["parts"]])
 def test_real_counts(case: Row, real: DataContext) -> None:
-    read = list(rows.open(case["part"], real))
+    read = list(nli_rows.open(case["part"], real))
     found = Counter(row["label"] for row in read)
     assert [found[label] for label in LABELS] == case["rows"]
     assert len({row["meta"]["premise"] for row in read}) == case["premises"]
@@ -271,10 +271,10 @@ def test_real_training_pairs_are_in_no_test(real: DataContext) -> None:
     def pairs(read: list[Row]) -> set[tuple[str, str]]:
         return {(parts.folded(row["premise"]), parts.folded(row["hypothesis"])) for row in read}
 
-    train, dev = pairs(list(rows.open("train", real))), pairs(list(rows.open("dev", real)))
+    train, dev = pairs(list(nli_rows.open("train", real))), pairs(list(nli_rows.open("dev", real)))
     assert not train & dev
     assert not {premise for premise, _ in train} & {premise for premise, _ in dev}
-    others = {part: pairs(list(rows.open(part, real))) for part in union.TEST}
+    others = {part: pairs(list(nli_rows.open(part, real))) for part in union.TEST}
     others["impli"] = pairs(list(impli.open("all", real)))
     assert not {name: len(found & (train | dev)) for name, found in others.items() if found & (train | dev)}
     dropped = union.union(tuple(parts.fetched(part, real) for part in union.ALL)).dropped
@@ -287,7 +287,7 @@ def test_real_numbers_of_the_snli_sample_are_read_aright(real: DataContext) -> N
     """Pairs that are in another set have the same label there, all but one."""
 
     def labels(part: str) -> dict[tuple[str, str], str]:
-        read = rows.open(part, real)
+        read = nli_rows.open(part, real)
         return {(parts.folded(row["premise"]), parts.folded(row["hypothesis"])): row["label"] for row in read}
 
     sample, known = labels("snli_train"), labels("cad_train")

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from figeval import word_forms
 from figeval.builtin.tasks.storal import extras
 from figeval.builtin.tasks.storal.building import antonyms, frozen, negatives, outlines, topics
-from figeval.builtin.tasks.storal.building.command import KINDS, storal
+from figeval.builtin.tasks.storal.building.build_storal import KINDS, storal
 from figeval.builtin.tasks.storal.pairs import PairFile, draw_splits, english_pairs, wording
 from figeval.cli.main import main
 from figeval.data import DataContext

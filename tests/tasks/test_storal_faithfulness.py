@@ -18,7 +18,7 @@ from rich.console import Console
 
 from figeval import plugins
 from figeval.api.comparisons import compare
-from figeval.builtin.tasks.storal import rows
+from figeval.builtin.tasks.storal import storal_rows
 from figeval.config import RunConfig
 from figeval.data import DataContext
 from figeval.data.cache import copies, fetch
@@ -81,7 +81,7 @@ def made_of(pairs: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:
     found = [
         {"id": f"test-{n}", "story": story, "moral": moral, "language": "en"} for n, (story, moral) in enumerate(pairs)
     ]
-    return list(rows.clustered(found))
+    return list(storal_rows.clustered(found))
 
 
 PAIRS = st.lists(st.tuples(st.sampled_from("stuvwxyz"), st.sampled_from("ABCDEFGH")), min_size=2, max_size=30)
@@ -95,7 +95,7 @@ def test_who_reads_the_moral_alone_is_right_in_half_of_the_rows(
     pairs: list[tuple[str, str]], reads: Callable[[str], str]
 ) -> None:
     try:
-        made = list(rows.matched_and_mismatched(made_of(pairs)))
+        made = list(storal_rows.matched_and_mismatched(made_of(pairs)))
     except DataError:
         assume(False)
     assert sum(reads(row["moral"]) == row["label"] for row in made) * 2 == len(made)
@@ -107,7 +107,7 @@ def test_no_story_gets_a_moral_of_its_own(pairs: list[tuple[str, str]]) -> None:
     for story, moral in pairs:
         own.setdefault(story, set()).add(moral)
     try:
-        made = list(rows.matched_and_mismatched(made_of(pairs)))
+        made = list(storal_rows.matched_and_mismatched(made_of(pairs)))
     except DataError:
         assert max(len(own[s]) for s in own) > 1 or max(Counter(m for _, m in pairs).values()) * 2 > len(pairs)
         return
@@ -121,20 +121,20 @@ def test_the_permutation_is_a_function_of_the_ids(pairs: list[tuple[str, str]], 
     other = list(found)
     order.shuffle(other)
     try:
-        first = {row["id"]: row["moral_of"] for row in rows.matched_and_mismatched(found)}
+        first = {row["id"]: row["moral_of"] for row in storal_rows.matched_and_mismatched(found)}
     except DataError:
         assume(False)
-    assert first == {row["id"]: row["moral_of"] for row in rows.matched_and_mismatched(other)}
+    assert first == {row["id"]: row["moral_of"] for row in storal_rows.matched_and_mismatched(other)}
 
 
 def test_too_many_equal_morals_are_an_error() -> None:
     with pytest.raises(DataError, match="of 3 morals too many are the same to give every story another one"):
-        list(rows.matched_and_mismatched(made_of([("s", "Be kind."), ("t", "be kind"), ("u", "Run.")])))
+        list(storal_rows.matched_and_mismatched(made_of([("s", "Be kind."), ("t", "be kind"), ("u", "Run.")])))
 
 
 @pytest.mark.parametrize("split", SPLITS)
 def test_the_pairs_of_storal(split: str, real_data: str) -> None:
-    made = list(rows.open(f"faithfulness_en_{split}", DataContext(Path(), fetch)))
+    made = list(storal_rows.open(f"faithfulness_en_{split}", DataContext(Path(), fetch)))
     assert Counter(row["label"] for row in made) == {"matched": SPLITS[split], "mismatched": SPLITS[split]}
     morals = {
         label: Counter(letters(r["moral"]) for r in made if r["label"] == label) for label in ("matched", "mismatched")
@@ -142,16 +142,16 @@ def test_the_pairs_of_storal(split: str, real_data: str) -> None:
     assert morals["matched"] == morals["mismatched"]
     assert all(row["moral_of"].startswith(f"{split}-") for row in made)
     assert {row["same_moral"] for row in made} == {
-        r["same_moral"] for r in rows.open(f"st2mo_en_{split}", DataContext(Path(), fetch))
+        r["same_moral"] for r in storal_rows.open(f"st2mo_en_{split}", DataContext(Path(), fetch))
     }
 
 
 def test_the_pairs_of_the_published_chinese_rows(real_data: str) -> None:
     assert copies("storal")
-    made = list(rows.open("examples_faithfulness_zh_test", DataContext(Path(), fetch)))
+    made = list(storal_rows.open("examples_faithfulness_zh_test", DataContext(Path(), fetch)))
     assert Counter(row["label"] for row in made) == {"matched": 5, "mismatched": 5}
     with pytest.raises(DataError, match="has 5 of the 421 published rows"):
-        list(rows.open("published_faithfulness_zh_test", DataContext(Path(), fetch)))
+        list(storal_rows.open("published_faithfulness_zh_test", DataContext(Path(), fetch)))
 
 
 def test_the_tasks_are_not_in_the_suite() -> None:

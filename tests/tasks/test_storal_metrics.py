@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 import figeval
 from figeval import nltk_data
-from figeval.builtin.tasks.storal import extras, metrics, outline_metrics
+from figeval.builtin.tasks.storal import extras, outline_metrics, storal_metrics
 from figeval.cli.main import main
 from figeval.data import DataContext
 from figeval.data.cache import fetch
@@ -362,7 +362,7 @@ def test_chinese_is_not_taken_for_english(name: str) -> None:
 
 
 def test_jieba_is_asked_for_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    for cached in (extras.load, extras.segmenter, metrics.tokens):
+    for cached in (extras.load, extras.segmenter, storal_metrics.tokens):
         cached.cache_clear()
     monkeypatch.setitem(sys.modules, "jieba", None)
     with pytest.raises(DataError, match=r"^jieba is not installed; run pip install 'figeval\[storal\]'$"):
@@ -372,7 +372,7 @@ def test_jieba_is_asked_for_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None
 def test_punkt_is_asked_for_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     import nltk
 
-    metrics.tokens.cache_clear()
+    storal_metrics.tokens.cache_clear()
     monkeypatch.setattr(nltk.data, "path", [])
     with pytest.raises(DataError, match=r"does not find its data punkt_tab; run `python -m nltk.downloader punkt_tab`"):
         value("bleu_1", example("A fox."), answer("A fox."))
@@ -424,8 +424,8 @@ def test_published_outputs_score_as_by_the_script(
 def test_without_punkt_bleu_would_be_another(published: Any, english: None, monkeypatch: pytest.MonkeyPatch) -> None:
     from nltk.tokenize import word_tokenize
 
-    metrics.tokens.cache_clear()
-    monkeypatch.setitem(metrics.TOKENIZERS, "en", lambda text: word_tokenize(text, preserve_line=True))
+    storal_metrics.tokens.cache_clear()
+    monkeypatch.setitem(storal_metrics.TOKENIZERS, "en", lambda text: word_tokenize(text, preserve_line=True))
     found = [value("bleu_1", *pair) for pair in published("mo2st", "en")]
-    metrics.tokens.cache_clear()
+    storal_metrics.tokens.cache_clear()
     assert sum(one or 0.0 for one in found) / 5 == pytest.approx(0.340803, abs=5e-7)

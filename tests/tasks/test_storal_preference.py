@@ -16,12 +16,12 @@ from hypothesis import strategies as st
 
 import figeval
 from figeval import ChoiceExample, Prediction, nltk_data, tagging
-from figeval.builtin.tasks.storal import rows
+from figeval.builtin.tasks.storal import storal_rows
 from figeval.builtin.tasks.storal.building.antonyms import Dropped
 from figeval.builtin.tasks.storal.building.items import preference
 from figeval.builtin.tasks.storal.building.versions import versions
 from figeval.builtin.tasks.storal.pairs import Pair
-from figeval.builtin.tasks.storal.preference import metrics
+from figeval.builtin.tasks.storal.preference import win_rates
 from figeval.builtin.tasks.storal.preference.options import KINDS
 from figeval.builtin.tasks.storal.preference.sign_test import preferences, sign_test
 from figeval.cli.main import main
@@ -67,7 +67,7 @@ def answer(scores: Sequence[float], **fields: Any) -> Prediction:
 
 
 def value(name: str, one: ChoiceExample, prediction: Prediction) -> float | None:
-    features = getattr(metrics, name).features(one, prediction)
+    features = getattr(win_rates, name).features(one, prediction)
     return None if features is None else features[0]
 
 
@@ -113,7 +113,7 @@ def test_without_the_tagger_a_build_says_in_one_line_what_to_install(
 
 @pytest.mark.parametrize("split", SIZES)
 def test_the_frozen_versions_replace_the_same_word(split: str, real_data: str) -> None:
-    made = list(rows.open(f"preference_en_{split}", DataContext(Path(), fetch)))
+    made = list(storal_rows.open(f"preference_en_{split}", DataContext(Path(), fetch)))
     assert len(made) == SIZES[split]
     for row in made:
         kinds = [columns["version"] for columns in row["versions"]]
@@ -170,7 +170,7 @@ def test_of_several_orders_those_with_scores_count() -> None:
 def test_metrics_keep_to_the_contract() -> None:
     cases = [(example(KINDS), answer(scores)) for scores in ([0.9, 0.1, 0.2], [0.2, 0.2, 0.2], [])]
     for name in NAMES:
-        check_metric(getattr(metrics, name), cases)
+        check_metric(getattr(win_rates, name), cases)
 
 
 # ---- the sign test ---------------------------------------------------------------------------------------------------

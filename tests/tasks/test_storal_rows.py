@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from figeval.builtin.tasks.storal import rows
+from figeval.builtin.tasks.storal import storal_rows
 from figeval.builtin.tasks.storal.archive import published, unwrapped
 from figeval.builtin.tasks.storal.pairs import PAPER_MOPREF, PAPER_SIZES
-from figeval.builtin.tasks.storal.rows import clustered
+from figeval.builtin.tasks.storal.storal_rows import clustered
 from figeval.cli.main import cli
 from figeval.data import DataContext
 from figeval.data.cache import copies, fetch
@@ -46,7 +46,7 @@ def examples(real_data: str) -> list[Path]:
 
 @pytest.mark.parametrize("split", SPLITS)
 def test_the_options_are_balanced_morals_of_the_split(split: str, english: DataContext) -> None:
-    made = list(rows.open(f"mocpt_en_{split}", english))
+    made = list(storal_rows.open(f"mocpt_en_{split}", english))
     assert len(made) == MADE[split]
     morals = {row["id"]: letters(row["options"][row["gold"]]) for row in made}
     for row in made:
@@ -63,7 +63,7 @@ def test_the_options_are_balanced_morals_of_the_split(split: str, english: DataC
 
 @pytest.mark.parametrize("split", SPLITS)
 def test_the_wrong_moral_has_one_place_replaced(split: str, english: DataContext) -> None:
-    made = list(rows.open(f"mopref_en_{split}", english))
+    made = list(storal_rows.open(f"mopref_en_{split}", english))
     assert len(made) == PREFERENCES[split]
     for row in made:
         right, wrong = row["options"][row["gold"]], row["options"][1 - row["gold"]]
@@ -76,8 +76,8 @@ def test_the_wrong_moral_has_one_place_replaced(split: str, english: DataContext
 
 @pytest.mark.parametrize("split", SPLITS)
 def test_beginning_and_rest_are_the_story_and_phrases_stand_in_the_rest(split: str, english: DataContext) -> None:
-    stories = {row["id"]: row["story"] for row in rows.open(f"st2mo_en_{split}", english)}
-    made = list(rows.open(f"mo2st_en_{split}", english))
+    stories = {row["id"]: row["story"] for row in storal_rows.open(f"st2mo_en_{split}", english)}
+    made = list(storal_rows.open(f"mo2st_en_{split}", english))
     assert (len(stories), len(made)) == (MADE[split], OUTLINES[split])
     for row in made:
         story = stories[row["id"]]
@@ -89,7 +89,7 @@ def test_beginning_and_rest_are_the_story_and_phrases_stand_in_the_rest(split: s
 
 
 def test_stories_with_one_moral_are_a_cluster(english: DataContext) -> None:
-    made = [row for split in SPLITS for row in rows.open(f"st2mo_en_{split}", english)]
+    made = [row for split in SPLITS for row in storal_rows.open(f"st2mo_en_{split}", english)]
     by_cluster = Counter(row["same_moral"] for row in made)
     assert sum(count > 1 for count in by_cluster.values()) == 108
     assert sum(count for count in by_cluster.values() if count > 1) == 233
@@ -97,7 +97,7 @@ def test_stories_with_one_moral_are_a_cluster(english: DataContext) -> None:
 
 def test_footnotes_of_the_source_do_not_make_a_moral_another(english: DataContext) -> None:
     """Without digits behind words 15 more morals occur again: 93 are equal as they stand."""
-    made = [row for split in SPLITS for row in rows.open(f"st2mo_en_{split}", english)]
+    made = [row for split in SPLITS for row in storal_rows.open(f"st2mo_en_{split}", english)]
     as_they_stand = Counter(letters(row["moral"]) for row in made)
     assert sum(count > 1 for count in as_they_stand.values()) == 93
     cluster = {}
@@ -113,7 +113,7 @@ def test_a_moral_is_one_cluster_in_all_splits_of_a_copy(tmp_path: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("FIGEVAL_DATA_COPIES", f"storal={tmp_path}")
         train, test = (
-            {row["same_moral"] for row in rows.open(f"published_mocpt_zh_{split}", context)}
+            {row["same_moral"] for row in storal_rows.open(f"published_mocpt_zh_{split}", context)}
             for split in ("train", "test")
         )
     assert train == test and len(test) == len(MORALS)
@@ -121,7 +121,7 @@ def test_a_moral_is_one_cluster_in_all_splits_of_a_copy(tmp_path: Path) -> None:
 
 def test_rows_that_do_not_exist_are_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="storal has no rows 'mocpt_en_dev'; did you mean"):
-        next(rows.open("mocpt_en_dev", DataContext(tmp_path, fetch)))
+        next(storal_rows.open("mocpt_en_dev", DataContext(tmp_path, fetch)))
 
 
 # ---- the archive -----------------------------------------------------------------------------------------------------
@@ -149,7 +149,7 @@ def test_both_forms_of_the_examples_have_the_same_rows(language: str, split: str
 @pytest.mark.parametrize("split", SPLITS)
 def test_the_first_english_pairs_are_the_published_ones(split: str, english: DataContext, examples: list[Path]) -> None:
     """Beginnings, rests and sets of phrases are those of the published rows, in all 15 of them."""
-    ours = {row["id"]: row for row in rows.open(f"mo2st_en_{split}", english)}
+    ours = {row["id"]: row for row in storal_rows.open(f"mo2st_en_{split}", english)}
     for row in published("mo2st", "en", split, examples, whole=False):
         mine = ours[row["id"]]
         assert (mine["moral"], mine["beginning"].strip(), mine["rest"]) == (row["moral"], row["beginning"], row["rest"])
@@ -273,10 +273,10 @@ def test_the_listing_says_which_tasks_need_a_copy(tmp_path: Path, monkeypatch: p
     monkeypatch.delenv("FIGEVAL_DATA_COPIES", raising=False)
     archive(tmp_path / "mirror" / "storal", n=5)
     needed = {"mocpt_en_published", "mopref_en_published", "mo2st_en_published"}
-    needed |= {f"{task}_zh" for task in rows.PUBLISHED}
+    needed |= {f"{task}_zh" for task in storal_rows.PUBLISHED}
     found = listed()
     assert {name for name, availability in found.items() if availability == "needs your copy"} == needed
-    assert {found[f"{task}_en"] for task in rows.PUBLISHED} == {"to be fetched"}
+    assert {found[f"{task}_en"] for task in storal_rows.PUBLISHED} == {"to be fetched"}
     monkeypatch.setenv("FIGEVAL_DATA_COPIES", f"storal={archive(tmp_path / 'copy')}")
     assert {name for name, availability in listed().items() if availability == "here"} == {"mocpt_zh", "mopref_zh"}
 

@@ -11,9 +11,9 @@ import torch
 
 from figeval.training.config import TrainConfig
 from figeval.training.distributed import Distributed, connect
-from figeval.training.folder import Progress, TrainFolder
 from figeval.training.loop import LOSS, Job
 from figeval.training.selection import Criterion
+from figeval.training.train_folder import Progress, TrainFolder
 from figeval.types import JSON
 
 WIDTH = 6

@@ -11,8 +11,8 @@ import pytest
 from safetensors.torch import load_file
 
 from figeval.errors import TrainError
-from figeval.training.folder import Progress, TrainFolder
 from figeval.training.loop import train
+from figeval.training.train_folder import Progress, TrainFolder
 from tests.training.linear import Heard, Linear, Vectors, config, job, processes
 
 STEPS = 4 * 6  # 42 examples in steps of 8

@@ -163,7 +163,7 @@ def test_the_preset_loses_to_the_file_and_the_file_to_the_flags(tmp_path: Path) 
 
 
 def test_its_own_config_file_means_the_same_again(tmp_path: Path) -> None:
-    from figeval.training.folder import TrainFolder
+    from figeval.training.train_folder import TrainFolder
 
     found = configured(None, {**ASKED, "lr": "1e-4", "patience": "2"})
     folder = TrainFolder(tmp_path)

@@ -12,7 +12,7 @@ import pytest
 
 from figeval.errors import TrainError
 from figeval.evaluation.training.sweep import Sweep, grid_of, seeds_of
-from figeval.records.folder import read_record
+from figeval.records.run_folder import read_record
 from figeval.records.sweep import GridRecord, SeedsRecord
 from tests import trainings
 from tests.plugins.tiny import Workshop

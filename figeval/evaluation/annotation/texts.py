@@ -15,8 +15,8 @@ from pathlib import Path
 from figeval.errors import RecordError, near
 from figeval.evaluation.harness import Harness
 from figeval.evaluation.variants import recorded_variant
-from figeval.records.folder import read_run
 from figeval.records.predictions import PredictionRow
+from figeval.records.run_folder import read_run
 from figeval.records.schema import RunRecord, TaskRecord
 from figeval.task_types.generation import WRITTEN, GenerationExample
 

@@ -16,10 +16,10 @@ from figeval.jsonfile import read_json
 from figeval.records.schema import RunRecord, TaskRecord
 from figeval.training.config import TrainConfig
 from figeval.training.floor import config_of_floor
-from figeval.training.folder import DECLARED, TrainFolder, write_json
 from figeval.training.learners import load_learners
 from figeval.training.loop import LOSS, TrainingObserver
 from figeval.training.seen import about_in
+from figeval.training.train_folder import DECLARED, TrainFolder, write_json
 from figeval.types import JSON
 
 

@@ -25,8 +25,8 @@ from figeval.evaluation.training.train import finished
 from figeval.jsonfile import JSONValue, parse_json
 from figeval.training.config import TrainConfig
 from figeval.training.distributed import device_of
-from figeval.training.folder import TrainFolder
 from figeval.training.loop import TrainingObserver
+from figeval.training.train_folder import TrainFolder
 
 LAUNCHER = "figeval.evaluation.training.torchrun"
 WORKER = "figeval.evaluation.training.worker"

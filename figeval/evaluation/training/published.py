@@ -12,8 +12,8 @@ from figeval.jsonfile import JSONValue, read_json
 from figeval.plugins import PluginManager
 from figeval.training.config import TrainConfig
 from figeval.training.described import described
-from figeval.training.folder import DECLARED
 from figeval.training.presets import SENTENCES, Preset, load_presets
+from figeval.training.train_folder import DECLARED
 from figeval.types import JSON
 
 

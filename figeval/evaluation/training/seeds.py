@@ -20,7 +20,7 @@ from figeval.metrics.seeds import (
     interval_over_seeds,
     over_seeds,
 )
-from figeval.records.folder import RunFolder
+from figeval.records.run_folder import RunFolder
 from figeval.records.schema import ContrastRecord, RunRecord, ScoreRecord, TaskRecord
 from figeval.records.sweep import SeedScore
 

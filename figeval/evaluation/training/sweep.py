@@ -25,8 +25,8 @@ from figeval.jsonfile import JSONValue
 from figeval.records.schema import RunRecord
 from figeval.records.sweep import GRID, SEEDS, GridPoint, GridRecord, SeedsRecord, write
 from figeval.training.config import ELSEWHERE, TrainConfig
-from figeval.training.folder import TrainFolder
 from figeval.training.loop import TrainingObserver
+from figeval.training.train_folder import TrainFolder
 from figeval.yamlfile import InvalidYAML, parse_yaml
 
 # Fields that must be equal for scores on dev to be comparable.

@@ -25,11 +25,11 @@ from figeval.spec import TaskSpec
 from figeval.training.config import TrainConfig
 from figeval.training.contract import Learner, Setup
 from figeval.training.distributed import Distributed, connect
-from figeval.training.folder import DECLARED, Progress, TrainFolder, write_json
 from figeval.training.learners import load_learners
 from figeval.training.loop import LOSS, Job, TrainingObserver, train
 from figeval.training.seen import FILE, RESTORE, Digests, Lineage, lineage_of, passages, questions, weights_in, write
 from figeval.training.selection import Criterion
+from figeval.training.train_folder import DECLARED, Progress, TrainFolder, write_json
 from figeval.types import JSON, Example
 
 IN_TRAINING = "(in training)"  # name of the model while it is scored on dev

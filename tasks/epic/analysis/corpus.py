@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from figeval.data import DataContext
 
-from .. import rows
+from .. import epic_rows
 from ..alignment import SpanPair, read_pairs
 
 FILE = "full_dataset.json"
@@ -16,7 +16,7 @@ FILE = "full_dataset.json"
 
 @dataclass(frozen=True, slots=True)
 class AnalysedTexts:
-    """Texts as rows.py cleans them, in file order; `spans` holds the non-empty pairs as annotated."""
+    """Texts as epic_rows.py cleans them, in file order; `spans` holds the non-empty pairs as annotated."""
 
     narratives: Mapping[str, str]  # "Q12N3" → text
     proverbs: Mapping[str, str]  # "Q12" → text
@@ -26,12 +26,12 @@ class AnalysedTexts:
         """Map each proverb id to the ids of its narratives."""
         found: dict[str, list[str]] = defaultdict(list)
         for key in self.narratives:
-            found[rows.proverb_of(key)].append(key)
+            found[epic_rows.proverb_of(key)].append(key)
         return {key: found[key] for key in self.proverbs}
 
 
 def read(context: DataContext) -> AnalysedTexts:
     """Return the whole dataset. Raises `DataError` if it is not available."""
-    texts = rows.read_corpus(context)
+    texts = epic_rows.read_corpus(context)
     spans = {key: tuple(pairs) for key, pairs in read_pairs(context).items()}
     return AnalysedTexts(texts.narratives, texts.proverbs, spans)

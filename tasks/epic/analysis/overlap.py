@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from figeval.metrics.texts import ngrams
 
-from .. import rows
+from .. import epic_rows
 from .corpus import AnalysedTexts
 from .language import alphabetic
 from .part import AnalysedNumber, Analysis, Column
@@ -36,7 +36,7 @@ def analyse(corpus: AnalysedTexts) -> Analysis:
     tokens = [alphabetic(text) for text in (*corpus.narratives.values(), *corpus.proverbs.values())]
     size = len(corpus.narratives)
     places = {key: place for place, key in enumerate(corpus.proverbs)}
-    gold = [places[rows.proverb_of(key)] for key in corpus.narratives]
+    gold = [places[epic_rows.proverb_of(key)] for key in corpus.narratives]
     findings: list[AnalysedNumber] = []
     columns: dict[str, Column] = {}
     for name, n, true, random in TABLE:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 
 from ..alignment import SpanPair
-from ..rows import proverb_of
+from ..epic_rows import proverb_of
 from .corpus import AnalysedTexts
 from .part import AnalysedNumber, Analysis, Column
 

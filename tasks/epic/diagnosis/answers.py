@@ -11,13 +11,13 @@ from typing import Any
 from figeval.data import DataContext
 from figeval.data.cache import fetch
 from figeval.errors import DataError, RecordError, near
-from figeval.records.folder import RunFolder, find_record, read_run
 from figeval.records.predictions import PredictionRow
+from figeval.records.run_folder import RunFolder, find_record, read_run
 from figeval.records.schema import RunRecord
 
-from .. import rows
+from .. import epic_rows
 
-ROWS = {  # task → name of its rows in rows.py
+ROWS = {  # task → name of its rows in epic_rows.py
     "epic_retrieval_all": "retrieval_all",
     "epic_retrieval_seen": "retrieval_seen_test",
     "epic_retrieval_unseen": "retrieval_unseen_test",
@@ -115,8 +115,8 @@ def read_questions(task: str) -> tuple[dict[str, Question], dict[str, str]]:
     The candidates of a ranking are in order of first appearance.
     """
     context = DataContext(files(__package__.rpartition(".")[0]), fetch)
-    found = list(rows.open(ROWS[task], context))
-    texts = dict(rows.read_corpus(context).proverbs)
+    found = list(epic_rows.open(ROWS[task], context))
+    texts = dict(epic_rows.read_corpus(context).proverbs)
     if "option_ids" in found[0]:
         return {row["id"]: Question(row["proverb_id"], tuple(row["option_ids"])) for row in found}, texts
     places = {row["relevant"]: row["proverb_id"] for row in found}  # every candidate is some narrative's proverb

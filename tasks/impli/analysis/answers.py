@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from figeval.errors import RecordError
-from figeval.records.folder import RunFolder
+from figeval.records.run_folder import RunFolder
 from figeval.records.schema import RunRecord, TaskRecord
 from figeval.task_types.pairs import PairExample
 

@@ -13,7 +13,7 @@ from figeval.errors import DataError
 from figeval.types import JSON
 
 from ..idioms import Lexicon, Occurrence
-from ..rows import premise_key
+from ..impli_rows import premise_key
 from .inputs import Glossary, Sentence, read_sentences
 from .kinds import KINDS, METAPHORS, Kind, Located, Made, Maker, located
 from .phrases import Rejected

@@ -9,7 +9,7 @@ from figeval.data import DataContext, Row
 from figeval.errors import DataError
 
 from ...nli import union
-from .. import rows
+from .. import impli_rows
 from .points import asked
 
 
@@ -25,10 +25,10 @@ def open(path: str, context: DataContext) -> Iterator[Row]:
     split, _, query = path.partition("?")
     point, literal = asked(query)
     if split == "held_out":
-        yield from point.held_out(rows.idiom_rows(context))
+        yield from point.held_out(impli_rows.idiom_rows(context))
     elif split == "train":
         yield from literal_rows(literal, context)
-        yield from point.learned(rows.idiom_rows(context)) if point.train else ()
+        yield from point.learned(impli_rows.idiom_rows(context)) if point.train else ()
     else:
         raise DataError(f"impli_curve has no split {split!r}; it has held_out and train")
 
@@ -45,7 +45,7 @@ def literal_rows(most: int | None, context: DataContext) -> Iterator[Row]:
             "id": f"nli/{row['id']}",
             "premise": row["premise"],
             "hypothesis": row["hypothesis"],
-            "premise_key": rows.premise_key(row["premise"]),
+            "premise_key": impli_rows.premise_key(row["premise"]),
             "label": "entailment" if row["label"] == "entailment" else "non-entailment",
             "corpus": "nli",
             "figure": "literal",

@@ -26,9 +26,9 @@ from ..preference.options import options_of
 from . import items, topics
 from .antonyms import Antonyms, WordNetAntonyms, read_antonyms
 from .audits import AUDITED, MOST_ITEMS, ambiguous, blind
-from .folder import CHOICES, PAPER, data_file
 from .index import Index
 from .negatives import OPTIONS, folded
+from .task_files import CHOICES, PAPER, data_file
 
 VERSION = 2  # of the rules; stages made by an older version are made again
 SCORERS = ("tfidf", "minilm")  # models for the audit of moCpt's negatives
@@ -38,7 +38,7 @@ PACKAGES = ("jieba", "python-rake", "lemminflect", "nltk", "scikit-learn", "simp
 
 @dataclass(frozen=True)
 class Options:
-    """Options of a build; `tasks` is in the order of `folder.KINDS`."""
+    """Options of a build; `tasks` is in the order of `task_files.KINDS`."""
 
     file: PairFile
     language: str

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from figeval.errors import RecordError
 from figeval.metrics.paired import paired
-from figeval.records.folder import RunFolder, read_run
 from figeval.records.predictions import PredictionRow
+from figeval.records.run_folder import RunFolder, read_run
 from figeval.records.schema import CHOSEN_ON_TEST, RunRecord, ScoreRecord, TaskRecord
 
 DIFFERENCE = "win_difference"

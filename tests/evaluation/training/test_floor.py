@@ -29,7 +29,7 @@ from figeval.evaluation.training.sweep import Sweep
 from figeval.records.schema import BaselineRecord, LanguageRecord, OverlapRecord, RunRecord, TaskRecord
 from figeval.training.config import TrainConfig
 from figeval.training.floor import floor_in
-from figeval.training.folder import Progress, TrainFolder
+from figeval.training.train_folder import Progress, TrainFolder
 from tests import runs, trainings
 from tests.plugins.tiny import Workshop
 from tests.training.test_sweep import Heard

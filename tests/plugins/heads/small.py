@@ -23,7 +23,7 @@ from figeval.task_types.pairs import PairExample
 from figeval.task_types.ranking import RankingExample
 from figeval.task_types.spans import SpanExample
 from figeval.training.config import TrainConfig
-from figeval.training.folder import Progress
+from figeval.training.train_folder import Progress
 from figeval.types import Example, ScoredSpan
 from tests.plugins.tiny import BERT, make_tokenizer, save, word_pieces
 from tests.runs import Deaf

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from figeval import Prediction, PromptContext, Reply, TaskSpec
-from figeval.builtin.plugins.labelling import columns, expressions, floors, metrics
+from figeval.builtin.plugins.labelling import chunk_metrics, columns, expressions, floors
 from figeval.builtin.plugins.labelling.labelling import READER, Labelling, LabellingExample
 from figeval.builtin.plugins.labelling.requests import LabelWords
 from figeval.builtin.plugins.labelling.tags import OUTSIDE, chunks, scheme_problem, strays, tagged
@@ -54,7 +54,7 @@ def prediction(value: Any, **more: Any) -> Prediction:
 
 def value_of(name: str, *cases: tuple[LabellingExample, Prediction]) -> float | None:
     """The value of a metric over some cases; None where it has none."""
-    target = getattr(metrics, name)
+    target = getattr(chunk_metrics, name)
     if callable(target):
         return target(*cases[0])
     features = [found for case in cases if (found := target.features(*case)) is not None]
@@ -174,7 +174,7 @@ def test_metrics(case: dict[str, Any]) -> None:
         found = value_of(name, (one, prediction(value)))
         assert found == (None if expected is None else pytest.approx(expected)), name
     if value is not None and "span_f1" in case["expect"] and case["expect"]["span_f1"] is not None:
-        check_metric(metrics.span_f1, [(one, prediction(value), case["expect"]["span_f1"])])
+        check_metric(chunk_metrics.span_f1, [(one, prediction(value), case["expect"]["span_f1"])])
 
 
 TIED = st.lists(st.lists(st.sampled_from(["O", "B-A", "I-A", "I-B"]), min_size=1, max_size=3, unique=True), max_size=5)
@@ -191,11 +191,11 @@ def test_ties_are_scored_by_expectation(ties: list[list[str]], data: st.DataObje
     value = tuple(tied[0] if len(tied) == 1 else tuple(tied) for tied in ties)
     draws = [*product(*ties)]
     for name in ("span_f1", "f1_seen", "f1_unseen", "token_f1", "token_acc"):
-        count = getattr(metrics, name).features
+        count = getattr(chunk_metrics, name).features
         each = np.array([count(one, prediction(drawn)) for drawn in draws])
         assert count(one, prediction(value)) == pytest.approx(each.mean(axis=0), abs=1e-9), name
     right = np.mean([chunks(drawn) == chunks(gold) for drawn in draws])
-    assert metrics.sentence_acc(one, prediction(value)) == pytest.approx(right, abs=1e-9)
+    assert chunk_metrics.sentence_acc(one, prediction(value)) == pytest.approx(right, abs=1e-9)
 
 
 # ---- replies ---------------------------------------------------------------------------------------------------------
@@ -210,7 +210,7 @@ def test_replies(case: dict[str, Any]) -> None:
     words = None if found.value is None else [[start, end] for start, end, _ in chunks(found.value)]
     assert (found.status, words) == (case["status"], case["words"])
     if "found" in case:
-        assert metrics.quotes_found(one, found) == case["found"]
+        assert chunk_metrics.quotes_found(one, found) == case["found"]
 
 
 @given(st.lists(st.sampled_from(SAID["tokens"]), min_size=1, max_size=12), st.data())

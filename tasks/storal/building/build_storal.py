@@ -18,7 +18,7 @@ import click
 from figeval.errors import OptionError, near
 from figeval.types import JSON
 
-from .folder import KINDS, PAPER
+from .task_files import KINDS, PAPER
 
 if TYPE_CHECKING:
     from figeval.display import Display
@@ -122,9 +122,9 @@ def build(options: Options, output: Path, display: Display) -> JSON:
     from figeval.storage import replace_text
 
     from .builder import AUDIT, Builder, stage_key
-    from .folder import suite_file, task_file
     from .index import read_index
     from .readme import readme
+    from .task_files import suite_file, task_file
 
     check_resources(options)
     index = read_index(options.file, options.seed, deduplicate=options.deduplicate)

@@ -40,7 +40,7 @@ def labels(run: Path, task: str | None, as_json: bool) -> None:
     from rich.console import Console
 
     from figeval.cli.output import echo_json
-    from figeval.records.folder import RunFolder, find_record, read_run
+    from figeval.records.run_folder import RunFolder, find_record, read_run
     from figeval.report.grid import say
 
     record, _ = read_run(run)

@@ -9,8 +9,8 @@ from safetensors import SafetensorError
 
 from figeval.errors import RecordError, TrainError
 from figeval.evaluation.training.configure import configured
-from figeval.training.folder import TrainFolder
 from figeval.training.selection import Evaluation
+from figeval.training.train_folder import TrainFolder
 from tests.training.linear import config
 
 

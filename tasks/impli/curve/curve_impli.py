@@ -167,7 +167,7 @@ class Work:
         from figeval.data import DataContext
         from figeval.data.cache import fetch
 
-        from ..rows import idiom_rows
+        from ..impli_rows import idiom_rows
 
         return list(idiom_rows(DataContext(files("figeval.builtin.tasks.impli"), fetch)))
 
@@ -218,7 +218,7 @@ class Work:
 
     def is_answered(self, training: CurveTraining) -> bool:
         """Return whether the answers of a training are complete."""
-        from figeval.records.folder import read_record
+        from figeval.records.run_folder import read_record
 
         file = self.output / "runs" / training.name / "run.json"
         return file.is_file() and read_record(file).status == "complete"
@@ -269,7 +269,7 @@ class Work:
 
         import figeval
         from figeval.errors import TrainError
-        from figeval.records.folder import RunFolder
+        from figeval.records.run_folder import RunFolder
         from figeval.text import one_line
 
         from .results import Answered, numbers

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from figeval.errors import PluginError, RecordError
-from figeval.records.folder import RunFolder, find_record, read_record
+from figeval.records.run_folder import RunFolder, find_record, read_record
 from figeval.records.schema import ModelRecord, RunRecord, ScoreRecord
 from figeval.text import cleaned, valid
 from tests.runs import row
@@ -147,7 +147,7 @@ def test_no_room_for_a_smaller_file_leaves_the_larger_one(tmp_path: Path) -> Non
 WRITER = """
 import resource, sys
 from pathlib import Path
-from figeval.records.folder import RunFolder
+from figeval.records.run_folder import RunFolder
 resource.setrlimit(resource.RLIMIT_FSIZE, (5000, 5000))
 folder = RunFolder(Path(sys.argv[1]))
 with folder.locked(), folder.appending("t") as writer:
@@ -174,7 +174,7 @@ def test_a_full_disk_keeps_what_was_written(tmp_path: Path) -> None:
 HOLDER = """
 import sys
 from pathlib import Path
-from figeval.records.folder import RunFolder
+from figeval.records.run_folder import RunFolder
 with RunFolder(Path(sys.argv[1])).locked():
     print("locked", flush=True)
     sys.stdin.read()

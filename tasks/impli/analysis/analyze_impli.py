@@ -96,9 +96,9 @@ def analysed(path: Path) -> ImpliAnalysis:
     from figeval.evaluation.harness import Harness
     from figeval.evaluation.variants import recorded_variant
     from figeval.plugins import plugin_manager
-    from figeval.records.folder import read_run
+    from figeval.records.run_folder import read_run
 
-    from .. import rows
+    from .. import impli_rows
     from .answers import of_idioms, read_answers
     from .flexibility import accuracies, correlated, flexibilities
     from .matching import matched
@@ -107,7 +107,7 @@ def analysed(path: Path) -> ImpliAnalysis:
     seed, harness = int(record.config.get("seed", 0)), Harness(plugin_manager())
     answers = read_answers(record, folder, lambda task: recorded_variant(task, seed, harness).examples())
     idioms = list(of_idioms(answers))
-    counts, by_idiom = flexibilities(rows.open("all", DataContext(files(__package__), fetch))), accuracies(idioms)
+    counts, by_idiom = flexibilities(impli_rows.open("all", DataContext(files(__package__), fetch))), accuracies(idioms)
     return ImpliAnalysis(
         model=record.model.name,
         about={"run": record.identity, **{key: record.config.get(key) for key in ("tasks", "limit", "split")}},

@@ -65,8 +65,8 @@ def impli_pairs(  # noqa: PLR0913 - one argument per option
     from figeval.report.progress import display_on, stderr
 
     from .builder import Options
-    from .folder import task_names, warnings
     from .inputs import DEFINITION_FIELDS, SENTENCE_FIELDS
+    from .task_files import task_names, warnings
 
     options = Options(
         sentences=RowFile(
@@ -109,8 +109,8 @@ def build(options: Options, output: Path, sheet: int, display: Display) -> JSON:
     from figeval.storage import replace_text, replacing
 
     from .builder import Builder, pair_file, stage_key
-    from .folder import ALL, readme, suite_file, task_file, whole_task_file
     from .inputs import read_definitions
+    from .task_files import ALL, readme, suite_file, task_file, whole_task_file
 
     check_resources()
     glossary = read_definitions(options.definitions)
