@@ -29,7 +29,7 @@ Rows: TypeAlias = Callable[[str], Iterable[PredictionRow]]  # task@variant → i
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer(Judged):
+class ContrastAnswer(Judged):
     """A model's answer to an example of a contrast.
 
     Attributes:
@@ -55,12 +55,12 @@ class Contrast:
         """Label of the positive examples."""
         return self.tasks[0].labels[0]
 
-    def judged(self, row: PredictionRow) -> Answer | None:
+    def judged(self, row: PredictionRow) -> ContrastAnswer | None:
         """Return the answer in a row, or None if the gold label is hidden."""
         return answer_of(row, self.label, self.within)
 
 
-def answer_of(row: PredictionRow, label: str, within: str | None) -> Answer | None:
+def answer_of(row: PredictionRow, label: str, within: str | None) -> ContrastAnswer | None:
     """Return the answer in a row, positive if its gold label is `label`, or None if the gold label is hidden."""
     gold = row["gold"]
     if not isinstance(gold, str):
@@ -68,7 +68,7 @@ def answer_of(row: PredictionRow, label: str, within: str | None) -> Answer | No
     answered = row["status"] == "ok"
     first = next(iter(row.get("scores", ())), None)
     right = row["metrics"].get("acc")
-    return Answer(
+    return ContrastAnswer(
         positive=gold == label,
         score=None if first is None or not answered else float(first),
         right=None if right is None or isinstance(right, list) or not answered else right,
@@ -168,13 +168,13 @@ class Discrimination:
 
     contrasts: Sequence[Contrast]
     ask: Callable[[str, str], None] | None = None
-    _noted: dict[tuple[str, str], list[list[Answer]]] = field(default_factory=dict)
+    _noted: dict[tuple[str, str], list[list[ContrastAnswer]]] = field(default_factory=dict)
     _asked: set[tuple[str, str]] = field(default_factory=set)
 
     def note(self, baseline: str, task: str, rows: Iterable[PredictionRow]) -> Iterator[PredictionRow]:
         """Yield the rows of a baseline unchanged, and keep its answers to the examples of a task or probe."""
         wanted = self._of(task)
-        noted: list[list[Answer]] = [[] for _ in wanted]
+        noted: list[list[ContrastAnswer]] = [[] for _ in wanted]
         for row in rows:
             for own, contrast in zip(noted, wanted, strict=True):
                 if (judged := contrast.judged(row)) is not None:
@@ -284,7 +284,7 @@ class Discrimination:
                 yield BaselineRecord(baseline=baseline.baseline, weights=baseline.weights, scores=found)
 
 
-def scores(answered: Sequence[Answer], contrast: Contrast) -> list[ScoreRecord]:
+def scores(answered: Sequence[ContrastAnswer], contrast: Contrast) -> list[ScoreRecord]:
     """Return AUC and balanced accuracy; without an interval if they include seen examples.
 
     A score without a value gives the reason as its interval.
@@ -305,7 +305,7 @@ def scores(answered: Sequence[Answer], contrast: Contrast) -> list[ScoreRecord]:
     return found
 
 
-def _why(answers: Sequence[Answer], contrast: Contrast) -> str:
+def _why(answers: Sequence[ContrastAnswer], contrast: Contrast) -> str:
     """Return the reason why these answers have neither an AUC nor a balanced accuracy."""
     kinds = {one.positive for one in answers}
     if not kinds:

@@ -79,7 +79,7 @@ def rounded(share: float) -> float:
 
 
 @dataclass(slots=True)
-class Kind:
+class OptionKind:
     """Sums over the rows for one kind of options."""
 
     wrong_statistic: Statistic
@@ -122,7 +122,7 @@ def by_kind(key: str, rows: list[ChosenKinds], seed: int) -> ChoicesRecord | Non
         return None
     wrong = [choice.wrong for choice in rows if choice.wrong]
     statistic = share_of(is_mean=all(weight == 1 for weight in wrong))
-    kinds = {value: Kind(statistic) for choice in rows for value in choice.offered}
+    kinds = {value: OptionKind(statistic) for choice in rows for value in choice.offered}
     seen, seen_wrong = Counter[Role](), Counter[Role]()
     for choice in rows:
         for value, kind in kinds.items():

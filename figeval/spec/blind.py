@@ -52,7 +52,7 @@ class Rule:
 
 def blind_rules(examples: Sequence[ChoiceExample], seed: int = 0) -> Iterator[Rule]:
     """Yield the result of every rule. There must be at least two examples, all of them with a gold option."""
-    items = Items(examples)
+    items = ItemNumbers(examples)
     for place in range(min(map(len, items.options))):
         yield Rule(f"option {place + 1}", ITEM, items.hits([-np.abs(np.arange(len(o)) - place) for o in items.options]))
     yield from items.both("shortest", "longest", ITEM, items.scored(items.lengths))
@@ -70,7 +70,7 @@ def blind_rules(examples: Sequence[ChoiceExample], seed: int = 0) -> Iterator[Ru
 
 
 @dataclass
-class Items:
+class ItemNumbers:
     """Examples as numbers: the options, the right option and the cluster of each item."""
 
     examples: Sequence[ChoiceExample]

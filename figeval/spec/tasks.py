@@ -249,7 +249,7 @@ class TaskSpec(Named):
         return next((name for name in names if name in self.data), None)
 
 
-class Contrast(BaseModel):
+class ContrastSpec(BaseModel):
     """Tasks of a suite over which discrimination is measured, between the first gold label and all others.
 
     If the right answer of a task is always the same, its accuracy reflects the bias towards that answer. The area under
@@ -270,7 +270,7 @@ class SuiteSpec(Named):
 
     tasks: tuple[str, ...]
     macro_mean: bool = True
-    contrasts: Mapping[str, Contrast] = Field(default_factory=dict)  # by name
+    contrasts: Mapping[str, ContrastSpec] = Field(default_factory=dict)  # by name
     owner: str = Field(default="", exclude=True)
     origin: str = Field(default="", exclude=True)
 
@@ -282,7 +282,7 @@ class SuiteSpec(Named):
         for name, contrast in contrasts.items():
             if not (isinstance(name, str) and NAME.fullmatch(name)):
                 raise ValueError(f"{name!r} cannot name a contrast: a name is lower-case letters, digits and _")
-            if not isinstance(contrast, Mapping | Contrast):
+            if not isinstance(contrast, Mapping | ContrastSpec):
                 raise ValueError(f"{name!r} is not a mapping; write `{name}: {{tasks: [FIRST, SECOND]}}`")
             if isinstance(contrast, Mapping) and not contrast.get("tasks"):
                 raise ValueError(f"{name!r} lists no tasks; write `{name}: {{tasks: [FIRST, SECOND]}}`")

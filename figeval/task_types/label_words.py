@@ -102,7 +102,7 @@ BY_VERBALIZER = Route(
 BY_LABEL_WORD = by_reply("by_label_word", "word", ReplyReader(read_word, VERSION), metrics=("acc_of_all", "parse_rate"))
 
 
-class OneLabel(TaskType[E]):
+class SingleLabelType(TaskType[E]):
     """Base of types whose examples have one of the task's labels, in the first of their gold fields."""
 
     gold_fields = ("label",)

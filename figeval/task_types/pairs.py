@@ -12,7 +12,7 @@ from figeval.errors import CapabilityError
 from figeval.prompts import PromptContext
 from figeval.task_types.base import blank_texts
 from figeval.task_types.fields import Definition, LabelField, TextField
-from figeval.task_types.label_words import BY_CLOZE, BY_LABEL_WORD, BY_VERBALIZER, OneLabel, of_classes
+from figeval.task_types.label_words import BY_CLOZE, BY_LABEL_WORD, BY_VERBALIZER, SingleLabelType, of_classes
 from figeval.task_types.routes import Dialogue, Route, Scores, cosine_scores, pair_scores
 from figeval.types import Example, PairLabel, Prediction
 
@@ -82,7 +82,7 @@ def by_threshold(
 # ---- the type --------------------------------------------------------------------------------------------------------
 
 
-class Pairs(OneLabel[PairExample]):
+class Pairs(SingleLabelType[PairExample]):
     """Say which label holds between two texts."""
 
     name = "pairs"

@@ -15,7 +15,7 @@ from typing import Annotated, Any, ClassVar
 from figeval.prompts import PromptContext
 from figeval.task_types.base import metric
 from figeval.task_types.fields import Definition, LabelField, RowContext, TextField
-from figeval.task_types.label_words import BY_CLOZE, BY_LABEL_WORD, BY_VERBALIZER, OneLabel
+from figeval.task_types.label_words import BY_CLOZE, BY_LABEL_WORD, BY_VERBALIZER, SingleLabelType
 from figeval.task_types.routes import (
     Dialogue,
     Route,
@@ -107,7 +107,7 @@ def by_closeness(
 # ---- the type --------------------------------------------------------------------------------------------------------
 
 
-class Classification(OneLabel[ClassificationExample]):
+class Classification(SingleLabelType[ClassificationExample]):
     """Say which label a text has."""
 
     name = "classification"
@@ -123,7 +123,7 @@ class Classification(OneLabel[ClassificationExample]):
         BY_LABEL_WORD,
     )
     metrics = (
-        *OneLabel.metrics,
+        *SingleLabelType.metrics,
         metric("f1", f"{METRICS}:POSITIVE_F1"),
         metric("roc_auc", f"{METRICS}:ROC_AUC"),
     )

@@ -36,7 +36,7 @@ VERDICT = re.compile(r"\W*(?:(?P<yes>yes|true)|no|false)\s*(?:\W\s|\W*\Z)", re.I
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class ReplyLine:
     """The content of a line: labels, or that there is none; `status` is ok if it was understood."""
 
     labels: frozenset[str] = frozenset()
@@ -64,7 +64,7 @@ def read_list(example: MultilabelExample, context: PromptContext, reply: Reply) 
     )
 
 
-def lines_of(text: str, known: Mapping[str, str]) -> Iterator[Line | str]:
+def lines_of(text: str, known: Mapping[str, str]) -> Iterator[ReplyLine | str]:
     """Yield the content of a text's lines and sentences; a line without a list is yielded as it is.
 
     `known` are the words of labels in lower case, with blanks between their pieces.
@@ -80,33 +80,33 @@ def lines_of(text: str, known: Mapping[str, str]) -> Iterator[Line | str]:
         told = gloss.match(line)
         verdict = told and VERDICT.match(told[2])
         if told and verdict:
-            yield Line(frozenset({known[" ".join(pieces(told[1]))]}) if verdict["yes"] else frozenset())
+            yield ReplyLine(frozenset({known[" ".join(pieces(told[1]))]}) if verdict["yes"] else frozenset())
         elif labels and BESIDE.fullmatch(rest):
-            yield Line(labels)
+            yield ReplyLine(labels)
         elif labels and (NOTHING.fullmatch(rest) or (EITHER.search(rest) and BESIDE.fullmatch(EITHER.sub(" ", rest)))):
-            yield Line(status="ambiguous")
+            yield ReplyLine(status="ambiguous")
         elif told:
-            yield Line(frozenset({known[" ".join(pieces(told[1]))]}))
+            yield ReplyLine(frozenset({known[" ".join(pieces(told[1]))]}))
         elif NOTHING.fullmatch(line):
-            yield Line(is_none=True)
+            yield ReplyLine(is_none=True)
         elif not BESIDE.fullmatch(line):
             yield line
 
 
-def listed(lines: list[Line | str], labels: int, *, is_cut: bool) -> Line:
+def listed(lines: list[ReplyLine | str], labels: int, *, is_cut: bool) -> ReplyLine:
     """Return the combined content of lines; lines at the end without a list may be an explanation."""
-    said: list[Line] = []
+    said: list[ReplyLine] = []
     for line in lines:
-        if isinstance(line, Line):
+        if isinstance(line, ReplyLine):
             said.append(line)
         elif said and len(line.split()) > SHORT:
             is_cut = False  # the list had ended
             break
         else:
-            return Line(status="truncated" if is_cut else "unparseable")
+            return ReplyLine(status="truncated" if is_cut else "unparseable")
     found = frozenset[str]().union(*(line.labels for line in said))
     if any(line.status == "ambiguous" for line in said) or (found and any(line.is_none for line in said)):
-        return Line(status="ambiguous")
+        return ReplyLine(status="ambiguous")
     if is_cut and len(found) < labels:
-        return Line(status="truncated")
-    return Line(found, status="ok" if said else "unparseable")
+        return ReplyLine(status="truncated")
+    return ReplyLine(found, status="ok" if said else "unparseable")

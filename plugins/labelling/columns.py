@@ -20,7 +20,7 @@ NO_WORD = "left_out_words"  # lines with only a tag
 
 
 @dataclass(slots=True)
-class Sentence:
+class TaggedSentence:
     """The words of a sentence, their tags, and the number of its first line, from 1."""
 
     line: int
@@ -36,19 +36,19 @@ def open_columns(path: str, context: DataContext) -> Iterator[Row]:
     context.notes.update(counts)
 
 
-def sentences(file: Traversable, counts: Counter[str] | None = None) -> Iterator[Sentence]:
+def sentences(file: Traversable, counts: Counter[str] | None = None) -> Iterator[TaggedSentence]:
     """Yield the sentences of a file, and add the repairs to `counts`.
 
     Raises:
         DataError: a line does not have two columns, or a word contains a blank. The message names file and line.
     """
     mended: Counter[str] = Counter() if counts is None else counts
-    sentence = Sentence(1)
+    sentence = TaggedSentence(1)
     for number, line in enumerate(text_lines(file), start=1):
         if not line.strip():
             if sentence.words:
                 yield sentence
-            sentence = Sentence(number + 1)
+            sentence = TaggedSentence(number + 1)
             continue
         word, tag = _columns(line.rstrip("\r\n"), f"{file}:{number}")
         if not word.strip():

@@ -76,7 +76,7 @@ INTRODUCED = re.compile(HEADING, re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class QuotedText:
     """The attributes that `quotation` needs: a text to quote from, and no text of the question."""
 
     text: str
@@ -207,7 +207,7 @@ def before_gloss(part: str, text: str) -> str:
 
 def one_quote(part: str, text: str) -> str:
     """Return the quotation in a part of a line, or "" if there is none."""
-    said = quotation(Reply(text=part), Question(text))
+    said = quotation(Reply(text=part), QuotedText(text))
     if said.status == "ok" and said.quote:
         return said.quote
     return part if locate(part, text).span is not None else ""

@@ -25,7 +25,7 @@ COMPARED = 100  # narratives on which two extractors are compared
 
 
 @dataclass(frozen=True, slots=True)
-class Agreement:
+class KeywordAgreement:
     """Agreement of two extractors on n texts: mean Jaccard index of the keyword sets, and share of equal lists."""
 
     jaccard: float
@@ -33,14 +33,14 @@ class Agreement:
     n: int
 
 
-def agreement(first: Extractor, second: Extractor, texts: Sequence[str]) -> Agreement:
+def agreement(first: Extractor, second: Extractor, texts: Sequence[str]) -> KeywordAgreement:
     """Compare two extractors; two empty sets agree. Raises `ValueError` if there are no texts."""
     if not texts:
         raise ValueError("there are no texts to compare keywords on")
     pairs = list(zip(first.keywords(texts), second.keywords(texts), strict=True))
     sets = [(set(a), set(b)) for a, b in pairs]
     jaccard = fmean(len(a & b) / len(a | b) if a | b else 1.0 for a, b in sets)
-    return Agreement(jaccard, fmean(a == b for a, b in pairs), len(pairs))
+    return KeywordAgreement(jaccard, fmean(a == b for a, b in pairs), len(pairs))
 
 
 def keywords_of(texts: Mapping[str, str], notes: dict[str, Any]) -> dict[str, tuple[str, ...]]:

@@ -22,7 +22,7 @@ from figeval.errors import CapabilityError, DataError, ModelError, TaskError
 from figeval.evaluation import Harness
 from figeval.evaluation.preview import preview
 from figeval.evaluation.retrieval.content_words import content_words
-from figeval.evaluation.retrieval.neighbours import Neighbours
+from figeval.evaluation.retrieval.neighbours import NearestExamples
 from figeval.evaluation.retrieval.vectors import BATCH, Retriever
 from figeval.evaluation.run import run
 from figeval.records.conditions import notes
@@ -204,7 +204,7 @@ def test_no_neighbour_gives_the_answer_away(tmp_path_factory, drawn, asked):
     retriever = Retriever("colours", Harness(manager))
     retriever.__dict__["vectors"] = lambda texts, what="": np.array([colour_vector(text) for text in texts])
     pool = as_examples(drawn, "t")
-    neighbours = Neighbours(Choice(), partial(iter, pool), retriever, 1, "--augment k=1")
+    neighbours = NearestExamples(Choice(), partial(iter, pool), retriever, 1, "--augment k=1")
     for question in (*as_examples(asked, "q"), *pool):
         try:
             (found,) = neighbours.of(question)
@@ -422,7 +422,7 @@ def test_a_language_without_content_words():
 @pytest.mark.slow
 def test_a_real_encoder_finds_what_means_the_same(own_home):
     pool = as_examples([("The hungry cat chased a mouse.", None), ("Shares fell on Monday.", None)], "t")
-    neighbours = Neighbours(
+    neighbours = NearestExamples(
         Choice(), partial(iter, pool), Retriever("minilm", Harness(plugins.plugin_manager())), 1, "--augment k=1"
     )
     (question,) = as_examples([("A kitten ran after the rat.", None)], "q")

@@ -11,7 +11,7 @@ from figeval.builtin.plugins.exporters.side_by_side import baseline_names, lines
 from figeval.config import RunConfig
 from figeval.errors import TaskError
 from figeval.evaluation.baselines import Baselines
-from figeval.evaluation.contrasts import Answer, contrasts_of, scores
+from figeval.evaluation.contrasts import ContrastAnswer, contrasts_of, scores
 from figeval.evaluation.rescore import rescore
 from figeval.evaluation.selection_bias import withhold_intervals
 from figeval.evaluation.training.seeds import scores_of
@@ -282,7 +282,7 @@ def told_apart(workshop, within=None):
 def test_reasons_tell_kinds_from_strata(workshop):
     write_suite(workshop.folder)
     own = {"score": 1.0, "right": 1.0}
-    ours, theirs = Answer(positive=True, stratum="a", **own), Answer(positive=False, stratum="b", **own)
+    ours, theirs = ContrastAnswer(positive=True, stratum="a", **own), ContrastAnswer(positive=False, stratum="b", **own)
     for answers, within, reason in (
         ([ours], None, "every answered example has the right answer yes"),
         ([theirs], None, "no answered example has the right answer yes"),
@@ -298,7 +298,7 @@ def test_seen_examples_count_once_for_each_score_they_stand_behind(workshop):
     """A score within idioms has seen examples behind it only in idioms with both kinds, and counts these examples."""
     write_suite(workshop.folder)
     known = [
-        Answer(positive=kind, score=float(kind), right=1.0, stratum=stratum, seen=seen)
+        ContrastAnswer(positive=kind, score=float(kind), right=1.0, stratum=stratum, seen=seen)
         for kind, stratum, seen in (
             (True, "a", "trained"),
             (False, "a", None),
@@ -307,7 +307,7 @@ def test_seen_examples_count_once_for_each_score_they_stand_behind(workshop):
             (False, "c", None),
         )
     ]
-    known.append(Answer(positive=True, right=1.0, stratum="c", seen="chosen"))  # without a score
+    known.append(ContrastAnswer(positive=True, right=1.0, stratum="c", seen="chosen"))  # without a score
     area, balanced = scores(known, told_apart(workshop))
     assert area.interval == "none: trained on 2 of 5 examples"
     assert balanced.interval == "none: trained on 2 and chosen on 1 of 6 examples"

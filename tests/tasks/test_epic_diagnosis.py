@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from figeval import plots
 from figeval.builtin.tasks.epic.diagnosis import accuracy, answers, confusion, versus
-from figeval.builtin.tasks.epic.diagnosis.answers import Answer, Answers, Question
+from figeval.builtin.tasks.epic.diagnosis.answers import Answers, ProverbAnswer, ProverbQuestion
 from figeval.cli.main import main
 from figeval.errors import DataError
 from tests.runs import finished
@@ -33,8 +33,8 @@ def run_of(*given: tuple[str, dict[str, float] | None], model: str = "m") -> Ans
     questions, made = {}, {}
     for number, (gold, picks) in enumerate(given):
         key = f"{gold}N{number}"
-        questions[key] = Question(gold, FOUR)
-        made[key] = Answer(gold, (picks or {}).get(gold, 0.0), picks)
+        questions[key] = ProverbQuestion(gold, FOUR)
+        made[key] = ProverbAnswer(gold, (picks or {}).get(gold, 0.0), picks)
     return Answers(model, questions, made)
 
 
@@ -72,7 +72,7 @@ def test_a_tie_that_is_not_wholly_stored_is_unknown() -> None:
 
 
 def test_rows_of_other_data_are_refused() -> None:
-    questions = {"Q2N1": Question("Q2", FOUR)}
+    questions = {"Q2N1": ProverbQuestion("Q2", FOUR)}
     assert answers.asked({"id": "Q2N1", "gold": [1]}, questions, "t").gold == "Q2"
     for wrong in ({"id": "Q2N9", "gold": [1]}, {"id": "Q2N1", "gold": 0}, {"id": "Q2N1", "gold": 9}):
         with pytest.raises(DataError, match="does not fit the data of this version"):
@@ -107,7 +107,7 @@ def test_near_duplicates_count_if_they_are_listed() -> None:
 
 def test_a_tie_with_a_paraphrase_counts_whole() -> None:
     accepted = {"Q1": frozenset({"Q2"})}
-    answer = Answer("Q1", 1 / 3, {"Q1": 1 / 3, "Q2": 1 / 3, "Q3": 1 / 3})
+    answer = ProverbAnswer("Q1", 1 / 3, {"Q1": 1 / 3, "Q2": 1 / 3, "Q3": 1 / 3})
     assert accuracy.credited(answer, accepted) == pytest.approx(2 / 3)
     assert accuracy.credited(answer, {}) == pytest.approx(1 / 3)
 
@@ -147,7 +147,10 @@ def test_two_runs_cell_by_cell() -> None:
 @given(st.lists(st.tuples(CHANCES, st.randoms(use_true_random=False)), min_size=1, max_size=4))
 def test_the_heat_map_holds_every_proverb_once(groups: list[Any]) -> None:
     made = [
-        [(Answer("Q1", value, None), Answer("Q1", other.choice([0.0, 0.5, 1.0]), None)) for value in values]
+        [
+            (ProverbAnswer("Q1", value, None), ProverbAnswer("Q1", other.choice([0.0, 0.5, 1.0]), None))
+            for value in values
+        ]
         for values, other in groups
     ]
     cells = versus.heat_map(made)

@@ -74,7 +74,7 @@ def test_a_point_that_is_none_is_one_line(query: str, words: str) -> None:
         points.asked(query)
 
 
-def answered(accuracy: float, seed: int = 0, fold: int = 0, **changes: Any) -> results.Answered:
+def answered(accuracy: float, seed: int = 0, fold: int = 0, **changes: Any) -> results.AnsweredTraining:
     """Forty pairs of a fold, ten idioms; the first `accuracy` of each label are right."""
     found = []
     for label, gold in (("e", "entailment"), ("n", "non-entailment")):
@@ -88,7 +88,7 @@ def answered(accuracy: float, seed: int = 0, fold: int = 0, **changes: Any) -> r
                 "scores": [score],
             }
             found.append(row(f"{label}{number}", **about))
-    return results.Answered(training(seed=seed, fold=fold, **changes), 50, found)  # type: ignore[arg-type]
+    return results.AnsweredTraining(training(seed=seed, fold=fold, **changes), 50, found)  # type: ignore[arg-type]
 
 
 def test_accuracies_are_those_of_all_folds_together_and_areas_means_over_them() -> None:
@@ -104,7 +104,7 @@ def test_accuracies_are_those_of_all_folds_together_and_areas_means_over_them() 
     assert found["auc"].value == pytest.approx(sum(areas) / 2)
 
 
-def gold_and_score(one: results.Answered) -> list[tuple[bool, float]]:
+def gold_and_score(one: results.AnsweredTraining) -> list[tuple[bool, float]]:
     return [(row["gold"] == "entailment", row["scores"][0]) for row in one.rows]
 
 
@@ -112,7 +112,7 @@ def test_scores_of_two_models_are_never_compared() -> None:
     """A model that gives all of its scores higher than another one loses nothing by it."""
     low, high = answered(1.0, fold=0), answered(1.0, fold=1)
     raised = [{**found, "scores": [found["scores"][0] + 5]} for found in high.rows]
-    found = results.numbers([low, results.Answered(high.training, 50, raised)])  # type: ignore[arg-type]
+    found = results.numbers([low, results.AnsweredTraining(high.training, 50, raised)])  # type: ignore[arg-type]
     assert {one.part: one.value for one in found}["auc"] == 1.0
 
 
@@ -138,7 +138,7 @@ def test_seeds_have_a_mean_a_deviation_and_from_three_on_an_interval() -> None:
 def test_a_pair_that_one_seed_left_unanswered_is_left_out_for_all() -> None:
     one, other = answered(1.0, 0), answered(1.0, 1)
     silent = [{**found, "metrics": {}} if found["id"] == "e0" else found for found in other.rows]
-    made = results.numbers([one, results.Answered(other.training, 50, silent)])  # type: ignore[arg-type]
+    made = results.numbers([one, results.AnsweredTraining(other.training, 50, silent)])  # type: ignore[arg-type]
     assert [found.n for found in made] == [39, 19, 20, 39]
 
 

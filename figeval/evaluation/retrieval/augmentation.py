@@ -17,7 +17,7 @@ from figeval.config import Augmentation
 from figeval.errors import TaskError
 from figeval.evaluation.harness import Harness
 from figeval.evaluation.retrieval.content_words import ContentWords, content_words
-from figeval.evaluation.retrieval.neighbours import Neighbours
+from figeval.evaluation.retrieval.neighbours import NearestExamples
 from figeval.evaluation.retrieval.vectors import Retriever
 from figeval.spec import TaskSpec
 from figeval.types import JSON, Example
@@ -56,7 +56,7 @@ class Augmenter:
 
     task: TaskSpec
     wanted: Augmentation
-    neighbours: Neighbours
+    neighbours: NearestExamples
     _words: dict[str, dict[str, tuple[str, ...]]] = field(default_factory=dict, repr=False)
     _finders: dict[str, ContentWords] = field(default_factory=dict, repr=False)
     _plain: dict[str, Example] = field(default_factory=dict, repr=False)
@@ -160,7 +160,7 @@ def augmenter(
             content_words(language)  # raises if the language is not supported, before anything is embedded
     source: Callable[[], Iterable[Example]] = partial(harness.examples, task, wanted.split)
     retriever = Retriever(wanted.retriever, harness, device)
-    neighbours = Neighbours(
+    neighbours = NearestExamples(
         task.task_type, source if pool is None else lambda: pool, retriever, wanted.k, f"{FLAG} k={wanted.k}"
     )
     first = neighbours.pool[0]

@@ -21,7 +21,7 @@ DECIMALS = 6  # similarities are rounded, since their last digits depend on the 
 
 
 @dataclass
-class Neighbours:
+class NearestExamples:
     """Solved examples ordered by cosine similarity to a question; ties keep the order of the split.
 
     Examples are left out if they have the id or the cluster of the question, if they ask the same up to punctuation and

@@ -10,7 +10,7 @@ from figeval.config import RunConfig
 from figeval.errors import TaskError
 from figeval.evaluation.harness import Harness
 from figeval.evaluation.retrieval.augmentation import Augmenter, retriever_of
-from figeval.evaluation.retrieval.neighbours import Neighbours
+from figeval.evaluation.retrieval.neighbours import NearestExamples
 from figeval.prompts import Shots, SolvedExamples
 from figeval.spec import TaskSpec
 from figeval.types import JSON, Example
@@ -23,7 +23,7 @@ class NearestShots:
     A question without a query text (in the probe `no_query`) gets random examples.
     """
 
-    neighbours: Neighbours
+    neighbours: NearestExamples
     otherwise: Shots
 
     def before(self, question: Example) -> Sequence[Example]:
@@ -69,7 +69,7 @@ def shots_of(task: TaskSpec, harness: Harness, config: RunConfig, augment: Augme
     drawn = Shots(pool, config.num_fewshot, config.seed, shared=config.shots == "shared")
     if not nearest:
         return ShownShots(drawn, augment)
-    neighbours = Neighbours(
+    neighbours = NearestExamples(
         task.task_type,
         partial(iter, pool),
         retriever_of(task, config.augment, harness, config.device),

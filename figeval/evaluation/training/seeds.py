@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from figeval.evaluation.contrasts import Answer, answer_of
+from figeval.evaluation.contrasts import ContrastAnswer, answer_of
 from figeval.evaluation.selection_bias import strongest
 from figeval.evaluation.stored import Values, stored_languages, stored_values
 from figeval.metrics.discrimination import NUMBERS
@@ -50,7 +50,7 @@ def _contrasts(runs: Runs, folders: Mapping[str, Path]) -> Iterator[SeedScore]:
             next((one.interval for one in own.values() if one.seen is not None or one.value is None), "")
             for own in scores
         ]
-        answers: list[Mapping[tuple[str, str], Answer]] = []
+        answers: list[Mapping[tuple[str, str], ContrastAnswer]] = []
         if not all(reasons):  # read rows only if there may be an interval
             answers = [_answers(one, runs[int(seed)], RunFolder(folders[seed])) for seed, one in found.items()]
         for own, reason in zip(scores, reasons, strict=True):
@@ -58,7 +58,7 @@ def _contrasts(runs: Runs, folders: Mapping[str, Path]) -> Iterator[SeedScore]:
             yield _line(name, own, interval, len(runs))
 
 
-def _answers(contrast: ContrastRecord, run: RunRecord, folder: RunFolder) -> dict[tuple[str, str], Answer]:
+def _answers(contrast: ContrastRecord, run: RunRecord, folder: RunFolder) -> dict[tuple[str, str], ContrastAnswer]:
     """Return the answers of a run to the examples of a contrast, by task and id."""
     tasks = {(task.of or task.task, task.variant): task.task for task in run.tasks}
     rows = ((name, row) for name in contrast.tasks for row in folder.rows(tasks[name, contrast.variant]))
@@ -67,7 +67,9 @@ def _answers(contrast: ContrastRecord, run: RunRecord, folder: RunFolder) -> dic
 
 
 def _of_contrast(
-    contrast: ContrastRecord, scores: Mapping[str, ScoreRecord], answers: Sequence[Mapping[tuple[str, str], Answer]]
+    contrast: ContrastRecord,
+    scores: Mapping[str, ScoreRecord],
+    answers: Sequence[Mapping[tuple[str, str], ContrastAnswer]],
 ) -> Interval:
     """Return the interval of an AUC or a balanced accuracy over examples that all seeds have answered."""
     if any(list(one) != list(answers[0]) for one in answers):

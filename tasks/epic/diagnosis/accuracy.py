@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from figeval.types import Score
 
-from .answers import Answer, Answers
+from .answers import Answers, ProverbAnswer
 
 if TYPE_CHECKING:
     import numpy as np
@@ -60,7 +60,7 @@ def tolerant(answers: Answers, accepted: Relation) -> Tolerant:
     return Tolerant(score, chance(answers, accepted), unknown)
 
 
-def credited(answer: Answer, accepted: Relation) -> float | None:
+def credited(answer: ProverbAnswer, accepted: Relation) -> float | None:
     """Return the probability that the answer is right or accepted, or None if the stored row does not say."""
     others = accepted.get(answer.gold, frozenset())
     if not others:

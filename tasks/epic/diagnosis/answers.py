@@ -27,7 +27,7 @@ ROWS = {  # task → name of its rows in epic_rows.py
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class ProverbQuestion:
     """One narrative: the proverbs to choose from, and the right one."""
 
     gold: str
@@ -35,7 +35,7 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ProverbAnswer:
     """A model's answer to one narrative.
 
     Attributes:
@@ -64,8 +64,8 @@ class Answers:
     """
 
     model: str
-    questions: Mapping[str, Question]
-    given: Mapping[str, Answer]
+    questions: Mapping[str, ProverbQuestion]
+    given: Mapping[str, ProverbAnswer]
     unanswered: int = 0
     seen: int = 0
     proverbs: Mapping[str, str] = field(default_factory=dict)
@@ -103,13 +103,13 @@ def read_answers(path: Path, record: RunRecord, task: str) -> Answers:
         seen += bool(row.get("seen"))
         accuracy = row["metrics"].get("acc")
         if row["status"] == "ok" and isinstance(accuracy, float | int):
-            given[row["id"]] = Answer(question.gold, float(accuracy), picks(row, question.candidates))
+            given[row["id"]] = ProverbAnswer(question.gold, float(accuracy), picks(row, question.candidates))
         else:
             unanswered += 1
     return Answers(record.model.name, questions, given, unanswered, seen, texts)
 
 
-def read_questions(task: str) -> tuple[dict[str, Question], dict[str, str]]:
+def read_questions(task: str) -> tuple[dict[str, ProverbQuestion], dict[str, str]]:
     """Return the questions by narrative id, and the proverbs' texts by proverb id.
 
     The candidates of a ranking are in order of first appearance.
@@ -118,13 +118,13 @@ def read_questions(task: str) -> tuple[dict[str, Question], dict[str, str]]:
     found = list(epic_rows.open(ROWS[task], context))
     texts = dict(epic_rows.read_corpus(context).proverbs)
     if "option_ids" in found[0]:
-        return {row["id"]: Question(row["proverb_id"], tuple(row["option_ids"])) for row in found}, texts
+        return {row["id"]: ProverbQuestion(row["proverb_id"], tuple(row["option_ids"])) for row in found}, texts
     places = {row["relevant"]: row["proverb_id"] for row in found}  # every candidate is some narrative's proverb
     candidates = tuple(places[place] for place in range(len(found[0]["candidates"])))
-    return {row["id"]: Question(row["proverb_id"], candidates) for row in found}, texts
+    return {row["id"]: ProverbQuestion(row["proverb_id"], candidates) for row in found}, texts
 
 
-def asked(row: PredictionRow, questions: Mapping[str, Question], task: str) -> Question:
+def asked(row: PredictionRow, questions: Mapping[str, ProverbQuestion], task: str) -> ProverbQuestion:
     """Return the question that a stored row answers. Raises `DataError` if the row does not fit the current data."""
     question = questions.get(row["id"])
     gold: Any = row["gold"][0] if isinstance(row["gold"], list) else row["gold"]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..correlation import correlation
 from .accuracy import number_right
-from .answers import Answer, Answers
+from .answers import Answers, ProverbAnswer
 
 if TYPE_CHECKING:
     import numpy as np
@@ -54,7 +54,7 @@ class Versus:
 def versus(a: Answers, b: Answers) -> Versus:
     """Compare two runs."""
     common = [(a.given[key], b.given[key]) for key in a.given if key in b.given]
-    groups: dict[str, list[tuple[Answer, Answer]]] = {}
+    groups: dict[str, list[tuple[ProverbAnswer, ProverbAnswer]]] = {}
     for pair in common:
         groups.setdefault(pair[0].gold, []).append(pair)
     accuracies = [[sum(pair[side].right for pair in own) / len(own) for own in groups.values()] for side in (0, 1)]
@@ -79,7 +79,7 @@ def versus(a: Answers, b: Answers) -> Versus:
     )
 
 
-def heat_map(groups: Sequence[Sequence[tuple[Answer, Answer]]]) -> Floats:
+def heat_map(groups: Sequence[Sequence[tuple[ProverbAnswer, ProverbAnswer]]]) -> Floats:
     """Return the expected number of proverbs with i narratives right by A and j by B, shape (k + 1, k + 1)."""
     import numpy as np
 
@@ -91,7 +91,7 @@ def heat_map(groups: Sequence[Sequence[tuple[Answer, Answer]]]) -> Floats:
     return cells
 
 
-def same_answer(common: Sequence[tuple[Answer, Answer]]) -> float | None:
+def same_answer(common: Sequence[tuple[ProverbAnswer, ProverbAnswer]]) -> float | None:
     """Return the share of narratives for which both take the same proverb; ties are drawn independently."""
     shares = [
         sum(share * other.picks.get(proverb, 0.0) for proverb, share in one.picks.items())

@@ -19,7 +19,7 @@ from figeval.types import JSON
 if TYPE_CHECKING:
     from figeval.display import Display
 
-    from .builder import Options
+    from .builder import PairOptions
 
 FILE = click.Path(path_type=Path)
 SHEET = "sheets"
@@ -64,11 +64,11 @@ def impli_pairs(  # noqa: PLR0913 - one argument per option
     from figeval.data.row_file import RowFile, read_columns
     from figeval.report.progress import display_on, stderr
 
-    from .builder import Options
+    from .builder import PairOptions
     from .inputs import DEFINITION_FIELDS, SENTENCE_FIELDS
     from .task_files import task_names, warnings
 
-    options = Options(
+    options = PairOptions(
         sentences=RowFile(
             sentences,
             "--sentences names a JSONL or CSV file of sentences and labels",
@@ -97,7 +97,7 @@ def impli_pairs(  # noqa: PLR0913 - one argument per option
     click.echo(f"figeval run --include_path {shlex.quote(str(output))} --tasks {names} --model minilm")
 
 
-def build(options: Options, output: Path, sheet: int, display: Display) -> JSON:
+def build(options: PairOptions, output: Path, sheet: int, display: Display) -> JSON:
     """Build the pairs and the tasks in a folder and return the report.
 
     Raises:
@@ -108,7 +108,7 @@ def build(options: Options, output: Path, sheet: int, display: Display) -> JSON:
     from figeval.data.formats import read_jsonl
     from figeval.storage import replace_text, replacing
 
-    from .builder import Builder, pair_file, stage_key
+    from .builder import PairBuilder, pair_file, stage_key
     from .inputs import read_definitions
     from .task_files import ALL, readme, suite_file, task_file, whole_task_file
 
@@ -116,7 +116,7 @@ def build(options: Options, output: Path, sheet: int, display: Display) -> JSON:
     glossary = read_definitions(options.definitions)
     with Stages(output, stage_key(options), display).open() as stages:
         stages.refuse_others(("located", *options.kinds), "--kinds")
-        report = Builder(options, glossary, stages).report()
+        report = PairBuilder(options, glossary, stages).report()
         kinds = made_kinds(report)
         pairs = (read_jsonl(output / pair_file(kind)) for kind in kinds)
         with replacing(output / f"{ALL}.jsonl") as stream:  # in sentence order, so that the first rows are of all kinds
@@ -139,7 +139,7 @@ def made_kinds(report: JSON) -> list[str]:
     return [kind for kind, made in report["kinds"].items() if made["pairs"]]
 
 
-def write_sheet(options: Options, output: Path, most: int, kinds: Sequence[str]) -> None:
+def write_sheet(options: PairOptions, output: Path, most: int, kinds: Sequence[str]) -> None:
     """Write a sheet with pairs of each kind, drawn with the seed, for people to judge; only the key has the kinds.
 
     `figeval annotate score` reads the sheet back. An existing sheet of the same build is not overwritten.

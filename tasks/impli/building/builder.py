@@ -33,7 +33,7 @@ REPEATED_PAIR = "the same pair was made of another row"
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class PairOptions:
     """Options of a build; `kinds` is in the order of `KINDS`."""
 
     sentences: RowFile
@@ -48,7 +48,7 @@ def pair_file(kind: str) -> str:
     return f"{kind}.jsonl"
 
 
-def stage_key(options: Options) -> JSON:
+def stage_key(options: PairOptions) -> JSON:
     """Return the values that every stage depends on."""
     files = {"sentences": options.sentences, "definitions": options.definitions}
     return {
@@ -59,10 +59,10 @@ def stage_key(options: Options) -> JSON:
     }
 
 
-class Builder:
+class PairBuilder:
     """Builder that runs the stages in order."""
 
-    def __init__(self, options: Options, glossary: Glossary, stages: Stages) -> None:
+    def __init__(self, options: PairOptions, glossary: Glossary, stages: Stages) -> None:
         self._options, self._glossary, self._stages = options, glossary, stages
 
     def report(self) -> JSON:

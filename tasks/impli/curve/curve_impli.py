@@ -272,11 +272,11 @@ class Work:
         from figeval.records.run_folder import RunFolder
         from figeval.text import one_line
 
-        from .results import Answered, numbers
+        from .results import AnsweredTraining, numbers
 
         trainings = list(self.curve.trainings())
         left = {one.name for one in self.missing()}
-        found: list[Answered] = []
+        found: list[AnsweredTraining] = []
         learned = self.stored()["learned"]
         for place, training in enumerate(trainings, start=1):
             runs = self.output / "runs" / training.name
@@ -294,7 +294,7 @@ class Work:
                 self.keep(learned, ())
                 if not self.keep_models:
                     shutil.rmtree(folder)
-            found.append(Answered(training, learned[training.name], list(RunFolder(runs).rows(training.name))))
+            found.append(AnsweredTraining(training, learned[training.name], list(RunFolder(runs).rows(training.name))))
         made = numbers(found)
         self.keep(learned, made)
         return made

@@ -52,7 +52,7 @@ class CurveNumber:
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class AnsweredTraining:
     """A finished training: the number of pairs it learned from, and its answers to the held-out fold."""
 
     training: CurveTraining
@@ -60,20 +60,20 @@ class Answered:
     rows: Sequence[PredictionRow]
 
 
-def numbers(found: Iterable[Answered]) -> list[CurveNumber]:
+def numbers(found: Iterable[AnsweredTraining]) -> list[CurveNumber]:
     """Return the numbers of a curve, in the order of the trainings.
 
     An idiom is in one held-out fold only, so accuracies are computed on the pairs of all folds together. Areas are
     means over the folds, since each fold is answered by another model. All seeds answer the same pairs; a pair that one
     seed left unanswered is left out for all.
     """
-    points: dict[tuple[str, int], list[Answered]] = defaultdict(list)
+    points: dict[tuple[str, int], list[AnsweredTraining]] = defaultdict(list)
     for one in found:
         points[one.training.regime, one.training.train].append(one)
     return [number for own in points.values() for number in of_point(own)]
 
 
-def of_point(found: Sequence[Answered]) -> list[CurveNumber]:
+def of_point(found: Sequence[AnsweredTraining]) -> list[CurveNumber]:
     """Return the numbers of one point."""
     first = found[0].training
     by_seed: dict[int, dict[str, PredictionRow]] = defaultdict(dict)
@@ -110,7 +110,7 @@ def of_point(found: Sequence[Answered]) -> list[CurveNumber]:
     return made
 
 
-def _accuracy(found: Sequence[Answered], part: str, tables: Sequence[Sequence[PredictionRow]]) -> CurveNumber:
+def _accuracy(found: Sequence[AnsweredTraining], part: str, tables: Sequence[Sequence[PredictionRow]]) -> CurveNumber:
     """Return the accuracy on some pairs, given a table of rows for each seed."""
     values = [[_right(row) or 0.0 for row in table] for table in tables]
     clusters = [row["cluster"] for row in tables[0]]

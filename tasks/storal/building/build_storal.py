@@ -23,7 +23,7 @@ from .task_files import KINDS, PAPER
 if TYPE_CHECKING:
     from figeval.display import Display
 
-    from .builder import Options
+    from .builder import StoralOptions
 
 FILE = click.Path(path_type=Path)
 
@@ -67,11 +67,11 @@ def storal(  # noqa: PLR0913 - one argument per option
     from figeval.report.progress import display_on, stderr
 
     from ..pairs import FIELDS, PairFile
-    from .builder import Options
+    from .builder import StoralOptions
     from .readme import warnings
 
     language, named = read_language(language), read_columns(columns, FIELDS, "story=fable")
-    options = Options(
+    options = StoralOptions(
         file=PairFile(path, language, named),
         language=language,
         name=task_prefix(name or output.resolve().name),
@@ -111,7 +111,7 @@ def storal_items(output: Path) -> None:
         click.echo(f"{output / name}  {written['items']} items  {written['sha256']}")
 
 
-def build(options: Options, output: Path, display: Display) -> JSON:
+def build(options: StoralOptions, output: Path, display: Display) -> JSON:
     """Build the tasks in a folder and return the report.
 
     Raises:
@@ -121,7 +121,7 @@ def build(options: Options, output: Path, display: Display) -> JSON:
     from figeval.building import Stages
     from figeval.storage import replace_text
 
-    from .builder import AUDIT, Builder, stage_key
+    from .builder import AUDIT, StoralBuilder, stage_key
     from .index import read_index
     from .readme import readme
     from .task_files import suite_file, task_file
@@ -130,7 +130,7 @@ def build(options: Options, output: Path, display: Display) -> JSON:
     index = read_index(options.file, options.seed, deduplicate=options.deduplicate)
     with Stages(output, stage_key(options), display).open() as stages:
         stages.refuse_others((*options.tasks, AUDIT), "--tasks")
-        report = Builder(options, index, stages).report()
+        report = StoralBuilder(options, index, stages).report()
         for kind in options.tasks:
             text = task_file(options.name, kind, options.language, index.by_split)
             replace_text(output / f"{kind}.task.yaml", text)
@@ -141,7 +141,7 @@ def build(options: Options, output: Path, display: Display) -> JSON:
     return report
 
 
-def check_resources(options: Options) -> None:
+def check_resources(options: StoralOptions) -> None:
     """Check that all packages, data and options needed for the build are there, before anything is read.
 
     Raises:

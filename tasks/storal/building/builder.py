@@ -37,7 +37,7 @@ PACKAGES = ("jieba", "python-rake", "lemminflect", "nltk", "scikit-learn", "simp
 
 
 @dataclass(frozen=True)
-class Options:
+class StoralOptions:
     """Options of a build; `tasks` is in the order of `task_files.KINDS`."""
 
     file: PairFile
@@ -73,7 +73,7 @@ def located(where: object) -> Iterator[None]:
         raise DataError(f"{where}: {error}") from error
 
 
-def stage_key(options: Options) -> JSON:
+def stage_key(options: StoralOptions) -> JSON:
     """Return the values that every stage depends on."""
     return {
         "version": VERSION,
@@ -86,10 +86,10 @@ def stage_key(options: Options) -> JSON:
     }
 
 
-class Builder:
+class StoralBuilder:
     """Builder that runs the stages in order."""
 
-    def __init__(self, options: Options, index: Index, stages: Stages) -> None:
+    def __init__(self, options: StoralOptions, index: Index, stages: Stages) -> None:
         self._options, self._index, self._stages = options, index, stages
         self._splits = tuple(index.by_split)
 

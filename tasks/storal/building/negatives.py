@@ -36,7 +36,7 @@ RULES = (
 
 
 @dataclass(frozen=True, slots=True)
-class Items:
+class SplitItems:
     """The items of a split.
 
     Attributes:
@@ -50,7 +50,7 @@ class Items:
     rules: tuple[int, ...]
 
 
-def choose(morals: Sequence[str], topics: Topics, seed: str) -> Items:
+def choose(morals: Sequence[str], topics: Topics, seed: str) -> SplitItems:
     """Choose four negatives for each moral of a split, and the order of the options.
 
     Raises:
@@ -70,7 +70,7 @@ def choose(morals: Sequence[str], topics: Topics, seed: str) -> Items:
     for place, right in enumerate(gold):
         negatives = generator.permutation(wrong[place]).tolist()
         options.append((*negatives[:right], place, *negatives[right:]))
-    return Items(tuple(options), tuple(gold), tuple(rules))
+    return SplitItems(tuple(options), tuple(gold), tuple(rules))
 
 
 def folded(text: str) -> str:
