@@ -10,7 +10,11 @@ from typing import Protocol
 
 
 class Display(Protocol):
-    """Display of progress. `status` is shown beside a bar, `line` is printed where there are no bars."""
+    """Display of progress. `status` is shown beside a bar, `line` is printed where there are no bars.
+
+    Where there are no bars, the last line is repeated with the time that has passed while nothing is reported, so a
+    `line` tells a state and no time.
+    """
 
     def live(self) -> AbstractContextManager[object]:
         """Return the context in which the display is open."""
@@ -23,6 +27,9 @@ class Display(Protocol):
 
     def end(self, status: str, line: str) -> None:
         """End the piece of work."""
+
+    def wait(self, what: str) -> None:
+        """Show what is being done until the next piece of work begins, such as `loading model x`."""
 
     def say(self, text: str) -> None:
         """Print a line, above bars."""

@@ -21,6 +21,7 @@ from figeval.evaluation.harness import Guests, Harness
 from figeval.evaluation.run import run as run_tasks
 from figeval.evaluation.stored import with_breakdown
 from figeval.models.capabilities import KNOWN, capabilities
+from figeval.models.progress import listening
 from figeval.records.run_folder import RunFolder
 from figeval.records.schema import RunRecord
 from figeval.registry import a_type
@@ -127,7 +128,7 @@ def run(
         raise OptionError("model_args are for models given by name; give them to the object itself")
     with frontend.python_program(watched=progress):
         observer = RunProgress(display_on(stderr() if progress else None))
-        with observer.live():
+        with observer.live(), listening(observer):
             record, folder = run_tasks(config, Harness(include=config.include_path, guests=guests), observer)
         failed = [task.task for task in record.tasks if task.status == "failed"]
         if failed and not frontend.on_terminal():

@@ -148,7 +148,7 @@ class InProcess:
     earlier: RunFolder | None = None  # a second folder with replies of earlier sessions
 
     def answer(self, plan: Plan, task: TaskRecord) -> Iterator[int]:
-        """Store a row for every example that has none; yield 1 for each."""
+        """Store a row for every example that has none; yield the number of new rows now and then."""
         began = time.monotonic()
         yield from self.store(plan, missing_examples(plan, self.folder))
         stored = self.folder.arrange(plan.name, (example.id for example in plan.examples()))
@@ -157,7 +157,7 @@ class InProcess:
             raise RuntimeError(f"{plan.n - stored} rows of {plan.name} are missing, although all were computed")
 
     def store(self, plan: Plan, examples: Iterable[Example]) -> Iterator[int]:
-        """Append a row for each of these examples.
+        """Append a row for each of these examples, and yield the number of those that were answered together.
 
         If the reply reader, a metric or the row of an example fails, the task ends, but only after the other rows of
         its window are stored. Replies that did not become rows are kept, so the next session does not ask for them.
@@ -171,6 +171,7 @@ class InProcess:
         with self.folder.appending(plan.name) as writer:
             for window in evaluator.windows(examples):
                 failures: list[BaseException] = []
+                stored = 0
                 try:
                     measured = evaluator.measured(window)
                 except BaseException:
@@ -185,7 +186,8 @@ class InProcess:
                         self._keep_replies(plan, [answered], kept)
                         failures.append(error)
                     else:
-                        yield 1
+                        stored += 1
+                yield stored
                 if failures:
                     raise failures[0]
 

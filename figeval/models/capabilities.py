@@ -30,6 +30,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from figeval.errors import PluginError
+from figeval.models import progress
 from figeval.plugins import foreign_code
 from figeval.registry import a_type
 from figeval.types import (
@@ -256,7 +257,7 @@ def ask(backend: object, requests: Sequence[Request]) -> Outputs[Any]:
     """
     name = capability_of(requests[0])
     method = f"{type(backend).__name__}.{name}"
-    with foreign_code():
+    with foreign_code(), progress.within(progress.begun(len(requests))):
         answer = getattr(backend, name)(requests)
         outputs: Outputs[Any] = answer if isinstance(answer, Outputs) else Outputs(answer)
         values = _in_order(outputs.values, method)

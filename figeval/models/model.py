@@ -13,6 +13,7 @@ from figeval.errors import FigevalError, ModelError, PluginError, UnknownName, n
 from figeval.files import expand_user, is_folder
 from figeval.frontend import warn
 from figeval.models.capabilities import capabilities
+from figeval.models.progress import opening
 from figeval.plugins import PluginManager, describe, foreign_code
 from figeval.registry import Registry, a_type
 from figeval.text import one_line
@@ -214,7 +215,7 @@ def open_model(
     shared = {key: value for key, value in (common or {}).items() if key in known and value is not None}
     given = {**shared, **options}
     _check_call(name, signature, wanted, given)
-    with foreign_code():
+    with foreign_code(), opening(model):
         backend = factory(wanted, **given)
     opened = Model(model, name, backend, options, wanted)
     opened.check_fingerprint()

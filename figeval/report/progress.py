@@ -1,14 +1,17 @@
 """Progress displays of runs and trainings: bars with rate and time left on a terminal, plain lines elsewhere.
 
+Both show signs of life while nothing is finished: a bar has a clock, and a plain line is repeated with the time.
+
 A display (`figeval.display`) shows the progress of a piece of work without knowing what the work is. `RunProgress` and
 `TrainingProgress` are the observers to which runs and trainings report; they compose the texts for a display.
 """
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Mapping
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,7 +25,9 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import TaskID
 
-PAUSE = 10.0  # minimum seconds between two plain lines about the same work
+FIRST = 5.0  # seconds from the beginning of a piece of work to its second plain line
+PAUSE = 10.0  # seconds between two later ones
+TICK = 0.5  # seconds between two looks at the clock
 
 
 class Silent:
@@ -41,36 +46,75 @@ class Silent:
     def end(self, status: str, line: str) -> None:
         """Do nothing."""
 
+    def wait(self, what: str) -> None:
+        """Do nothing."""
+
     def say(self, text: str) -> None:
         """Do nothing."""
 
 
 class Lines:
-    """Display of plain lines: at the start, every ten seconds and at the end."""
+    """Display of plain lines: at the start, after five seconds, every ten seconds from then on, and at the end.
+
+    A line is also printed if nothing has changed, so that a slow model can be told from one that hangs.
+    """
 
     def __init__(self, console: Console) -> None:
         self._console = console
-        self._said = 0.0
+        self._lock = threading.Lock()
+        self._line = ""  # about the work that is going on; empty if there is none
+        self._began = self._due = 0.0
 
-    def live(self) -> AbstractContextManager[object]:
-        """Return a context that does nothing, because lines need none."""
-        return nullcontext()
+    @contextmanager
+    def live(self) -> Iterator[None]:
+        """Return a context in which lines are printed even while nobody reports progress."""
+        ended = threading.Event()
+
+        def repeat() -> None:
+            while not ended.wait(TICK):
+                self.repeat()
+
+        thread = threading.Thread(target=repeat, name="progress", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            thread.join()
 
     def begin(self, name: str, total: int, done: int, line: str) -> None:  # noqa: ARG002 - as the protocol has it
         """Print the line."""
-        self._said = time.monotonic()
-        self.say(line)
+        self._start(line)
 
     def update(self, done: int | None, status: str, line: str = "") -> None:  # noqa: ARG002
-        """Print the line if the last one was printed long enough ago."""
-        now = time.monotonic()
-        if line and now - self._said > PAUSE:
-            self._said = now
-            self.say(line)
+        """Print the line, with the time since the beginning, if the last one was printed long enough ago."""
+        if line:
+            self._line = line
+            self.repeat()
+
+    def repeat(self) -> None:
+        """Print the current line if it is time for one."""
+        with self._lock:
+            now = time.monotonic()
+            if self._line and now >= self._due:
+                self._due = now + PAUSE
+                self.say(f"{self._line} ({now - self._began:.0f} s)")
 
     def end(self, status: str, line: str) -> None:  # noqa: ARG002
         """Print the line."""
-        self.say(line)
+        with self._lock:
+            self._line = ""
+            self.say(line)
+
+    def wait(self, what: str) -> None:
+        """Print what is being done."""
+        self._start(f"{what} …")
+
+    def _start(self, line: str) -> None:
+        with self._lock:
+            self._line, self._began = line, time.monotonic()
+            self._due = self._began + FIRST
+            self.say(line)
 
     def say(self, text: str) -> None:
         """Print the line."""
@@ -81,17 +125,42 @@ class Bars:
     """Display with a bar for each piece of work, its status and the time left."""
 
     def __init__(self, console: Console) -> None:
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+        from rich.progress import (
+            BarColumn,
+            MofNCompleteColumn,
+            Progress,
+            Task,
+            TextColumn,
+            TimeElapsedColumn,
+            TimeRemainingColumn,
+        )
+        from rich.text import Text
+
+        class Count(MofNCompleteColumn):
+            """Column with the number of finished pieces; empty if their number is unknown."""
+
+            def render(self, task: Task) -> Text:
+                return Text() if task.total is None else super().render(task)
+
+        class Clock(TimeRemainingColumn):
+            """Column with the time since the beginning and the time left (`0:00:12 < 0:01:30`); empty at the end."""
+
+            def render(self, task: Task) -> Text:
+                if task.stop_time is not None:
+                    return Text()
+                passed = TimeElapsedColumn().render(task)
+                return passed if task.total is None else passed + " < " + super().render(task)
 
         self._progress = Progress(
             TextColumn("{task.description}", markup=False),
             BarColumn(),
-            MofNCompleteColumn(),
+            Count(),
             TextColumn("{task.fields[status]}", markup=False),
-            TimeRemainingColumn(),
+            Clock(),
             console=console,
         )
         self._bar: TaskID | None = None
+        self._waiting: TaskID | None = None
 
     def live(self) -> AbstractContextManager[object]:
         """Return the display, which is shown while the context is open."""
@@ -99,6 +168,7 @@ class Bars:
 
     def begin(self, name: str, total: int, done: int, line: str) -> None:  # noqa: ARG002
         """Open a bar."""
+        self._stop_waiting()
         self._bar = self._progress.add_task(clean(name), total=total, completed=done, status="")
 
     def update(self, done: int | None, status: str, line: str = "") -> None:  # noqa: ARG002
@@ -110,8 +180,20 @@ class Bars:
         """Keep the bar where it is, with its last status; without a bar, print the line."""
         if self._bar is None:
             self.say(line)
-        self.update(None, status)
+        else:
+            self.update(None, status)
+            self._progress.stop_task(self._bar)
         self._bar = None
+
+    def wait(self, what: str) -> None:
+        """Show a bar without an end until the next piece of work begins, or something else is waited for."""
+        self._stop_waiting()
+        self._waiting = self._progress.add_task(f"{clean(what)} …", total=None, status="")
+
+    def _stop_waiting(self) -> None:
+        if self._waiting is not None:
+            self._progress.remove_task(self._waiting)
+            self._waiting = None
 
     def say(self, text: str) -> None:
         """Print the line above the bars."""
@@ -138,10 +220,19 @@ class RunProgress:
     def __init__(self, display: Display) -> None:
         self._display = display
         self._task, self._total, self._done, self._kept, self._began = "", 0, 0, 0, 0.0
+        self._line = ""  # state of the task; empty between tasks
 
     def live(self) -> AbstractContextManager[object]:
         """Return the context in which the display is open."""
         return self._display.live()
+
+    def loading(self, model: str) -> None:
+        """Show that a model is being loaded."""
+        what = f"loading model {model}"
+        if self._line:  # for a metric of the task
+            self._display.say(f"{what} …")
+        else:
+            self._display.wait(what)
 
     def resumed(self, folder: Path, kept: int, n: int) -> None:
         """Show how many answers of an earlier session are kept."""
@@ -152,26 +243,43 @@ class RunProgress:
         self._task, self._total, self._done, self._kept, self._began = task, n, done, done, time.monotonic()
         kept = f", {done} of them kept from before" if done else ""
         self._display.begin(task, n, done, f"{task}: {n} examples{kept}")
+        self._show("")
+
+    def asked(self, answered: int, requests: int) -> None:
+        """Show how many requests a model has answered of those that it was sent last."""
+        if self._line:
+            some = f"{answered:,} of {requests:,} requests"
+            self._display.update(None, some, f"{self._line}, {some}")
 
     def advanced(self, rows: int) -> None:
         """Advance by a number of rows."""
         self._done += rows
-        seconds = time.monotonic() - self._began
-        rate = (self._done - self._kept) / max(seconds, 1e-3)
-        line = f"{self._task}: {self._done} of {self._total} after {seconds:.0f} s"
-        self._display.update(self._done, f"{rate:,.0f}/s", line)
+        self._show(speed(self._done - self._kept, max(time.monotonic() - self._began, 1e-3)))
+
+    def _show(self, status: str) -> None:
+        self._line = f"{self._task}: {self._done} of {self._total}"
+        self._display.update(self._done, status, self._line)
 
     def scoring(self, what: str) -> None:
         """Show what is being computed after the last example."""
-        self._display.update(None, f"{what} …")
+        self._line = f"{self._task}: computing {what}"
+        self._display.update(None, f"{what} …", self._line)
 
     def task_ended(self, task: TaskRecord) -> None:
         """End the task and show the time that it took."""
+        self._line = ""
         seconds = task.seconds + task.baseline_seconds
         if task.status == "done":
             self._display.end(f"{task.seconds:.1f} s", f"{task.task}: done in {seconds:.1f} s")
         else:
             self._display.end("FAILED", f"{task.task}: FAILED in {seconds:.1f} s")
+
+
+def speed(examples: int, seconds: float) -> str:
+    """Return the number of examples per second, or the seconds per example if there are fewer than one."""
+    if not examples:
+        return ""
+    return f"{examples / seconds:,.0f}/s" if examples >= seconds else f"{seconds / examples:,.1f} s each"
 
 
 class TrainingProgress:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Sequence
 
 from figeval.models.archive import Archive, Usage, open_archive
+from figeval.models.progress import advance
 from figeval.types import JSON, Prompt, Reply
 
 from ..encoders.settings import Configured
@@ -16,7 +17,7 @@ from .dialects import Anthropic, Dialect, OpenAI, OpenAISettings
 from .request_batch import ApiSession, Call, RequestBatch
 from .settings import ApiSettings, endpoint
 
-DEEP = 4  # requests per window for each concurrent one, so that few workers wait for the slowest of a window
+DEEP = 4  # requests per call for each concurrent one, so that few workers wait for the slowest of a call
 
 
 class ApiModel:
@@ -43,8 +44,10 @@ class ApiModel:
             replies = self._remembered(archive, calls)
             self.budget.spent = archive.spent(self.settings.account)
             fresh = {call.key: call for call in calls if call.key not in replies}
+            different = len({call.key for call in calls})
+            advance(1 - len(fresh) / different)
             if fresh:
-                work = RequestBatch(self.client, self.session, self.budget, archive)
+                work = RequestBatch(self.client, self.session, self.budget, archive, per_reply=1 / different)
                 replies |= run_async(work.run(list(fresh.values())))
         return [cut(replies[call.key], request.stop) for call, request in zip(calls, requests, strict=True)]
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from figeval.errors import FigevalError, ModelError
 from figeval.models.archive import Archive, PaidAnswer, Usage
+from figeval.models.progress import advance
 from figeval.types import Reply
 
 from .budget import Budget, estimated_tokens
@@ -73,14 +74,25 @@ class ApiSession:
 
 
 class RequestBatch:
-    """A batch of calls, processed by up to `max_concurrent` workers."""
+    """A batch of calls, processed by up to `max_concurrent` workers.
 
-    def __init__(self, client: Client, session: ApiSession, budget: Budget, archive: Archive) -> None:
+    Args:
+        client: client of the server.
+        session: statistics, and the number of requests that may be pending.
+        budget: what may be spent.
+        archive: archive of replies.
+        per_reply: share of the call of the model that a reply is, for displays of progress.
+    """
+
+    def __init__(
+        self, client: Client, session: ApiSession, budget: Budget, archive: Archive, per_reply: float = 0.0
+    ) -> None:
         self.client = client
         self.settings = client.settings
         self.session = session
         self.budget = budget
         self.archive = archive
+        self.per_reply = per_reply
         self.replies: dict[str, Reply] = {}
         self._active = 0
         self._changed = asyncio.Condition()
@@ -109,6 +121,7 @@ class RequestBatch:
             call = waiting.popleft()
             try:
                 self.replies[call.key] = await self._one(http, call)
+                advance(self.per_reply)
             except FigevalError as error:  # the other workers finish what they have begun, since it is paid for
                 self._fatal = self._fatal or error
 

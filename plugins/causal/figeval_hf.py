@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 from lm_eval.models.huggingface import HFLM
 from tqdm import tqdm
 
+from figeval.models.progress import within
+
 from ..encoders.batching import TokenBudget
 from ..encoders.loading import check_weights
 from .engine.encoder_decoder import EncoderDecoder
@@ -45,7 +47,8 @@ class FigevalHF(HFLM):  # type: ignore[misc]
         budget = self.budget or TokenBudget.on(self.device.type)
         if self.backend == "seq2seq":
             return EncoderDecoder(self.model, self.device, budget)
-        return settle(Engine(self.model, self.device, budget))
+        with within(None):  # its test is no progress of the call
+            return settle(Engine(self.model, self.device, budget))
 
     def _create_model(self, *arguments: object, **options: object) -> None:
         """Load the model as lm-eval does, but reject missing or left-over weights.

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TypeVar, cast
 
 from figeval.errors import ModelError
+from figeval.models.progress import advance
 from figeval.types import JSON
 
 T = TypeVar("T")
@@ -63,18 +64,24 @@ class TokenBudget:
         return {"batch_size": "auto", "tokens_per_batch": self.tokens, "halved": self.halved}
 
 
-def run_batches(lengths: Sequence[int], forward: Callable[[list[int]], Iterable[T]], budget: TokenBudget) -> list[T]:
+def run_batches(
+    lengths: Sequence[int],
+    forward: Callable[[list[int]], Iterable[T]],
+    budget: TokenBudget,
+    report: Callable[[float], None] | None = advance,
+) -> list[T]:
     """Run `forward` on batches of inputs and return one result per input, in the order of the inputs.
 
     `forward(rows)` gets indexes of inputs of similar length and returns as many results in their order; it must be safe
     to call again with the same rows. The longest inputs come first, so that running out of memory shows at once.
+    `report` receives the share of all tokens that a batch had; by default, this is the progress of the model's call.
 
     Raises:
         ModelError: memory runs out and the budget cannot be halved.
     """
     order = sorted(range(len(lengths)), key=lengths.__getitem__, reverse=True)
     results: list[T | None] = [None] * len(lengths)
-    start = 0
+    start, all_tokens = 0, sum(lengths)
     while start < len(order):
         longest = lengths[order[start]]
         rows = order[start : start + budget.fitting(longest)]
@@ -85,6 +92,8 @@ def run_batches(lengths: Sequence[int], forward: Callable[[list[int]], Iterable[
         for index, output in zip(rows, outputs, strict=True):
             results[index] = output
         start += len(rows)
+        if report is not None:
+            report(sum(lengths[row] for row in rows) / max(1, all_tokens))
     return cast("list[T]", results)  # every place is filled by now
 
 

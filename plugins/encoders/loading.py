@@ -17,6 +17,7 @@ from functools import cached_property, partialmethod
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from figeval.errors import ModelError
+from figeval.models.progress import loading
 from figeval.types import JSON
 
 from .batching import TokenBudget, release_memory
@@ -53,6 +54,7 @@ def prepare(settings: S, checkpoint: Checkpoint) -> ModelSetup[S]:
     Raises:
         ModelError: the device is not available, or half precision was requested on a CPU.
     """
+    loading()  # choosing a device imports torch
     device = choose_device(settings.device)
     return ModelSetup(settings, checkpoint, device, choose_dtype(settings.dtype, checkpoint, device))
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from figeval.errors import ModelError, TaskError
 from figeval.files import expand_user, is_folder
 from figeval.models.capabilities import Outputs
+from figeval.models.progress import loading
 from figeval.types import JSON, Continuation, Message, Prompt, Reply
 
 from ..causal.language_model import opening_warnings
@@ -138,6 +139,7 @@ def lm_eval(
         ModelError: no such model, an unknown option, a secret among the options, a missing key or package, an encoder,
             or a chat template without a choice on whether to use it.
     """
+    loading()
     kind = find(name)
     lm_eval_models.check_options(name, kind, options)
     named, _ = lm_eval_models.parameters(kind)

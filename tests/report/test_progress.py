@@ -40,18 +40,51 @@ def test_plain_lines_say_what_is_done_now_and_then(clock: list[float]) -> None:
     shown = RunProgress(display_on(Console(file=out)))
     with shown.live():
         shown.task_started("proverbs[1]", 400, 100)
-        for clock[0] in (4.0, 11.0, 12.0, 25.0):
+        for clock[0] in (4.0, 5.0, 12.0):
             shown.advanced(50)
+        shown.asked(1200, 4000)
+        for clock[0] in (14.0, 15.0, 16.0):
+            shown.asked(2400, 4000)
         shown.scoring("baselines")
         shown.task_ended(task("proverbs[1]", seconds=24.0, baseline_seconds=1.5))
         shown.task_ended(task("broken", status="failed"))
     assert out.getvalue().splitlines() == [
         "proverbs[1]: 400 examples, 100 of them kept from before",
-        "proverbs[1]: 200 of 400 after 11 s",
-        "proverbs[1]: 300 of 400 after 25 s",
+        "proverbs[1]: 200 of 400 (5 s)",
+        "proverbs[1]: 250 of 400, 2,400 of 4,000 requests (15 s)",
         "proverbs[1]: done in 25.5 s",
         "broken: FAILED in 0.0 s",
     ]
+
+
+def test_a_line_is_repeated_while_a_model_says_nothing(clock: list[float]) -> None:
+    out = io.StringIO()
+    lines = Lines(Console(file=out))
+    shown = RunProgress(lines)
+    shown.loading("slow")
+    for clock[0] in (4.9, 5.0, 14.0):
+        lines.repeat()  # as the thread of `live` does twice a second
+    clock[0] = 20.0
+    shown.task_started("proverbs", 60, 0)
+    for clock[0] in (24.9, 25.0, 26.0, 35.0, 44.0, 45.0):
+        lines.repeat()
+    shown.task_ended(task("proverbs", seconds=26.0))
+    clock[0] = 100.0
+    lines.repeat()
+    assert out.getvalue().splitlines() == [
+        "loading model slow …",
+        "loading model slow … (5 s)",
+        "proverbs: 60 examples",
+        "proverbs: 0 of 60 (5 s)",
+        "proverbs: 0 of 60 (15 s)",
+        "proverbs: 0 of 60 (25 s)",
+        "proverbs: done in 26.0 s",
+    ]
+
+
+@pytest.mark.parametrize(("examples", "seconds", "shown"), [(400, 2.0, "200/s"), (3, 60.0, "20.0 s each"), (0, 9, "")])
+def test_speed_is_told_in_the_unit_that_can_be_read(examples: int, seconds: float, shown: str) -> None:
+    assert progress.speed(examples, seconds) == shown
 
 
 def test_the_bar_shows_count_rate_and_time_left() -> None:
@@ -70,7 +103,7 @@ def test_the_bar_shows_count_rate_and_time_left() -> None:
         bar.task_started("broken", 10, 0)
         bar.task_ended(task("broken", status="failed"))
     after = ESCAPES.sub("", out.getvalue())
-    assert re.search(r"proverbs\s+[━╺╸ ]+\s+300/400\s+[\d,]+/s\s+0:00:0\d", during), during
+    assert re.search(r"proverbs\s+[━╺╸ ]+\s+300/400\s+[\d,]+/s\s+0:00:0\d < 0:00:0\d", during), during
     assert "baselines …" in after
     assert re.search(r"400\s+2\.5 s", after)
     assert re.search(r"broken.*FAILED", after)
@@ -81,13 +114,13 @@ def test_a_training_is_shown_by_the_same_lines(clock: list[float]) -> None:
     shown = TrainingProgress(display_on(Console(file=out)))
     with shown.live():
         shown.began(40, 10)
-        for step, clock[0] in ((11, 5.0), (12, 10.5)):
+        for step, clock[0] in ((11, 4.0), (12, 5.0)):
             shown.stepped(step, 0.25, 2e-5, 1234.0, 61.0)
         shown.evaluated(12, {"acc": 0.5, "loss": None}, True)
         shown.evaluated(14, {"acc": 0.25}, False)
     assert out.getvalue().splitlines() == [
         "training: 40 steps, 10 of them done before",
-        "step 12 of 40: loss 0.2500, 1,234 tokens/s, 0:01:01 left",
+        "step 12 of 40: loss 0.2500, 1,234 tokens/s, 0:01:01 left (5 s)",
         "step 12: acc 0.5000, loss – (best so far)",
         "step 14: acc 0.2500",
     ]

@@ -67,7 +67,7 @@ class EncoderDecoder:
 
         room = logits_at_once(self.model, self.device)
         budget = TokenBudget(min(self.budget.tokens, room), self.budget.rows)
-        answers = run_batches([requests[index].predicted for _, index in asked], decode, budget)
+        answers = run_batches([requests[index].predicted for _, index in asked], decode, budget, report=None)
         found: list[list[tuple[int, Answer]]] = [[] for _ in chosen]
         for (line, index), answer in zip(asked, answers, strict=True):
             found[line].append((index, answer))

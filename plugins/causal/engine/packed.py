@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
+from figeval.models.progress import advance
 from figeval.types import JSON
 
 from ...encoders.batching import TokenBudget, run_batches
@@ -79,11 +80,12 @@ class Engine:
         near = [index for index in range(len(requests)) if index not in apart]
         answers: dict[int, Answer] = {}
         for rows, strategy in ((near, self.strategy), (far, PLAIN)):
-            answers |= dict(zip(rows, self.score_by(strategy, [requests[row] for row in rows]), strict=True))
+            found = self.score_by(strategy, [requests[row] for row in rows], len(rows) / len(requests))
+            answers |= dict(zip(rows, found, strict=True))
         return [answers[index] for index in range(len(requests))]
 
-    def score_by(self, strategy: ReadStrategy, requests: Sequence[TokenRequest]) -> list[Answer]:
-        """Score requests with a given strategy; returns as `score` does."""
+    def score_by(self, strategy: ReadStrategy, requests: Sequence[TokenRequest], share: float = 1.0) -> list[Answer]:
+        """Score requests, which are a share of the model's call, with a given strategy; returns as `score` does."""
         import torch
 
         if not requests:
@@ -92,7 +94,7 @@ class Engine:
         plan = plan_of(tree, strategy.shape, self._shared_with_last(tree))
         self.tokens.plain += sum(len(request.ids) - 1 for request in requests)
         with torch.inference_mode():
-            reading = ForwardPass(self, tree, strategy)
+            reading = ForwardPass(self, tree, strategy, share / max(1, plan.read))
             reading.follow(plan, [], 0)
             logprobs, greedy = reading.results()
         return [(float(logprobs[answer].sum()), bool(greedy[answer].all())) for answer in tree.answers]
@@ -142,12 +144,13 @@ class Engine:
 class ForwardPass:
     """One pass of a tree through the model."""
 
-    def __init__(self, engine: Engine, tree: PrefixTree, strategy: ReadStrategy) -> None:
+    def __init__(self, engine: Engine, tree: PrefixTree, strategy: ReadStrategy, per_token: float) -> None:
         import torch
 
         self.engine = engine
         self.tree = tree
         self.strategy = strategy
+        self.per_token = per_token  # share of the model's call that a token is
         self.logprobs = torch.full((len(tree.asked),), torch.nan, device=engine.device)
         self.greedy = torch.zeros(len(tree.asked), dtype=torch.bool, device=engine.device)
         self.predicts = np.zeros(len(tree.tokens), dtype=np.bool_)
@@ -163,7 +166,7 @@ class ForwardPass:
             past = self._extend(prefix, past, at_root=length == 0)
             length += len(prefix.nodes)
         run = partial(self._read_rows, prefix.rows, past, length)
-        run_batches([len(row) for row in prefix.rows], run, self.engine.budget)
+        run_batches([len(row) for row in prefix.rows], run, self.engine.budget, report=None)
         for further in prefix.prefixes:
             self.follow(further, past, length)
 
@@ -201,6 +204,7 @@ class ForwardPass:
         inputs = {**self.strategy.inputs(view, engine.model), **kept, "use_cache": cache is not None}
         nodes, lines, columns = self._asked_of(rows)
         self._write_scores(nodes, *engine.states(inputs, lines, columns))
+        advance(self.per_token * sum(map(len, rows)))
 
     def _asked_of(self, rows: Sequence[PackedRow]) -> tuple[Ints, Ints, Ints]:
         """Return the nodes that predict something, with their lines and columns."""
