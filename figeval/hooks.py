@@ -59,6 +59,7 @@ PROJECT = "figeval"
 
 hookspec = pluggy.HookspecMarker(PROJECT)
 hookimpl = pluggy.HookimplMarker(PROJECT)
+"""Decorator for the functions of a plugin that implement hooks."""
 
 
 # ---- arguments of the registration hooks ----------------------------------------------------------------------------

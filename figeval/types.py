@@ -226,6 +226,7 @@ REQUESTS: tuple[type[Request], ...] = (
 # ---- predictions and scores ------------------------------------------------------------------------------------------
 
 Finish: TypeAlias = Literal["stop", "length", "refusal", "error"]
+"""Why a text ends; see `Reply`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -258,8 +259,11 @@ class ScoredSpan:
     score: float
 
 
-# absent: there is an answer, but it is not a possible one (a quotation that does not occur in the text)
 Status = Literal["ok", "ambiguous", "unparseable", "refusal", "empty", "truncated", "nan", "error", "absent"]
+"""Whether an answer could be used: `ok`, or the reason why not.
+
+`absent` means that there is an answer, but not a possible one (a quotation that does not occur in the text).
+"""
 Value: TypeAlias = Any  # int, str, Span, or the type that a plugin's task type uses
 
 

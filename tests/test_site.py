@@ -112,6 +112,14 @@ def test_every_public_name_is_in_the_reference_once(site: Path) -> None:
     assert {name: places.count(name) for name in PUBLIC} == dict.fromkeys(PUBLIC, 1)
 
 
+def test_every_public_name_is_documented() -> None:
+    import griffe
+
+    package = griffe.load("figeval", search_paths=[ROOT])
+    names = [package[name] for name in figeval.__all__]
+    assert not [one.path for one in names if not (one.final_target if isinstance(one, griffe.Alias) else one).docstring]
+
+
 def test_every_benchmark_has_its_tasks_licences_and_files_on_its_page(site: Path) -> None:
     for readme in ROOT.glob("tasks/*/README.md"):
         page = (site / "tasks" / readme.parent.name / "index.html").read_text(encoding="utf-8")
@@ -120,3 +128,10 @@ def test_every_benchmark_has_its_tasks_licences_and_files_on_its_page(site: Path
             citation = re.search(r"https://aclanthology\.org/\S+?(?=[.\"]?$)", listed.read_text(encoding="utf-8"), re.M)
             assert citation is None or citation[0] in page, readme.parent.name
             assert f"source/{listed.relative_to(ROOT).as_posix()}.html" in page
+
+
+def test_every_option_of_a_model_is_explained(site: Path) -> None:
+    page = (site / "reference" / "lists" / "models.html").read_text(encoding="utf-8")
+    options = re.findall(r'<dt><code class="option">(.+?)</code></dt>\s*<dd>(.*?)</dd>', page, flags=re.DOTALL)
+    assert len(options) > 30
+    assert not [name for name, text in options if not text.strip() or text.strip().startswith("By default")]

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import PurePosixPath
+from textwrap import indent
 from typing import Any
 
 from markdown_text import code, escaped, prose, table
@@ -13,7 +14,7 @@ from markdown_text import code, escaped, prose, table
 from figeval.cli.ls import BUILT_IN, LISTINGS
 from figeval.data.sources import Sources, catalogue
 from figeval.evaluation.harness import Harness
-from figeval.records.reference import published
+from figeval.records.reference import Published, published
 
 OVERVIEW = "docs/reference/lists/benchmarks.md"
 Rows = Sequence[Mapping[str, Any]]
@@ -58,26 +59,20 @@ def blocks(folder: str) -> Iterator[str]:
     tasks = tasks_by_folder()[folder]
     yield "## Reference"
     yield "### All tasks"
-    yield table(
-        ("task", "type", "splits", "metrics", "baselines", "cluster"),
-        (
-            [code(one[key] or "") for key in ("name", "type", "splits", "metrics", "baselines", "cluster")]
-            for one in tasks
-        ),
-    )
-    names = {one["name"] for one in tasks}
-    numbers = [one for one in published() if one.task in names]
-    if numbers:
+    yield from map(task_entry, tasks)
+    scores = {one["name"]: list(published(one["name"])) for one in tasks}
+    if any(scores.values()):
         yield "### Published scores"
-        yield table(
-            ("task", "metric", "model", "score:", "source", "note"),
-            (
-                (code(one.task), code(one.metric), *map(escaped, (one.model, f"{one.value:g}", one.source, one.note)))
-                for one in numbers
-            ),
-        )
+        yield from (folded(code(task), score_table(found)) for task, found in scores.items() if found)
     for benchmark, sources in upstream(folder):
         yield from files(benchmark, sources, folder)
+
+
+def task_entry(task: Mapping[str, Any]) -> str:
+    """Return the entry of a task."""
+    name, about = task["name"], escaped(task["description"])
+    details = [f"{key} {code(task[key])}" for key in ("type", "splits", "metrics", "baselines", "cluster") if task[key]]
+    return f"`{name}`{{ #{name} .option }}\n:   {about}\n\n    {', '.join(details)}"
 
 
 def files(benchmark: str, sources: Sources, folder: str) -> Iterator[str]:
@@ -92,7 +87,33 @@ def files(benchmark: str, sources: Sources, folder: str) -> Iterator[str]:
         f"{prose(sources.note)}"
     )
     yield f"> {prose(sources.citation)}"
-    yield table(("file", "bytes:"), ((code(file.path), f"{file.bytes:,}") for file in sources.files))
+    listed = ((code(file.path), f"{file.bytes:,}") for file in sources.files)
+    yield folded("Files", table(("file", "bytes:"), listed))
+
+
+def score_table(scores: Sequence[Published]) -> str:
+    """Return the published scores of a task, with a row per model and source and a column per metric."""
+    metrics = list(dict.fromkeys(one.metric for one in scores))
+    rows: dict[tuple[str, str], dict[str, Published]] = defaultdict(dict)
+    for one in scores:
+        rows[one.model, one.source][one.metric] = one
+    return table(
+        ("model", *(f"{code(metric)}:" for metric in metrics), "source", "note"),
+        (
+            (
+                escaped(model),
+                *(f"{found[metric].value:g}" if metric in found else "" for metric in metrics),
+                escaped(source),
+                escaped("; ".join(dict.fromkeys(one.note for one in found.values() if one.note))),
+            )
+            for (model, source), found in rows.items()
+        ),
+    )
+
+
+def folded(title: str, block: str) -> str:
+    """Return a block that is shown when its title is clicked."""
+    return f'??? note "{title}"\n\n{indent(block, "    ")}'
 
 
 @cache

@@ -52,6 +52,9 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     for path in sorted({target for page, text in texts.items() for target in linked_files(page, text)} - set(texts)):
         files.append(source_file(config, path))
     config.nav = [in_nav(entry, list(texts)) for entry in config.nav or []]
+    for path in titled(config.nav):
+        if (file := files.get_file_from_path(path)) is not None:
+            file.name = Path(path).stem  # a README with a title is a page as others are, not the index of its section
     return files
 
 
@@ -103,3 +106,12 @@ def in_nav(entry: Any, pages: list[str]) -> Any:
     if isinstance(entry, str) and entry.endswith("/"):
         return [path for path in pages if path.startswith(entry)]
     return entry
+
+
+def titled(entry: Any) -> Iterator[str]:
+    """Yield the pages that have a title in the navigation."""
+    if isinstance(entry, Mapping):
+        yield from (value for value in entry.values() if isinstance(value, str))
+    if isinstance(entry, Mapping | list):
+        for value in entry.values() if isinstance(entry, Mapping) else entry:
+            yield from titled(value)

@@ -46,12 +46,11 @@ def tasks(harness: Harness) -> Iterator[str]:
     for folder, found in benchmark_pages.tasks_by_folder().items():
         name = folder.rpartition("/")[2]
         yield f"## {name}"
-        yield f"See [its page](../../../{folder}/README.md)."
         yield table(
             ("task", "type", "languages", ""),
             (
                 (
-                    code(row["name"]),
+                    f"[`{row['name']}`](../../../{folder}/README.md#{row['name']})",
                     code(row["type"]),
                     " ".join(benchmark_pages.spoken(row)),
                     escaped(row["description"]),
@@ -139,7 +138,7 @@ def metrics(harness: Harness) -> Iterator[str]:
                 code(row["types"]) or "all",
                 code(row["routes"]) or "all",
                 "higher" if row["higher_is_better"] else "lower",
-                escaped(row["argument"]),
+                prose(row["argument"]),
             )
             for row in rows("metrics", harness)
         ),

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from figeval.task_types.probes import Probe
 
 E = TypeVar("E", bound=Example)
-HIDDEN = "hidden"  # class of hidden answers in the distribution of gold answers
+HIDDEN = "hidden"
+"""Class of hidden answers in the distribution of gold answers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     Floats: TypeAlias = NDArray[np.float64]
 
 Dialogue: TypeAlias = Generator[Sequence[Request], Sequence[Any], Prediction]
+"""What a route does with an example: yields requests, receives the model's outputs, and returns a prediction."""
+
 Start: TypeAlias = Callable[..., Dialogue]
 Scores: TypeAlias = "Generator[Sequence[Request], Sequence[Any], Sequence[float]]"
 DOT = "dot"  # not a request: vectors of `embed` are to be compared by their dot product

@@ -62,6 +62,7 @@ class OpenAISettings(ApiSettings):
     """Settings of OpenAI-compatible servers.
 
     Attributes:
+        reasoning_effort: how long the model thinks, for models that accept it: `low`, `medium`, `high`.
         max_completion_tokens_key: the server's name for the limit of an answer: `max_completion_tokens` at OpenAI
             itself, whose newer models accept no other, `max_tokens` elsewhere.
     """

@@ -26,15 +26,22 @@ class ApiSettings:
     """Options that all models behind an API share.
 
     Attributes:
+        base_url: address of the server, up to `/v1`; empty for the company's own.
+        api_key_env: environment variable that holds the key; empty for the usual one.
+        max_concurrent: number of requests that are under way at the same time.
         timeout: seconds for one attempt, from sending to the last byte.
+        max_retries: number of further attempts after one that failed.
         temperature: sampling temperature; None for the server's default.
+        top_p: share of the probability from which tokens are sampled; None for the server's default.
         reasoning_tokens: tokens added to the limit of every answer, for models whose limit includes thinking.
         send_stop: whether stop texts are also sent to the server, which then stops writing; they are always cut off
             here.
+        extra_body: further fields of every request, as a JSON object.
         input_price: price per million tokens read.
         output_price: price per million tokens written.
         max_cost: limit of a run over all its sessions, in the currency of the prices.
         max_tokens: limit of a run over all its sessions, in tokens read and written.
+        memo: whether answers are remembered, so that the same question is not paid for twice.
         account: name that tells the spending of one run from that of others.
         seed: number that distinguishes samples.
 

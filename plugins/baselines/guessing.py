@@ -56,7 +56,11 @@ class Chance:
 
 @dataclass(frozen=True, slots=True)
 class Random:
-    """A model that guesses by a hash of seed and texts, so that batches, order and platform do not matter."""
+    """A model that guesses by a hash of seed and texts, so that batches, order and platform do not matter.
+
+    Attributes:
+        seed: random seed.
+    """
 
     capabilities: ClassVar[tuple[str, ...]] = ("label_texts",)
 

@@ -46,7 +46,16 @@ class LanguageSettings(Settings):
     """lm-eval's own options under its names; None leaves a value to lm-eval.
 
     Options that replace weights (peft, delta, quantised files) are excluded, because the fingerprint would miss them.
-    `apply_chat_template` must be set to True or False if the tokenizer has a chat template.
+
+    Attributes:
+        apply_chat_template: whether conversations are rendered by the chat template; it must be True or False if the
+            tokenizer has one.
+        add_bos_token: whether contexts begin with the token that begins a text.
+        prefix_token_id: token that stands for an empty context; None for the one that begins a text, or else ends it.
+        mixed_precision_dtype: precision of the forward pass under autocast; None for that of the weights.
+        parallelize: whether the layers are distributed over all GPUs.
+        attn_implementation: implementation of attention in transformers, such as "eager" or "sdpa".
+        enable_thinking: passed to chat templates that can switch thinking on and off.
     """
 
     dtype: str = "auto"

@@ -44,10 +44,14 @@ LONGEST = 250  # tokens of a text
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriterSettings(Settings):
-    """Settings of writers: the form of the inputs, and the decoding.
+    """Settings of writers: the form of the inputs, and the decoding. None means what the checkpoint declares.
 
-    `inputs`, `separator` and `marker` are the form, `num_beams` and `max_new_tokens` the decoding. None means the
-    checkpoint's declaration, or else the tokenizer's separator, 4 beams and 250 tokens.
+    Attributes:
+        inputs: names of the inputs, in their order.
+        separator: text between the inputs; by default the tokenizer's separator.
+        marker: text after the inputs of a causal model; by default two separators.
+        num_beams: number of beams, 4 unless declared.
+        max_new_tokens: longest text in tokens, 250 unless declared.
     """
 
     inputs: tuple[str, ...] | None = None

@@ -47,7 +47,10 @@ LAYERS = ExtraLayers(KIND, "a pair encoder", FILE)
 class PairEncoderSettings(EncoderSettings):
     """Settings of pair encoders.
 
-    `labels` and `decision` are those of the backend `pairs`; `product` adds u ∗ v to the input of the linear layer.
+    Attributes:
+        product: whether the input of the linear layer also has u ∗ v; None leaves it to the checkpoint.
+        labels: as for the model `pairs`.
+        decision: as for the model `pairs`.
     """
 
     product: bool | None = None

@@ -37,6 +37,14 @@ def pipeline(
 ) -> Pipeline:
     """Open a pipeline of two models; each flag goes to the parts that know it.
 
+    Args:
+        model: must be empty.
+        ranker: the model that ranks, as for `--model`; with options of its own as `{"model": …, "pooling": …}`.
+        spans: the model that finds spans, likewise.
+        device: device of both parts.
+        batch_size: batch size of both parts.
+        seed: seed of both parts.
+
     Raises:
         ModelError: a part is missing, is no model, or lacks the capability for its role.
     """

@@ -21,10 +21,12 @@ class Settings:
     """Options that all torch models share.
 
     Attributes:
+        revision: branch, tag or commit of a model from the hub; None for its main branch.
         max_length: longest input in tokens, including special ones; None for what the checkpoint declares.
         dtype: precision of the loaded weights; "auto" is the stored one, or float32 on a CPU.
         device: device to use; None for the first available of cuda, mps and cpu.
         batch_size: rows per forward pass, or "auto" for as many as fit a token budget.
+        trust_remote_code: whether code that comes with the checkpoint may be executed.
 
     Raises:
         ModelError: a value of the wrong kind.

@@ -33,6 +33,10 @@ class Glove:
     A text without a known word falls back on the beginnings of its words ("familiarity" → "familiar"). Without those,
     it has no direction: its vector is NaN, so its cosines are NaN and the prediction gets the status `nan`. A zero
     vector would silently tie it with everything.
+
+    Args:
+        model: must be empty.
+        path: a GloVe text file; empty for the 10,000 most frequent words of GloVe 6B in 50 dimensions.
     """
 
     def __init__(self, model: str = "", path: str = "") -> None:

@@ -132,8 +132,12 @@ def lm_eval(
 ) -> LmEvalModel:
     """Open the lm-eval model of this name; `options` are those of its class, which may have one called `model`.
 
-    `device` and `batch_size` are passed to classes that have them; "auto" is the class's own default.
-    `apply_chat_template` renders conversations by the model's own template.
+    Args:
+        name: the model's name in lm-eval.
+        device: passed to classes that have it.
+        batch_size: passed to classes that have it; "auto" is the class's own default.
+        apply_chat_template: whether conversations are rendered by the model's own template.
+        options: options of the class.
 
     Raises:
         ModelError: no such model, an unknown option, a secret among the options, a missing key or package, an encoder,
