@@ -95,8 +95,8 @@ class Stages:
         others = [name for name, stage in self._done.items() if name not in names and stage["build"] != build]
         if others:
             raise DataError(
-                f"{self.folder} has {', '.join(others)} made with other pairs, another seed, other options or "
-                f"versions, which would not fit; choose another --output, or name them in {option}, too"
+                f"{self.folder} has {', '.join(others)} made from other pairs or with another seed, options or "
+                f"versions, which would not match; choose another --output, or also name them in {option}, too"
             )
 
     def checksums(self) -> Mapping[str, str]:
@@ -116,7 +116,7 @@ def _finished_in(file: Path) -> dict[str, JSON]:
         isinstance(stage, dict) and all(isinstance(stage.get(name), kind) for name, kind in kinds.items())
         for stage in found.values()
     ):
-        raise DataError(f"{file}: no build has written this; delete it")
+        raise DataError(f"{file}: it was not written by a build; delete it")
     return found
 
 

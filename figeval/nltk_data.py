@@ -29,8 +29,8 @@ def require(packages: Iterable[str]) -> None:
     missing = [package for package in packages if _found(package) is None]
     if missing:
         raise DataError(
-            f"NLTK does not find its data {', '.join(missing)}; run `python -m nltk.downloader {' '.join(missing)}`, "
-            "or set NLTK_DATA to a folder that holds them"
+            f"NLTK cannot find its data {', '.join(missing)}; run `python -m nltk.downloader {' '.join(missing)}`, "
+            "or set NLTK_DATA to a folder that contains them"
         )
 
 

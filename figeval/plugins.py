@@ -250,7 +250,7 @@ def check_hooks(plugin: object) -> list[str]:
         if options["wrapper"] or options["hookwrapper"]:
             raise PluginError(f"hook {name!r} is a wrapper, which figeval does not call; write a plain function")
         if any(test(function) for test in (inspect.isgeneratorfunction, inspect.isasyncgenfunction)):
-            raise PluginError(f"hook {name!r} is a generator, whose body would never run; take out the yield")
+            raise PluginError(f"hook {name!r} is a generator, whose body would never run; remove the yield")
         if inspect.iscoroutinefunction(function):
             raise PluginError(f"hook {name!r} is a coroutine, whose body would never run; write `def`, not `async def`")
         known = inspect.signature(getattr(hooks, name)).parameters

@@ -73,7 +73,7 @@ def load_template(name: str, folder: Traversable | None = None) -> PromptTemplat
             digest = hashlib.sha256("\0".join(_sources(name, jinja, {})).encode()).hexdigest()
             compiled = jinja.get_template(name)
         except TemplateNotFound as error:
-            raise TaskError(f"template {str(error)!r:.200} is neither beside its task nor built in") from error
+            raise TaskError(f"template {str(error)!r:.200} is neither next to its task nor built in") from error
     return PromptTemplate(name, digest, compiled)
 
 
@@ -131,7 +131,7 @@ class Shots:
                 chosen.append(shot)
                 if len(chosen) == self.k:
                     return chosen
-        raise TaskError(f"--num_fewshot {self.k} is more than the {len(chosen)} training examples of other clusters")
+        raise TaskError(f"--num_fewshot {self.k} exceeds the {len(chosen)} training examples of other clusters")
 
 
 # ---- the context of a route ------------------------------------------------------------------------------------------

@@ -51,7 +51,8 @@ def open_wordnet() -> Any:
         wordnet.ensure_loaded()
     except LookupError as error:
         raise DataError(
-            "NLTK finds no WordNet; run `python -m nltk.downloader wordnet`, or set NLTK_DATA to a folder that holds it"
+            "NLTK cannot find WordNet; run `python -m nltk.downloader wordnet`, or set NLTK_DATA to a folder "
+            "that contains it"
         ) from error
     return wordnet
 

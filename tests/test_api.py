@@ -339,7 +339,7 @@ WRONG: list[tuple[Callable[[], object], type[Exception], str]] = [
         "tasks is an int; give names, or tasks made",
     ),
     (lambda: figeval.run(None, "overlap"), figeval.OptionError, "tasks is None; give names"),
-    (lambda: figeval.run(crows, Closeness), figeval.OptionError, r"make an object of it: Closeness\(…\)"),
+    (lambda: figeval.run(crows, Closeness), figeval.OptionError, r"pass an object of it: Closeness\(…\)"),
     (lambda: figeval.run(crows, None), figeval.OptionError, "None without a capability"),
     (lambda: figeval.run(crows, Nameless()), figeval.ModelError, "fingerprint"),
     (lambda: figeval.run(crows, Closeness(), name=""), figeval.OptionError, "name=''"),

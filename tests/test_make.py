@@ -68,7 +68,7 @@ def test_make_demo_on_real_data_leaves_all_that_the_next_command_needs(
     assert "epic_mcq " in done.stdout
     assert "macro mean" not in done.stdout
     assert "the right answer is entailment for every example of impli_idioms_silver_ent, " in done.stdout
-    assert "by_cosine_threshold: a pair is called entailment if its score is 0.5 or more" in done.stdout
+    assert "by_cosine_threshold: a pair is labelled entailment if its score is 0.5 or more" in done.stdout
     assert done.stdout.rstrip().endswith("figeval run --tasks epic,impli --model minilm")
     assert (tmp_path / "demo" / "run.json").is_file()
     monkeypatch.delenv("FIGEVAL_DATA_MIRROR")  # a new shell does not have it, nor a network

@@ -196,7 +196,7 @@ BROKEN = {
         + KIND.format(name="measured", routes="()")
         + "    metrics = ('acc',)\n"
         + hook("register_task_types", "register(Kind)"),
-        ("Kind.metrics lists 'acc'; make it with figeval.metric(name, target)",),
+        ("Kind.metrics lists 'acc'; create it with figeval.metric(name, target)",),
     ),
     "bad_type_module": (
         HEAD + hook("register_task_types", "register('nowhere.kind:Kind', 'nowhere')"),

@@ -290,7 +290,7 @@ def test_a_language_model_lists_labels(themes: Site) -> None:
 
 def test_a_type_without_a_scaffold_says_what_to_do(themes: Site) -> None:
     error = themes("new", "task", "mine", "--type", "themes", code=2).stderr
-    assert "the task type 'themes' brings no scaffold; copy a task of this type" in error
+    assert "the task type 'themes' has no scaffold; copy a task of this type" in error
 
 
 def test_the_own_tests_of_themes_pass(themes_site: Path) -> None:

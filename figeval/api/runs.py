@@ -264,7 +264,7 @@ class Run:
         if self.complete:
             return
         folder = RunFolder(self.path)
-        yield f"{self.record.status}, begun {self.record.started}; the same command continues where it stopped"
+        yield f"{self.record.status}, started {self.record.started}; the same command continues where it stopped"
         for task in self.record.tasks:
             if task.status != "done":
                 answered = {row["id"] for row in folder.rows(task.task)}
@@ -382,12 +382,12 @@ def model_name(model: object, name: str | None) -> tuple[str, dict[str, object]]
             return Backends(plugins.plugin_manager()).folder_name(model), {}
         return model, {}
     if isinstance(model, type):
-        raise OptionError(f"model is the class {model.__name__}; make an object of it: {model.__name__}(…)")
+        raise OptionError(f"model is the class {model.__name__}; pass an object of it: {model.__name__}(…)")
     if not capabilities(model):
-        raise OptionError(f"model is {a_type(model)} without a capability; give it a method such as {', '.join(KNOWN)}")
+        raise OptionError(f"model is {a_type(model)} without capabilities; give it a method such as {', '.join(KNOWN)}")
     found = type(model).__name__ if name is None else name
     if not isinstance(found, str) or not found.strip():
-        raise OptionError(f"name={found!r:.80}: the name of a model is a text that is not empty")
+        raise OptionError(f"name={found!r:.80}: the name of a model must be a non-empty string")
     return found, {found: model}
 
 

@@ -85,8 +85,8 @@ def sheets(  # noqa: PLR0913 - one argument per option
     columns = "column" if len(key.error_types) == 1 else "columns"
     echo(f"{columns} to fill in with yes or no: {', '.join(key.error_types)}")
     for author, count in key.not_written.items():
-        echo(f"{author}: {counted(count, 'text')} of the draw not written")
-    echo(f"{output / KEY} says whose texts they are; keep it from the annotators")
+        echo(f"{author}: {counted(count, 'text')} in the sample not written")
+    echo(f"{output / KEY} says who wrote each text; keep it from the annotators")
 
 
 @annotate.command()
@@ -148,9 +148,9 @@ def notes(found: Annotation) -> Iterator[str]:
     """Yield notes on what is missing."""
     for name, count in found.empty.items():
         if count:
-            yield f"{name}: {count} of {found.cells} cells are empty; they are no judgements"
+            yield f"{name}: {count} of {found.cells} cells are empty, which is not a judgement"
     for one in found.agreement:
         if one.why:
             yield f"no alpha of {one.error_type!r}: {one.why}"
     for author, count in found.key.not_written.items():
-        yield f"{author}: {counted(count, 'text')} of the draw not written, which nobody judged"
+        yield f"{author}: {counted(count, 'text')} in the sample not written, so not judged"

@@ -157,7 +157,9 @@ class Figeval(CommandGroup):
         name = args[0]
         if self.get_command(ctx, name) is None and not name.startswith("-"):
             names = self.list_commands(ctx)
-            raise click.UsageError(f"there is no command {name!r}{near(name, names)}; it knows {', '.join(names)}")
+            raise click.UsageError(
+                f"there is no command {name!r}{near(name, names)}; the commands are {', '.join(names)}"
+            )
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:

@@ -88,7 +88,7 @@ def scaffold_of(task_type: TaskType[Any]) -> Traversable:
     """Return the scaffold of a task type. Raises `TaskError` if its plugin has none."""
     folder = task_type.scaffold
     if not folder.is_dir():
-        raise TaskError(f"the task type {task_type.name!r} brings no scaffold; copy a task of this type")
+        raise TaskError(f"the task type {task_type.name!r} has no scaffold; copy a task of this type")
     return folder
 
 

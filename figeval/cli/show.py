@@ -49,7 +49,7 @@ def show(run_or_task: str, by: str | None, include_path: tuple[Path, ...], as_js
     elif find_record(path).is_file():
         show_run(path, by, as_json)
     elif by is not None:
-        raise click.BadParameter(f"there is no run in {run_or_task!r}, and only a run has scores for --by")
+        raise click.BadParameter(f"no run was found in {run_or_task!r}, and only a run has scores for --by")
     else:
         show_named(run_or_task, include_path, as_json)
 

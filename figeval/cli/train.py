@@ -113,7 +113,7 @@ def write_script(file: Path, asked: TrainConfig) -> str:
     try:
         file.write_text(script(asked, sys.argv[1:], Path.cwd()), encoding="utf-8")
     except OSError as error:
-        raise TrainError(f"--slurm {file} cannot be written ({error.strerror}); choose another place") from error
+        raise TrainError(f"--slurm {file} cannot be written ({error.strerror}); choose another path") from error
     return f"wrote {file}; check it, then run: sbatch {file}"
 
 

@@ -162,7 +162,8 @@ def _writing(file: DataFile) -> Iterator[None]:
             yield
     except OSError as error:
         raise DataError(
-            f"cannot write {target} ({error.strerror or error}); make room there or set FIGEVAL_HOME to another folder"
+            f"cannot write {target} ({error.strerror or error}); free some space there or set FIGEVAL_HOME "
+            f"to another folder"
         ) from error
 
 

@@ -148,10 +148,10 @@ class Transfer:
 
     def _wait(self, attempt: int, failure: _Passing) -> None:
         if attempt + 1 == self.patience.attempts:
-            raise Unavailable(f"{self.url}: {failure}, {attempt + 1} times running") from failure
+            raise Unavailable(f"{self.url}: {failure}, {attempt + 1} times in a row") from failure
         wait = max(self.patience.pause * 2**attempt, failure.wait)
         if wait > self.patience.longest:
-            raise Unavailable(f"{self.url}: {failure}, and asks to wait {wait:,.0f} s") from failure
+            raise Unavailable(f"{self.url}: {failure}; the server asks to wait {wait:,.0f} s") from failure
         notice(f"figeval: {self.name}: {failure}; trying again in {wait:g} s")
         time.sleep(wait)
 
@@ -165,7 +165,7 @@ class Transfer:
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:  # no network: retrying would not help
             raise Unavailable(f"{self.url}: cannot be reached ({_say(error)})") from error
         except (httpx.TimeoutException, httpx.NetworkError, httpx.RemoteProtocolError) as error:
-            raise _Passing(f"the connection broke off ({_say(error)})") from error
+            raise _Passing(f"the connection was lost ({_say(error)})") from error
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise Unavailable(f"{self.url}: {_say(error)}") from error
 

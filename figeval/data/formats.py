@@ -156,7 +156,7 @@ def read_table(file: Traversable, dialect: Dialect) -> Iterator[Row]:
     rows = table_records(text_lines(file), str(file), dialect)
     _, header = next(rows, (1, []))
     if not any(header):
-        raise DataError(f"{file}: is empty; the first line names the columns")
+        raise DataError(f"{file}: the file is empty; its first line must name the columns")
     if twice := sorted({name for name in header if header.count(name) > 1}):
         raise DataError(f"{file}:1: column {twice[0]!r} is named twice")
     for line, record in rows:

@@ -67,7 +67,7 @@ def read(reference: str, context: DataContext, readers: Registry[Opener]) -> Ite
     """
     scheme, colon, path = reference.partition(":")
     if not colon:
-        raise DataError(f"data {reference!r} has no scheme; write for example 'jsonl:{reference}'")
+        raise DataError(f"data {reference!r} has no scheme; write, for example, 'jsonl:{reference}'")
     return readers.get(scheme)(path, context)
 
 

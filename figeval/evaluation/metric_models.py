@@ -106,7 +106,7 @@ class MetricModels:
             try:
                 yield
             except OptionNeeded as error:
-                cure = "and the model of a metric takes no options; take another one"
+                cure = "and the model of a metric takes no options; use another one"
                 raise ModelError(f"metric {metric.name}={argument}: {error.problem}, {cure}") from error
             except FigevalError as error:
                 raise ModelError(f"metric {metric.name}={argument}: {error}") from error

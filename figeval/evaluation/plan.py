@@ -300,7 +300,7 @@ def opened(config: RunConfig, harness: Harness) -> Model:
     common = {flag: getattr(config, flag) for flag in flags} | {"account": config.identity()}
     model = open_model(harness.backends, config.model, config.model_args, common)
     if config.processes > 1 and getattr(model.backend, "at_once", 1) > 1:  # they would also have to share one budget
-        raise ModelError(f"{model.name} answers many requests at once by itself; leave out --processes")
+        raise ModelError(f"{model.name} already answers many requests in parallel; leave out --processes")
     if config.apply_chat_template is True and not model.converses:
         raise CapabilityError(f"{model.name} has no chat template to apply; leave out --apply_chat_template")
     if config.apply_chat_template is False and model.converses:
@@ -320,7 +320,7 @@ def route_of(task: TaskSpec, model: Model, harness: Harness, config: RunConfig) 
         route = choose(task.type, model.offers, known, wanted)
     except CapabilityError as error:
         raise CapabilityError(
-            f"{model.name} cannot answer {task.name}: {error}; leave {task.name} out of --tasks, or take another model"
+            f"{model.name} cannot answer {task.name}: {error}; leave {task.name} out of --tasks, or use another model"
         ) from error
     return flagged(task, route, config)
 

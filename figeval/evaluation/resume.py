@@ -70,7 +70,9 @@ def begin(
         folder.put_aside()
     stored = folder.read()
     if stored is None and folder.has_rows:
-        raise RecordError(f"{folder.path} has predictions of a run whose run.json is gone; restore it, or {ELSEWHERE}")
+        raise RecordError(
+            f"{folder.path} has predictions of a run whose run.json is missing; restore it, or {ELSEWHERE}"
+        )
     if stored is None:
         fresh.tasks = [_task_record(plan) for plan in plans]
         folder.write(fresh)
@@ -89,7 +91,7 @@ def _check_same(path: Path, stored: RunRecord, fresh: RunRecord, config: RunConf
         raise RecordError(f"{path} holds another run ({what}); {ELSEWHERE}")
     if stored.model.fingerprint != fresh.model.fingerprint:
         what = f"{_shown(stored.model.fingerprint)} before, {_shown(fresh.model.fingerprint)} now"
-        raise RecordError(f"{path}: the weights of {fresh.model.name} changed since ({what}); {ELSEWHERE}")
+        raise RecordError(f"{path}: the weights of {fresh.model.name} have changed since ({what}); {ELSEWHERE}")
 
 
 def _changes(changed: Mapping[str, tuple[Any, Any]]) -> str:
@@ -172,7 +174,9 @@ def _resumed(path: Path, stored: TaskRecord | None, fresh: TaskRecord) -> TaskRe
     if stored is None:
         return fresh
     if stored.extractor != fresh.extractor:
-        raise RecordError(f"{path}: the answers to {fresh.task} were read by an older extractor; `figeval rescore` it")
+        raise RecordError(
+            f"{path}: the answers to {fresh.task} were read by an older extractor; run `figeval rescore` on it"
+        )
     changed = {key.removesuffix("_sha256"): (getattr(stored, key), getattr(fresh, key)) for key in SAME}
     changed |= {
         f"settings.{key}": (stored.settings.get(key), fresh.settings.get(key))

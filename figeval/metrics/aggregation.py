@@ -223,7 +223,7 @@ class GroupAggregator:
         if known != cluster:
             raise DataError(
                 f"group {group!r} has members in clusters {known!r} and {cluster!r}; "
-                "let the task's `cluster` be the same for all members of a group"
+                "give all members of a group the same `cluster`"
             )
         self._groups[group] = (cluster, None if value is None or product is None else value * product)
 

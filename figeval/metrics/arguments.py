@@ -101,5 +101,5 @@ def made(metric: Metric, labels: tuple[str, ...], context: MetricContext) -> Met
     """
     statistic = as_statistic(loaded(metric.target)(context), labels)
     if not statistic.is_mean:  # a breakdown of stored values must not need the argument
-        raise PluginError(f"metric {metric.name!r} of {metric.owner} is made from an argument, so it must be a mean")
+        raise PluginError(f"metric {metric.name!r} of {metric.owner} is created from an argument, so it must be a mean")
     return replace(metric, target=statistic)

@@ -103,8 +103,8 @@ class Metrics:
             known = metrics.setdefault(metric.name, metric)
             if known.given != metric.given:
                 raise TaskError(
-                    f"metric {metric.name!r} is asked for with {known.given} and with {metric.given}; leave one out, "
-                    "as scores of one name have one meaning"
+                    f"metric {metric.name!r} is requested with {known.given} and with {metric.given}; leave one out, "
+                    "because a metric means the same in the whole run"
                 )
         fitting = [metric for metric in metrics.values() if not metric.routes or route in metric.routes]
         if not fitting:

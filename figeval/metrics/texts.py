@@ -145,7 +145,7 @@ def _new(rows: Sequence[Mapping[str, Any]], n: int) -> Iterator[Features]:
         yield (float(len(seen) - before), float(len(found)))
 
 
-_over_all_texts = partial(collective, _distinct, no_interval="depends on how many texts there are", pooled=True)
+_over_all_texts = partial(collective, _distinct, no_interval="depends on the number of texts", pooled=True)
 # Different n-grams of all texts together over all n-grams (Li et al. 2016). The score falls with the number of texts,
 # so only scores on the same examples are comparable.
 distinct_1 = _over_all_texts()

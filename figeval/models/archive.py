@@ -101,7 +101,7 @@ def open_archive(file: Path) -> Iterator[Archive]:
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         why = error.strerror or error
-        raise RecordError(f"cannot make {file.parent} ({why}); make room there {ELSEWHERE}") from error
+        raise RecordError(f"cannot make {file.parent} ({why}); free some space there {ELSEWHERE}") from error
     try:
         with closing(sqlite3.connect(file, timeout=PATIENCE, check_same_thread=False)) as connection:
             # One damaged answer must not make the others unreadable.
@@ -110,5 +110,5 @@ def open_archive(file: Path) -> Iterator[Archive]:
             yield Archive(connection)
     except sqlite3.Error as error:
         raise RecordError(
-            f"cannot use the memo {file} ({error}); make room, delete it if it is damaged, {ELSEWHERE}"
+            f"cannot use the memo {file} ({error}); free some space, delete it if it is damaged, {ELSEWHERE}"
         ) from error

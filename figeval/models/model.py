@@ -134,8 +134,8 @@ class Model:
         known = callable(getattr(self.backend, "fingerprint", None))
         if not known and getattr(self.backend, "deterministic_by_name", False) is not True:
             raise ModelError(
-                f"model {self.name!r} has no fingerprint, so a changed model could go on with its run; give "
-                f"{type(self.backend).__name__} a method fingerprint() that returns {CHANGING}, or, where name and "
+                f"model {self.name!r} has no fingerprint, so a changed model could resume its run unnoticed; give "
+                f"{type(self.backend).__name__} a method fingerprint() that returns {CHANGING}, or, if name and "
                 "options alone determine its answers, the attribute deterministic_by_name = True"
             )
 
@@ -208,10 +208,10 @@ def open_model(
         if option not in known and not open_ended:
             raise ModelError(f"model {name!r} has no option {option!r}{near(option, set(known) - {'model'})}")
         if option in BUDGETS and option in known:  # a changed option makes another run, a raised budget must not
-            raise ModelError(f"{option} is no option of the model but a flag: --{option}")
+            raise ModelError(f"{option} is not an option of the model but a flag: --{option}")
     for flag in BUDGETS:
         if (common or {}).get(flag) is not None and flag not in known:
-            raise ModelError(f"--{flag} bounds what models behind an API may spend; leave it out for {name!r}")
+            raise ModelError(f"--{flag} limits what models behind an API may spend; leave it out for {name!r}")
     shared = {key: value for key, value in (common or {}).items() if key in known and value is not None}
     given = {**shared, **options}
     _check_call(name, signature, wanted, given)
@@ -243,7 +243,7 @@ def _check_call(name: str, signature: inspect.Signature, wanted: str, given: Map
     except TypeError as error:
         raise PluginError(
             f"the factory of model {name!r} takes no `model`; write `def __init__(self, model)` in a class, or "
-            "`def factory(model)`, with its options behind it"
+            "`def factory(model)`, followed by its options"
         ) from error
     try:
         signature.bind(wanted, **given)

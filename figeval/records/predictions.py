@@ -101,7 +101,7 @@ class ChoiceRow(TypedDict):
 def _shares(metrics: dict[str, float | list[float]]) -> dict[str, float | list[float]]:
     accuracy = metrics.get("acc", 0.0)
     if isinstance(accuracy, list) or not 0 <= accuracy <= 1:
-        raise ValueError(f"acc is {accuracy}, and not between 0 and 1")
+        raise ValueError(f"acc is {accuracy}, which is not between 0 and 1")
     return metrics
 
 
@@ -266,9 +266,10 @@ def form_problem(form: RowForm, example: Example, prediction: Prediction) -> str
         stored = parse_json(line)["pred"]
         value = prediction.value if prediction.source else form.from_json(stored)
     except ValidationError as error:
-        return f"row() makes a wrong line ({first_problem(error)}); put values that have no field into `details`"
+        problem = first_problem(error)
+        return f"row() returns values that cannot be stored ({problem}); put values that have no field into `details`"
     except Exception as error:  # a plugin's row() or from_json() may raise anything
-        return f"row() does not make a line that can be written and read back: {one_line(describe(error), 200)}"
+        return f"row() returns values that cannot be written and read back: {one_line(describe(error), 200)}"
     if value != prediction.value:
         return f"{prediction.value!r:.80} is stored as {stored!r:.80}, which from_json reads as {value!r:.80}"
     return ""
@@ -377,8 +378,8 @@ def is_own(file: Path) -> bool:
     except OSError as error:
         raise RecordError(f"cannot read {file} ({error.strerror})") from error
     if not stat.S_ISREG(mode):
-        what = "a symbolic link" if stat.S_ISLNK(mode) else "no regular file"
-        raise RecordError(f"{file} is {what}, which figeval does not follow in a run's folder; put a copy there")
+        what = "a symbolic link" if stat.S_ISLNK(mode) else "not a regular file"
+        raise RecordError(f"{file} is {what}, which figeval does not read in a run folder; put a copy there")
     return True
 
 

@@ -142,8 +142,8 @@ class RunFolder:
         for row, _ in indexed(file):
             if row["id"] in seen:
                 raise RecordError(
-                    f"{file} has two rows for {one_line(row['id'], 80)!r}; delete one of them, or go on with the run, "
-                    "which keeps the first and asks again about examples that have none"
+                    f"{file} has two rows for {one_line(row['id'], 80)!r}; delete one of them, or resume the run, "
+                    "which keeps the first and asks again about examples without a row"
                 )
             seen.add(row["id"])
             yield row

@@ -206,7 +206,7 @@ def _undeclared(task: TaskRecord, *, is_old: bool) -> str:
     """
     match task.settings:
         case {"labels": [first, second], "threshold": int() | float() as threshold} if is_old:
-            return f"a pair is called {first} if its score is {threshold:g} or more, else {second}"
+            return f"a pair is labelled {first} if its score is {threshold:g} or more, otherwise {second}"
     return ", ".join(f"{name} {task.settings[name]}" for name in ("threshold", "temperature") if name in task.settings)
 
 

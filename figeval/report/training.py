@@ -53,7 +53,7 @@ def notes(record: JSON, floor: str = "") -> Iterator[str]:
     if probe := record["config"].get("probe"):
         yield f"trained on the probe {probe} of {record['task']}"
     if floor:
-        yield f"has a floor, trained on the probe {floor}: the folder `floor`"
+        yield f"its floor, trained on the probe {floor}, is in the folder `floor`"
 
 
 def chosen(step: int, record: JSON) -> str:

@@ -355,7 +355,7 @@ def task_type_of(made: Any) -> TaskType[Any]:
     seen: set[str] = set()
     for listed in one.metrics:
         if not isinstance(listed, Metric):
-            raise PluginError(f"{name}.metrics lists {listed!r:.80}; make it with figeval.metric(name, target)")
+            raise PluginError(f"{name}.metrics lists {listed!r:.80}; create it with figeval.metric(name, target)")
         if listed.name in seen:
             raise PluginError(f"{name}.metrics has two metrics {listed.name!r}; rename one")
         seen.add(listed.name)

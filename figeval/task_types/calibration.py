@@ -40,7 +40,7 @@ def calibrated(route: Route) -> Route:
     if not route.compares_words:
         raise CapabilityError(
             f"{route.name} does not compare the probabilities of words, so --calibrate would change nothing; leave it "
-            "out, or take another --route"
+            "out, or choose another --route"
         )
 
     def start(example: Example, context: PromptContext) -> Dialogue:

@@ -99,7 +99,8 @@ def letters_of(example: ChoiceExample) -> str:
     n = len(example.options)
     if n > len(LETTERS):
         raise CapabilityError(
-            f"{example.id!r} has {n} options, more than the {len(LETTERS)} letters; take another --route, or leave the "
+            f"{example.id!r} has {n} options, more than the {len(LETTERS)} letters; choose another --route, "
+            f"or leave the "
             "task out"
         )
     return LETTERS[:n]

@@ -98,7 +98,7 @@ def _pool(example: GenerationExample, context: PromptContext) -> dict[str, str]:
     pool = {other.id: other.references[0] for other in context.pool() if other.id != example.id}
     if not pool:
         raise TaskError(
-            f"{example.id!r}: the task has no train split to take a text from; add one, or take a model that writes"
+            f"{example.id!r}: the task has no train split to take a text from; add one, or use a model that writes"
         )
     return pool
 

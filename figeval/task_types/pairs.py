@@ -18,7 +18,7 @@ from figeval.types import Example, PairLabel, Prediction
 
 THRESHOLD: dict[str, Any] = {  # declaration of the routes with a threshold
     "settings": {"threshold": 0.5},
-    "legend": "a pair is called {labels[0]} if its score is {threshold:g} or more, else {labels[1]}",
+    "legend": "a pair is labelled {labels[0]} if its score is {threshold:g} or more, otherwise {labels[1]}",
     "labels": 2,
 }
 
@@ -27,8 +27,8 @@ THRESHOLD: dict[str, Any] = {  # declaration of the routes with a threshold
 class PairExample(Example):
     """Example with two texts and the relation between them (premise and hypothesis, idiom and paraphrase)."""
 
-    left: Annotated[str, TextField("The first text: premise, idiom in its sentence.")]
-    right: Annotated[str, TextField("The second text: hypothesis, paraphrase.")]
+    left: Annotated[str, TextField("The first text, such as a premise or a sentence with an idiom.")]
+    right: Annotated[str, TextField("The second text, such as a hypothesis or a paraphrase.")]
     label: Annotated[str | None, LabelField("One of the task's labels; null if it is hidden.")]
 
     @property
@@ -105,7 +105,7 @@ class Pairs(SingleLabelType[PairExample]):
     def check(self, task: Definition) -> None:
         """Check that the task lists at least two labels."""
         if len(task.labels) < 2:
-            raise ValueError("a pairs task lists its labels, e.g. labels: [entailment, non-entailment]")
+            raise ValueError("a pairs task must list its labels, e.g. labels: [entailment, non-entailment]")
 
     def oddities(self, example: PairExample) -> Iterator[tuple[str, str]]:  # noqa: D102
         yield from blank_texts(example, "left", "right")

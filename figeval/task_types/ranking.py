@@ -78,7 +78,7 @@ class RankingExample(Example):
     """
 
     query: Annotated[str, TextField("The text that the question is about.")]
-    candidates: Annotated[tuple[str, ...], TextsField("The texts to be ordered.", empty="there are no candidates")]
+    candidates: Annotated[tuple[str, ...], TextsField("The texts to rank.", empty="there are no candidates")]
     relevant: Annotated[
         frozenset[int], RelevantField("The right candidates: indexes, or index → grade.", of="candidates")
     ]
@@ -95,7 +95,7 @@ class RankingExample(Example):
             if index not in self.relevant:
                 raise ValueError(f"example {self.id!r} grades candidate {index}, which is not among the relevant ones")
             if not 0 < grade < math.inf:
-                raise ValueError(f"example {self.id!r} gives candidate {index} the grade {grade}; it has to be above 0")
+                raise ValueError(f"example {self.id!r} gives candidate {index} the grade {grade}; it must be above 0")
 
     @property
     def texts(self) -> tuple[str, ...]:  # noqa: D102

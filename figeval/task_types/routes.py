@@ -97,7 +97,7 @@ class Route:
         reader: reader of the reply, on routes that ask for an answer in words.
         settings: defaults of the route's settings, by name; a task file or a flag may give another value.
         legend: explanation of these settings in tables, a format string in which `{labels}` are those of the task, e.g.
-            "a pair is called {labels[0]} if its score is {threshold:g} or more"; by default their names and values.
+            "a pair is labelled {labels[0]} if its score is {threshold:g} or more"; by default their names and values.
         metrics: metrics that are computed on this route in addition to those of the task.
         metrics_of_orders: further metrics if options are shown in several orders (`--orders`); only for routes that
             show a list of options.

@@ -163,4 +163,4 @@ class Similarity(TaskType[SimilarityExample]):
         """Check the temperature. Raises `ValueError` if it is not positive."""
         temperature = task.settings.get("temperature")
         if isinstance(temperature, int | float) and not temperature > 0:
-            raise ValueError(f"the setting 'temperature' is {temperature}; it has to be above 0")
+            raise ValueError(f"the setting 'temperature' is {temperature}; it must be above 0")

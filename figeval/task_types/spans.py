@@ -32,11 +32,11 @@ class SpanExample(Example):
 
     former_fields: ClassVar[Mapping[str, Any]] = {"reference": None}
 
-    text: Annotated[str, TextField("The text in which the stretch is to be found.", fixed_length=True)]
-    given: Annotated[str, TextField("The text that the stretch corresponds to.")]
-    known: Annotated[str, TextField("The whole that `given` is a part of.")]
+    text: Annotated[str, TextField("The text in which the span is to be found.", fixed_length=True)]
+    given: Annotated[str, TextField("The text that the span corresponds to.")]
+    known: Annotated[str, TextField("The text that `given` is a part of.")]
     gold: Annotated[
-        Span | None, SpanField("The right stretch; [] or '' if none is right, null if it is hidden.", of="text")
+        Span | None, SpanField("The right span; [] or '' if none is right, null if it is hidden.", of="text")
     ]
     weight: Annotated[float, PositiveField("Weight of the row.")] = 1.0
 
@@ -174,7 +174,7 @@ class Spans(TaskType[SpanExample]):
     )
 
     def query_text(self, example: SpanExample) -> str:
-        """Return the text in which the stretch is to be found."""
+        """Return the text in which the span is to be found."""
         return example.text
 
     def augmented(self, _example: SpanExample, _added: Sequence[str]) -> SpanExample:

@@ -67,7 +67,7 @@ def with_adapters(network: Module, config: TrainConfig) -> Adapters:
         return Adapters()
     bases = list(pretrained(network))
     if not bases:
-        raise TrainError("--lora: the network has no model of transformers to put adapters into; leave it out")
+        raise TrainError("--lora: the network contains no transformers model to add adapters to; leave it out")
     for base in bases:
         learnt = new_weights(base, getattr(network, "fresh", ()))
         base.requires_grad_(False)
@@ -117,7 +117,7 @@ def check_targets(base: PreTrainedModel) -> None:
     """
     for name, module in base.named_modules():
         if hasattr(module, BASE) and (NAME not in module.lora_A or module is base.get_output_embeddings()):
-            raise TrainError(f"--lora_targets: {name} is no linear layer of its own; name others")
+            raise TrainError(f"--lora_targets: {name} is not a separate linear layer; name others")
 
 
 def inject(body: PreTrainedModel, config: TrainConfig) -> None:

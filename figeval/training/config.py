@@ -106,13 +106,13 @@ class TrainConfig(BaseModel):
     @model_validator(mode="after")
     def _consistent(self) -> TrainConfig:
         if self.lr is None and self.optimizer != "adafactor":
-            raise ValueError("only adafactor sets its own steps; give --lr")
+            raise ValueError("only adafactor chooses its own learning rate; give --lr")
         if self.deepspeed and self.fsdp:
             raise ValueError("deepspeed and fsdp both shard the weights; choose one")
         if self.nodes > 1 and not self.master:
             raise ValueError("several nodes need --master host:port of the first")
         if self.node_rank >= self.nodes:
-            raise ValueError(f"node_rank {self.node_rank} of {self.nodes} nodes; the first is 0")
+            raise ValueError(f"node_rank {self.node_rank} is out of range for {self.nodes} nodes; the first is 0")
         if self.floor and self.probe:
             raise ValueError("a model trained on a probe is itself a floor; leave out floor or probe")
         if self.select_on == "dev" and self.holdout == 0:

@@ -55,7 +55,7 @@ class PresetRow(PublishedSettings):
     """One row of a table: a checkpoint, and globs of other models for which it is the nearest row."""
 
     row: str
-    model: str = Field(description="as the table calls it")
+    model: str = Field(description="name in the table")
     checkpoint: str
     stands_for: tuple[str, ...] = ()
 
@@ -64,7 +64,7 @@ class PresetTable(PublishedSettings):
     """One table of a publication, under the name of a preset: paper, or released."""
 
     name: str
-    table: str = Field(description="what the names of its rows begin with")
+    table: str = Field(description="common beginning of the names of its rows")
     source: str
     tasks: tuple[str, ...]
     rows: tuple[PresetRow, ...]
@@ -152,7 +152,7 @@ class Presets:
         of_task = [preset for preset in of_name if task in preset.table.tasks]
         if not of_task:
             known = {task for preset in of_name for task in preset.table.tasks}
-            raise TrainError(f"--preset {name} has nothing for {task}{near(task, known)}; name a row, see `{SEE}`")
+            raise TrainError(f"--preset {name} has no settings for {task}{near(task, known)}; name a row, see `{SEE}`")
         fitting = [preset for preset in of_task if preset.is_of(models)]
         fitting += [preset for preset in of_task if preset.stands_for(models)]
         if not fitting:

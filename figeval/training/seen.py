@@ -240,7 +240,7 @@ def read(file: Path) -> Lineage:
         if header["scheme"] != SCHEME:
             raise TrainError(f"{file} has digests of scheme {header['scheme']}; this figeval reads scheme {SCHEME}")
         if header["sha256"] != sha256(body.encode()).hexdigest():
-            raise ValueError("its checksum is another")
+            raise ValueError("its checksum differs")
         digests = [int(line, 16) for line in body.split()]
         ancestors = tuple(
             Ancestor(str(one["model"]), dict(one.get("about", {})), weights=str(one.get("weights", "")))
@@ -248,9 +248,9 @@ def read(file: Path) -> Lineage:
         )
         count, unknown = int(header["trained"]), tuple(map(str, header["unknown"]))
         if count < 0 or count + int(header["chosen"]) != len(digests):
-            raise ValueError("its digests are not as many as it says")
+            raise ValueError("it does not have as many digests as it declares")
         trained, chosen = Digests(digests[:count]), Digests(digests[count:])
     except (OSError, ArithmeticError, AttributeError, ValueError, KeyError, TypeError) as error:
-        cure = "delete it, and the `figeval train` command of this model writes it again"
+        cure = "delete it and repeat this model's `figeval train` command, which writes it again"
         raise TrainError(f"{file} is damaged ({error}); {cure}") from error
     return Lineage(ancestors, trained, chosen, unknown)

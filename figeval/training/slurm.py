@@ -20,7 +20,7 @@ NOTICE = 120  # seconds between the signal and the end of the job's time
 SCRIPT = Template(
     """\
 #!/bin/bash
-# Written by figeval train --slurm. Add what your cluster asks for: --account, --partition, --mem …
+# Written by figeval train --slurm. Add what your cluster requires: --account, --partition, --mem …
 #SBATCH --job-name=$name
 #SBATCH --nodes=$nodes
 #SBATCH --ntasks-per-node=1
@@ -34,7 +34,7 @@ $gpus#SBATCH --time=24:00:00
 set -euo pipefail
 cd $folder
 
-# The time is nearly over. Back into the queue: the same command goes on from the last checkpoint.
+# Time is nearly up: requeue. The same command resumes from the last checkpoint.
 again() {
     kill -TERM "$$step" 2> /dev/null || true
     wait "$$step" || true
@@ -49,7 +49,7 @@ wait "$$step"
 """
 )
 MEETING = """
-# The processes meet on the first machine, at a port that is another one for every job.
+# The processes meet on the first machine, at a port that differs from job to job.
 read -r first < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
 master="$first:$((20000 + SLURM_JOB_ID % 20000))"
 """

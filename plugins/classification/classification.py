@@ -134,7 +134,7 @@ class Classification(SingleLabelType[ClassificationExample]):
         """Raise `ValueError` unless there are at least two labels."""
         if len(task.labels) < 2:
             raise ValueError(
-                "a classification task lists its labels, the positive one first, e.g. labels: [sarcastic, earnest]"
+                "a classification task must list its labels, the positive one first, e.g. labels: [sarcastic, earnest]"
             )
 
     def oddities(self, example: ClassificationExample) -> Iterator[tuple[str, str]]:

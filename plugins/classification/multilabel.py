@@ -149,7 +149,7 @@ class Multilabel(TaskType[MultilabelExample]):
             start=by_head,
             requests=(TextLabels,),
             settings=HALF,
-            legend="a label holds if its probability is above {threshold:g}",
+            legend="a label applies if its probability is above {threshold:g}",
         ),
         Route(name="by_entailment", start=by_entailment, needs=frozenset({"label_pairs"}), blocks=DESCRIPTION),
         Route(
@@ -158,7 +158,7 @@ class Multilabel(TaskType[MultilabelExample]):
             needs=frozenset({"loglikelihood"}),
             question="decision",
             settings=YES_NO,
-            legend="a label holds if {yes} is more probable than {no}",
+            legend="a label applies if {yes} is more probable than {no}",
         ),
         *closeness_routes(by_closeness, blocks=DESCRIPTION),
         by_reply("by_list", "list", READER, metrics=("parse_rate",)),
@@ -175,7 +175,7 @@ class Multilabel(TaskType[MultilabelExample]):
     def check(self, task: Definition) -> None:
         """Raise `ValueError` if there are no labels."""
         if not task.labels:
-            raise ValueError("a multilabel task lists its labels, e.g. labels: [irony, satire]")
+            raise ValueError("a multilabel task must list its labels, e.g. labels: [irony, satire]")
 
     def few_shot_answer(self, block: str, example: MultilabelExample, context: PromptContext) -> str | None:
         """Return the labels' words in the order of the task; a question about a single label has no solved examples."""

@@ -1,7 +1,7 @@
 """Head of classification tasks: one text in, a class for each label out.
 
 With one label per text, the loss is the cross-entropy of the softmax over the labels. With several, it is the mean of
-their binary cross-entropies, and a label holds if its sigmoid is above one half. The checkpoint's head is kept if it
+their binary cross-entropies, and a label applies if its sigmoid is above one half. The checkpoint's head is kept if it
 has the same labels and the same kind of output; otherwise a fresh one replaces it.
 """
 

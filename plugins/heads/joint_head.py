@@ -122,7 +122,7 @@ class JointFeatures:
             self.cut += len(stretches) - len(kept)
             number += len(stretches)
         if self.cut == number:
-            raise TrainError("all parts are cut off with their narratives; raise --max_length, or take another model")
+            raise TrainError("all parts are cut off with their narratives; raise --max_length, or use another model")
 
     def batch(self, rows: Sequence[int], draw: int) -> Batch:
         """Return the biencoder's queries and the spans of their parts.

@@ -189,7 +189,7 @@ class Seq2Seq(Writing):
         found = tokenize(tokenizer, texts, limit)
         if any(ids[-1] != tokenizer.eos_token_id for ids in found.fields[IDS]):
             name = self.base.setup.model
-            raise TrainError(f"the tokenizer of {name!r} does not end texts with its end token; take another model")
+            raise TrainError(f"the tokenizer of {name!r} does not end texts with its end token; use another model")
         return found
 
     def row(self, prompt: Sequence[int], target: Sequence[int]) -> Row:

@@ -162,7 +162,7 @@ def by_quotes(example: LabellingExample, context: PromptContext) -> Dialogue:
     if len(kinds(context.labels)) > 1:
         raise CapabilityError(
             f"a quotation does not say of which kind it is ({', '.join(kinds(context.labels))}), so language models "
-            "cannot answer this task; take a model that labels words"
+            "cannot answer this task; use a model that labels words"
         )
     (reply,) = yield [context.prompt("quotes", example)]
     return READER.read(example, context, reply)

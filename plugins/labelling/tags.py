@@ -93,7 +93,7 @@ def scheme_problem(labels: Sequence[str]) -> str:
     """Return the problem with the labels of a task, or "" if there is none."""
     prefixes = {bool(parsed(label).prefix) for label in labels if label != OUTSIDE}
     if OUTSIDE not in labels or not prefixes:
-        return "a labelling task lists its labels, O among them, e.g. labels: [B-IDIOM, I-IDIOM, O]"
+        return "a labelling task must list its labels, O among them, e.g. labels: [B-IDIOM, I-IDIOM, O]"
     if len(prefixes) > 1:
         return f"labels must all have B- and I-, or all be plain; these are mixed: {', '.join(labels)}"
     return ""

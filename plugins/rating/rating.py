@@ -217,7 +217,9 @@ class Rating(TaskType[RatingExample]):
             points = ()
         rising = all(low < high for low, high in pairwise(points))
         if len(points) < 2 or not rising or not all(map(math.isfinite, points)):
-            raise ValueError('a rating task lists the points of its scale, lowest first: labels: ["1", "2", "3", "4"]')
+            raise ValueError(
+                'a rating task must list the points of its scale, lowest first: labels: ["1", "2", "3", "4"]'
+            )
 
     def few_shot_answer(self, _block: str, example: RatingExample, context: PromptContext) -> str | None:
         """Return the point of the scale nearest to the grade, the lower of two."""

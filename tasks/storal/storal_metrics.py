@@ -170,7 +170,7 @@ def _checked(example: GenerationExample, _prediction: Prediction) -> Features:
 
 def _over_all_texts() -> Collective:
     """Return the number of different n-grams in all texts together divided by that of all n-grams (Li et al. 2016)."""
-    made = collective(_new_ngrams, no_interval="depends on how many texts there are", pooled=True)
+    made = collective(_new_ngrams, no_interval="depends on the number of texts", pooled=True)
     return replace(made, features=_checked, signature=_signature)
 
 

@@ -83,7 +83,7 @@ def test_an_unknown_name(arguments: tuple[str, ...], words: str, complaint: Call
         ("cluster: kind", "cluster: knd", "cluster 'knd' is not among meta (kind)"),
         ("metrics:", "metrcs:", "t.task.yaml: unknown key 'metrcs'; did you mean 'metrics'"),
         ("jsonl:t.jsonl", "jsonl:tt.jsonl", "there is no data file 'tt.jsonl'"),
-        ("jsonl:t.jsonl", "t.jsonl", "write for example 'jsonl:t.jsonl'"),
+        ("jsonl:t.jsonl", "t.jsonl", "write, for example, 'jsonl:t.jsonl'"),
         ("name: t", "name: [t", "not valid YAML"),
         (
             "name: t",

@@ -49,7 +49,7 @@ def test_a_run_that_is_going_on_says_how_far_it_has_come(cli: Cli, tmp_path: Pat
         for number in range(3):
             writer.write(row(str(number)))
     out = cli("show", "run").out
-    assert "running, begun 2026-01-31T23:59:59Z; the same command continues where it stopped" in out
+    assert "running, started 2026-01-31T23:59:59Z; the same command continues where it stopped" in out
     assert "second: 3 of 40 examples answered" in out
     assert "first: " not in out
 

@@ -126,7 +126,7 @@ DEFINITIONS = {
     "no such template": (
         "name: t",
         "name: t\ntemplate: no.jinja",
-        "template 'no.jinja' is neither beside its task nor",
+        "template 'no.jinja' is neither next to its task nor",
     ),
 }
 
@@ -206,7 +206,7 @@ def test_every_further_prompt_is_rendered(task: Path, cli: Cli) -> None:
     )
     done = cli("validate", task)
     assert done.code == 2
-    assert "template 'lost.jinja' is neither beside its task nor built in" in done.out
+    assert "template 'lost.jinja' is neither next to its task nor built in" in done.out
     assert "row 1, id 't0', route by_loglikelihood, prompt loud: template loud.jinja, block 'context'" in done.out
 
 

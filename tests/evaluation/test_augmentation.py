@@ -360,7 +360,7 @@ def test_where_nothing_can_be_written(colours, own_home):
 @pytest.mark.parametrize(
     ("changes", "error", "message"),
     [
-        ({"k": 9}, TaskError, "--augment k=9 is more than the 3 training examples that are left for 'q1'"),
+        ({"k": 9}, TaskError, "--augment k=9 exceeds the 3 training examples outside the cluster of 'q1'"),
         ({"from": "dev"}, TaskError, "t has no dev split to retrieve from"),
         ({"from": "test"}, TaskError, "would reveal the answers to be predicted"),
         ({"retriever": "words"}, CapabilityError, "the retriever words cannot embed texts"),
@@ -375,7 +375,7 @@ def test_errors_name_what_to_change(colours, changes, error, message):
 def test_a_retriever_that_would_need_an_option(colours, tmp_path):
     raw = Tiny(tmp_path / "models")("bert", "Model")
     harness = colours.workshop.harness("encoders")
-    with pytest.raises(ModelError, match="declares no pooling, and a retriever takes no options; take minilm") as e:
+    with pytest.raises(ModelError, match="declares no pooling, and a retriever takes no options; use minilm") as e:
         colours.workshop.run(harness=harness, augment={**NEIGHBOURS, "retriever": str(raw)})
     assert "--model_args" not in str(e.value) and "\n" not in str(e.value)
 

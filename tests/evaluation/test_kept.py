@@ -229,7 +229,7 @@ def test_a_fresh_run_puts_the_earlier_one_aside(workshop: Workshop, folder: RunF
 
 def test_rows_without_a_record_are_nobodys(workshop: Workshop, folder: RunFolder) -> None:
     folder.run_file.unlink()
-    with pytest.raises(RecordError, match=r"has predictions of a run whose run\.json is gone"):
+    with pytest.raises(RecordError, match=r"has predictions of a run whose run\.json is missing"):
         workshop.run()
     workshop.run(fresh=True)
     assert (folder.path / "earlier/unknown/predictions/t.jsonl").is_file()

@@ -370,7 +370,7 @@ def test_each_process_has_its_share_of_the_machine(workshop: Workshop, monkeypat
 def test_models_that_answer_side_by_side_need_no_processes(workshop: Workshop) -> None:
     workshop.backend.at_once = 32
     config = RunConfig(tasks=("t",), model="model", processes=2)
-    with pytest.raises(ModelError, match="model answers many requests at once by itself; leave out --processes"):
+    with pytest.raises(ModelError, match="model already answers many requests in parallel; leave out --processes"):
         opened(config, workshop.harness())
 
 

@@ -87,7 +87,7 @@ def test_a_breakdown_counts_different_words_within_its_part() -> None:
     found = scorer(metrics).breakdown("side", lambda: rows)
     values = {group.value: group.scores[0] for group in found.groups}
     assert (values["x"].value, values["y"].value) == (0.5, 1.0)
-    assert values["x"].interval == "none: depends on how many texts there are"
+    assert values["x"].interval == "none: depends on the number of texts"
 
 
 def test_an_unknown_column_has_near_names(folder: Path) -> None:

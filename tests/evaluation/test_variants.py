@@ -314,7 +314,9 @@ def test_a_folder_of_an_older_extractor_is_not_mixed(workshop):
     record = json.loads(file.read_text())
     record["tasks"][0]["extractor"] = "0"
     file.write_text(json.dumps(record))
-    with pytest.raises(RecordError, match="the answers to t were read by an older extractor; `figeval rescore` it"):
+    with pytest.raises(
+        RecordError, match="the answers to t were read by an older extractor; run `figeval rescore` on it"
+    ):
         workshop.run()
 
 

@@ -113,7 +113,7 @@ def test_a_grade_is_of_a_relevant_candidate_and_positive() -> None:
     with pytest.raises(ValueError, match="grades candidate 1, which is not among the relevant ones"):
         graded([1, 0], grades={1: 2.0})
     for grade in (0, -1.0, inf, nan):
-        with pytest.raises(ValueError, match="has to be above 0"):
+        with pytest.raises(ValueError, match="must be above 0"):
             graded([1, 0], grades={0: grade})
 
 

@@ -96,6 +96,6 @@ def test_a_file_that_is_no_archive(tmp_path: Path) -> None:
 
 def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    cure = r"cannot make .*; make room there or set FIGEVAL_HOME"
+    cure = r"cannot make .*; free some space there or set FIGEVAL_HOME"
     with pytest.raises(RecordError, match=cure), open_archive(tmp_path / "file" / "a"):
         raise AssertionError("it must not open")

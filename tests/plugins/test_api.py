@@ -383,7 +383,7 @@ BAD = [
     ({"extra_body": "[1]"}, "extra_body is not a JSON object"),
     ({"memo": "perhaps"}, "memo=perhaps is neither on nor off"),
     ({"max_completion_tokens_key": "n"}, "max_completion_tokens_key is max_tokens or max_completion_tokens"),
-    ({"max_cost": 1}, "max_cost is no option of the model but a flag: --max_cost"),
+    ({"max_cost": 1}, "max_cost is not an option of the model but a flag: --max_cost"),
 ]
 
 

@@ -240,7 +240,7 @@ def test_a_budget_ends_the_run_and_more_of_it_goes_on(
 
 REFUSED = [
     (("--max_cost", "1"), {}, "--max_cost needs prices: --model_args input_price="),
-    ((), {"max_tokens": 9}, "max_tokens is no option of the model but a flag: --max_tokens"),
+    ((), {"max_tokens": 9}, "max_tokens is not an option of the model but a flag: --max_tokens"),
     ((), {"stream": True}, "model 'openai' has no option 'stream'"),
 ]
 
@@ -258,7 +258,7 @@ def test_what_is_refused_before_anything_is_asked(
 def test_a_budget_for_a_model_that_costs_nothing(tmp_path: Path) -> None:
     done = figeval("run", "--tasks", "mini_fables", "--model", "overlap", "--max_cost", "1", cwd=tmp_path, code=2)
     assert done.stderr == (
-        "figeval: --max_cost bounds what models behind an API may spend; leave it out for 'overlap'\n"
+        "figeval: --max_cost limits what models behind an API may spend; leave it out for 'overlap'\n"
     )
 
 

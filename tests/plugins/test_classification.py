@@ -296,7 +296,7 @@ def test_bad_rows_are_one_line(
 def test_labels_have_to_be_declared(labels: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder_of(tmp_path, QUIPS, TASK.replace("[sarcastic, earnest]", labels))
     assert figeval("validate", tmp_path / "quips.task.yaml") != 0
-    assert "lists its labels, the positive one first" in " ".join("".join(capsys.readouterr()).split())
+    assert "must list its labels, the positive one first" in " ".join("".join(capsys.readouterr()).split())
 
 
 def test_texts_of_one_class_are_warned_of_and_f1_is_no_number(

@@ -84,10 +84,10 @@ def test_the_task_type_keeps_to_the_contract() -> None:
         ('["1", "2", "3", "4"]', 0.5, "field 'grade': 0.5 is outside the scale, which goes from 1 to 4"),
         ('["1", "2", "3", "4"]', "3", "field 'grade': '3' is not a number; write `… | float`"),
         ('["1", "2", "3", "4"]', True, "field 'grade': True is not a number"),
-        ('["4", "1"]', 1, "lists the points of its scale, lowest first"),
-        ('["low", "high"]', 1, "lists the points of its scale, lowest first"),
-        ('["1"]', 1, "lists the points of its scale, lowest first"),
-        ('["1", "nan"]', 1, "lists the points of its scale, lowest first"),
+        ('["4", "1"]', 1, "must list the points of its scale, lowest first"),
+        ('["low", "high"]', 1, "must list the points of its scale, lowest first"),
+        ('["1"]', 1, "must list the points of its scale, lowest first"),
+        ('["1", "nan"]', 1, "must list the points of its scale, lowest first"),
     ],
 )
 def test_a_grade_or_scale_that_is_none_is_one_line(

@@ -65,9 +65,9 @@ def test_what_a_template_may_not_do(folder, source, message):
 
 
 def test_a_template_that_is_not_there_or_leaves_its_folder(folder):
-    with pytest.raises(TaskError, match="neither beside its task nor built in"):
+    with pytest.raises(TaskError, match="neither next to its task nor built in"):
         load_template("nowhere.jinja", folder)
-    with pytest.raises(TaskError, match="neither beside"):
+    with pytest.raises(TaskError, match="neither next to"):
         load_template("../../secret.jinja", folder)
 
 
@@ -103,7 +103,7 @@ def test_shots_are_in_the_question_s_language_as_far_as_there_are_any(shared):
 
 def test_too_few_training_examples():
     question = ChoiceExample(id="q", query="?", options=("a",), gold=0, cluster="x")
-    with pytest.raises(TaskError, match="more than the 1 training examples of other clusters"):
+    with pytest.raises(TaskError, match="exceeds the 1 training examples of other clusters"):
         Shots(pool("xxy"), 2, seed=1).before(question)
     assert Shots((), 0, seed=1).before(question) == []
 

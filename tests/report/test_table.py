@@ -228,14 +228,14 @@ def test_the_legend_says_which_answer_is_right_and_what_the_threshold_was() -> N
     assert list(notes(record)) == [
         "the right answer is entailment for every example of a, c",
         "the right answer is non-entailment for every example of b",
-        "by_cosine_threshold: a pair is called entailment if its score is 0.5 or more, else non-entailment",
+        "by_cosine_threshold: a pair is labelled entailment if its score is 0.5 or more, otherwise non-entailment",
     ]
 
 
 def test_thresholds_that_differ_are_told_by_task() -> None:
     first, second = notes(run(put("a", None), put("b", None, 0.7)))
-    assert first.endswith("0.5 or more, else non-entailment (a)")
-    assert second.endswith("0.7 or more, else non-entailment (b)")
+    assert first.endswith("0.5 or more, otherwise non-entailment (a)")
+    assert second.endswith("0.7 or more, otherwise non-entailment (b)")
 
 
 @pytest.mark.parametrize("labels", [{}, {"labels": ["a"]}, {"labels": ["open", "closed"]}])

@@ -55,7 +55,7 @@ def test_include_is_read_first_and_own_keys_win(tmp_path):
         (YAML + "metrisc: [acc]", r"t.task.yaml: unknown key 'metrisc'; did you mean 'metrics'"),
         (YAML.replace("name: t", "name: My Task"), "name: a name is at most 100 lower-case letters"),
         (YAML.replace("pairs", "pears"), "t.task.yaml: unknown task type 'pears'; did you mean 'pairs'"),
-        (YAML.replace("labels: [yes_, no_]", ""), "lists its labels"),
+        (YAML.replace("labels: [yes_, no_]", ""), "must list its labels"),
         (YAML.replace("left: row.a, ", ""), r"a pairs task needs the fields left"),
         (YAML.replace("id: row.id", "id: row.id, query: row.q"), r"has no fields \['query'\]"),
         (YAML.replace("test:", "train:"), "data has no test split"),

@@ -148,7 +148,7 @@ def test_an_example_never_gets_its_own_text() -> None:
 
 @pytest.mark.parametrize("route", [generation.by_retrieval, BY_RETRIEVAL_SCORE])
 def test_without_training_texts_the_cure_is_named(route: Any) -> None:
-    with pytest.raises(TaskError, match="no train split to take a text from; add one, or take a model that writes"):
+    with pytest.raises(TaskError, match="no train split to take a text from; add one, or use a model that writes"):
         next(route(EXAMPLE, PromptContext(render)))
 
 

@@ -199,6 +199,6 @@ def test_a_temperature_that_is_not_positive_is_one_line(temperature: float) -> N
     keys: dict[str, Any] = {"name": "near", "type": "similarity", "data": {"test": "jsonl:t.jsonl"}}
     keys["fields"] = {"id": "row.id", "text": "row.t", "category": "row.m", "anchors": "row.a"}
     assert bound(**keys, settings={"temperature": 0.5}).settings == {"temperature": 0.5}
-    said = rf"^near\.task\.yaml: the setting 'temperature' is {temperature}; it has to be above 0$"
+    said = rf"^near\.task\.yaml: the setting 'temperature' is {temperature}; it must be above 0$"
     with pytest.raises(TaskError, match=said):
         bound(**keys, settings={"temperature": temperature}, origin="near.task.yaml")

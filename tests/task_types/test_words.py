@@ -106,7 +106,7 @@ def test_more_options_than_letters_is_one_line():
     many = ChoiceExample(id="big", query="q", options=tuple(map(str, range(27))), gold=0)
     for route in (BY_LETTER, choice.by_letter_likelihood):
         with pytest.raises(
-            CapabilityError, match="'big' has 27 options, more than the 26 letters; take another --route"
+            CapabilityError, match="'big' has 27 options, more than the 26 letters; choose another --route"
         ):
             answer(route, many, Writer())
 

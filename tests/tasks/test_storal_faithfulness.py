@@ -282,7 +282,7 @@ def test_a_task_file_names_the_classifier_and_a_command_may_name_the_same(bench:
     file.write_text(ST2MO.replace("[length]", "[length, faithfulness=judge]"))
     assert value(bench.run("morals", metrics=())) == (1.0, 2)
     assert value(bench.run("morals", metrics=["faithfulness=judge"], fresh=True)) == (1.0, 2)
-    with pytest.raises(TaskError, match="'faithfulness' is asked for with judge and with another; leave one out"):
+    with pytest.raises(TaskError, match="'faithfulness' is requested with judge and with another; leave one out"):
         bench.run("morals", metrics=["faithfulness=another"], fresh=True)
 
 
@@ -433,7 +433,7 @@ def test_who_may_not(changes: dict[str, Any], message: str, bench: Bench) -> Non
         (["faithfulness"], "metric 'faithfulness' needs the folder of a classifier .*; write faithfulness=…"),
         (["faithfulness="], "metric 'faithfulness' needs"),
         (["length=3"], "metric 'length' takes no argument; write length without =3"),
-        (["faithfulness=judge", "faithfulness=model"], "is asked for with judge and with model; leave one out"),
+        (["faithfulness=judge", "faithfulness=model"], "is requested with judge and with model; leave one out"),
         (["faithfulness=nowhere/f"], "metric faithfulness=nowhere/f: .*nowhere/f"),
         (["faithfulnes=judge"], "unknown metric 'faithfulnes'; did you mean 'faithfulness"),
         (["faithfulness=model"], "metric faithfulness=model: it was not trained by figeval"),

@@ -374,7 +374,7 @@ def test_punkt_is_asked_for_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None
 
     storal_metrics.tokens.cache_clear()
     monkeypatch.setattr(nltk.data, "path", [])
-    with pytest.raises(DataError, match=r"does not find its data punkt_tab; run `python -m nltk.downloader punkt_tab`"):
+    with pytest.raises(DataError, match=r"cannot find its data punkt_tab; run `python -m nltk.downloader punkt_tab`"):
         value("bleu_1", example("A fox."), answer("A fox."))
 
 

@@ -244,10 +244,10 @@ BROKEN: dict[str, tuple[Any, str]] = {
     ),
     "an answer that is no JSON": (
         reading(value=lambda found: {found.value}),
-        "row.. does not make a line that can be written",
+        "row.. returns values that cannot be written",
     ),
     "an answer that comes back otherwise": (reading(value=lambda found: (found.value,)), "which from_json reads as"),
-    "a status that there is not": (reading(status="fine"), r"makes a wrong line \(status: "),
+    "a status that there is not": (reading(status="fine"), r"returns values that cannot be stored \(status: "),
     "a reader that wants a template": (
         broken(routes=(by_reply("by_word", "word", ReplyReader(rendering, "1")),)),
         "the route renders the prompt block 'word'",

@@ -114,11 +114,11 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "says"),
     [
-        ("\n", "\n0", "its checksum is another"),
+        ("\n", "\n0", "its checksum differs"),
         ('"scheme": 1', '"scheme": 2', "digests of scheme 2; this figeval reads scheme 1"),
         ('{"scheme"', '["scheme"', "is damaged"),
         ('"trained": 1', '"trained": "x"', "is damaged"),
-        ('"trained": 1', '"trained": 0', "its digests are not as many as it says"),
+        ('"trained": 1', '"trained": 0', "it does not have as many digests as it declares"),
         ('"trained": 1', '"trained": 1e999', "is damaged"),
         ('"ancestors": []', '"ancestors": [{"model": "x", "folder": 1, "about": 5}]', "is damaged"),
     ],

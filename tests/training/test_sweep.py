@@ -131,9 +131,9 @@ def test_a_combination_whose_loss_breaks_does_not_stop_the_others(sweep: Any) ->
         (["lr=1e-3,"], {}, "give distinct, non-empty values"),
         (["lr=quick"], {}, "--grid: lr: "),
         (["lr"], {}, "write field=value,value"),
-        (["seed=1,2"], {}, "--grid seed: this is not a field "),
-        (["learn=1"], {}, "--grid learn: this is not a field "),
-        (["device=cpu,cuda"], {}, "--grid device: this is not a field "),
+        (["seed=1,2"], {}, "--grid seed: this field cannot be varied"),
+        (["learn=1"], {}, "--grid learn: this field cannot be varied"),
+        (["device=cpu,cuda"], {}, "--grid device: this field cannot be varied"),
     ],
 )
 def test_what_cannot_be_swept(sweep: Any, tmp_path: Path, grid: list[str], changes: Any, words: str) -> None:

@@ -126,7 +126,7 @@ class NearestExamples:
                 if len(found) == self.k:
                     return tuple(found)
         raise TaskError(
-            f"{self.flag} is more than the {len(found)} training examples that are left for {question.id!r:.80}, "
+            f"{self.flag} exceeds the {len(found)} training examples outside the cluster of {question.id!r:.80}, "
             "without its own cluster; ask for fewer"
         )
 

@@ -67,13 +67,13 @@ class Retriever:
             opened = open_model(self.harness.backends, self.name, {}, {"device": self.device})
         except OptionNeeded as error:
             raise ModelError(
-                f"the retriever {self.name}: {error.problem}, and a retriever takes no options; take minilm, or a "
+                f"the retriever {self.name}: {error.problem}, and a retriever takes no options; use minilm, or a "
                 "folder that sentence-transformers saved"
             ) from error
         if "embed" not in opened.offers:
-            raise CapabilityError(f"the retriever {self.name} cannot embed texts; take an encoder such as minilm")
+            raise CapabilityError(f"the retriever {self.name} cannot embed texts; use an encoder such as minilm")
         if hasattr(opened.backend, "fit"):
-            raise CapabilityError(f"the retriever {self.name} learns from each task; take an encoder such as minilm")
+            raise CapabilityError(f"the retriever {self.name} learns from each task; use an encoder such as minilm")
         return opened
 
     @cached_property

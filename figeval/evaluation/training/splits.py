@@ -57,7 +57,7 @@ def splits_of(task: TaskSpec, config: TrainConfig, harness: Harness) -> Splits:
     found = _probed(_with_dev(task, train, config, harness), task, config)
     if config.batch_size > len(found.train):
         raise TrainError(
-            f"--batch_size {config.batch_size} is more than the {len(found.train)} examples to train on; "
+            f"--batch_size {config.batch_size} exceeds the {len(found.train)} examples to train on; "
             f"use {len(found.train)} or less"
         )
     if found.dev and len(task.languages) > 1:

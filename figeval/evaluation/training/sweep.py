@@ -181,7 +181,7 @@ def grid_of(texts: Sequence[str]) -> Grid:
             raise TrainError(f"--grid {part}: write field=value,value")
         if name not in known and not name.startswith(OPTIONS):
             see = "; see `figeval train --help`"
-            raise TrainError(f"--grid {name}: this is not a field that may vary{near(name, known)}{see}")
+            raise TrainError(f"--grid {name}: this field cannot be varied{near(name, known)}{see}")
         grid[name] = [value.strip() for value in values.split(",")]
     return grid
 

@@ -471,8 +471,8 @@ def test_a_model_says_that_it_has_a_floor(trained: Path) -> None:
     assert training.floor is not None and training.floor.path == trained / "floor"
     assert training.floor.floor is None
     shown = CliRunner().invoke(cli, ["show", str(trained)]).output
-    assert "has a floor, trained on the probe no_query: the folder `floor`" in " ".join(shown.split())
-    assert "has a floor, trained on the probe no_query" in str(training)
+    assert "its floor, trained on the probe no_query, is in the folder `floor`" in " ".join(shown.split())
+    assert "its floor, trained on the probe no_query" in str(training)
     alone = CliRunner().invoke(cli, ["show", str(trained / "floor")]).output
     assert "trained on the probe no_query of tiny_floored" in " ".join(alone.split())
     assert "has a floor" not in alone

@@ -163,7 +163,7 @@ def test_dev_has_every_language_of_the_task() -> None:
 
 def test_what_cannot_be_trained_is_one_line() -> None:
     spec, harness = task(list(proverbs(2, 2)), [ranked("t", "Q1")])
-    with pytest.raises(TrainError, match="--batch_size 64 is more than the 4 examples"):
+    with pytest.raises(TrainError, match="--batch_size 64 exceeds the 4 examples"):
         splits_of(spec, config(batch_size=64, select_on="none"), harness)
     with pytest.raises(TrainError, match="has no train split"):
         splits_of(spec.model_copy(update={"data": {"test": "x:test"}}), config(), harness)

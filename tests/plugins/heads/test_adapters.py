@@ -114,7 +114,7 @@ def test_what_is_new_is_trained_whole_and_the_rest_is_frozen(workshop: Workshop)
     ("targets", "words"),
     [
         (("nothing",), "--lora_targets.*nothing"),
-        (("wte",), "no linear layer"),
+        (("wte",), "not a separate linear layer"),
         (("lm_head",), "--lora_targets.*lm_head"),
     ],
 )
@@ -127,7 +127,7 @@ def test_wrong_targets_are_one_line(targets: tuple[str, ...], words: str, worksh
 
 def test_the_matrix_of_the_words_gets_none(workshop: Workshop) -> None:
     network = seq2seq(setup(workshop("t5", WRITE))).network()
-    with pytest.raises(TrainError, match="lm_head is no linear layer of its own"):
+    with pytest.raises(TrainError, match="lm_head is not a separate linear layer"):
         with_adapters(network, config(lora_targets=("lm_head",)))
 
 
@@ -139,7 +139,7 @@ def test_without_peft_the_extra_is_named(workshop: Workshop, monkeypatch: pytest
 
 
 def test_a_network_without_a_pretrained_model_has_no_place_for_adapters() -> None:
-    with pytest.raises(TrainError, match="no model of transformers"):
+    with pytest.raises(TrainError, match="no transformers model"):
         with_adapters(torch.nn.Linear(2, 2), config())
 
 

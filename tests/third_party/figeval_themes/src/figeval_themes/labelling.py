@@ -169,7 +169,7 @@ class Themes(TaskType[ThemesExample]):
     def check(self, task):
         """There is something to choose from."""
         if not task.labels:
-            raise ValueError("a themes task lists its labels, e.g. labels: [pride, patience]")
+            raise ValueError("a themes task must list its labels, e.g. labels: [pride, patience]")
 
     def few_shot_answer(self, block, example, context):
         """The words of its labels in the order of the task."""

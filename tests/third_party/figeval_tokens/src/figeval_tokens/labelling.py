@@ -90,7 +90,7 @@ class Tokens(TaskType[TokensExample]):
     def check(self, task):
         """The labels of a task are its tags."""
         if OUTSIDE not in task.labels or len(task.labels) < 2:
-            raise ValueError("a tokens task lists its tags, O among them, e.g. labels: [B-FIG, I-FIG, O]")
+            raise ValueError("a tokens task must list its tags, O among them, e.g. labels: [B-FIG, I-FIG, O]")
 
     def few_shot_answer(self, block, example, context):
         """token/TAG pairs, as the template asks for them."""
