@@ -37,6 +37,14 @@ class DataError(FigevalError):
     """A data file, row or field is not what the task says it is."""
 
 
+class RowError(DataError):
+    """A row cannot become an example; `problem` is the end of the message, which other rows may share."""
+
+    def __init__(self, where: str, problem: str) -> None:
+        super().__init__(f"{where}{problem}")
+        self.problem = problem
+
+
 class TaskError(FigevalError):
     """A task definition or template is wrong."""
 

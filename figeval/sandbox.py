@@ -7,6 +7,8 @@ available, so the same input always gives the same text.
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
@@ -14,13 +16,13 @@ from contextlib import contextmanager
 from typing import TypeVar
 
 from jinja2 import BaseLoader, StrictUndefined, Template, TemplateError, Undefined, defaults, nodes
-from jinja2.exceptions import SecurityError, TemplateNotFound, TemplateSyntaxError
+from jinja2.exceptions import SecurityError, TemplateAssertionError, TemplateNotFound, TemplateSyntaxError
 from jinja2.runtime import Context
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.visitor import NodeTransformer
 
 from figeval import steps
-from figeval.errors import TaskError
+from figeval.errors import TaskError, near
 
 MAX_SOURCE = 100_000  # characters of a template or an expression
 INCLUDE = 1_000  # steps for including another template
@@ -28,6 +30,35 @@ LONGEST = 200  # characters of third-party text in a message
 REMOVED = {"lipsum", "pprint", "random", "urlize", "xmlattr"}  # not deterministic, or for debugging and web pages
 FORBIDDEN = {"encode", "expandtabs", "format", "format_map", "to_bytes", "translate"}  # methods of str and int
 PATH = re.compile(r"[\w.]+")
+DIGITS = range(4, 65)  # lengths of a hash; a SHA-256 has 64 hexadecimal digits
+
+
+def digest(value: object, length: int = 12) -> str:
+    """Return the first `length` hexadecimal digits of the SHA-256 of a text (in UTF-8), as the filter `hash` does.
+
+    Of any other value, it is that of its JSON, without blanks and with sorted keys. With 12 digits, two of a million
+    different texts have the same hash once in 560 times.
+
+    Raises:
+        ValueError: the length is not an integer from 4 to 64, or a number is not finite.
+        TypeError: the value is null, or is not of one of JSON's types.
+    """
+    if isinstance(length, bool) or not isinstance(length, int) or length not in DIGITS:
+        raise ValueError(f"a hash has {DIGITS[0]} to {DIGITS[-1]} digits, not {length!r:.40}")
+    if value is None:
+        raise TypeError("null has no hash")
+    text = value if isinstance(value, str) else _json(value)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:length]
+
+
+def _json(value: object) -> str:
+    def refuse(inner: object) -> object:
+        _check(inner)  # the error for a missing name
+        raise TypeError(f"a {type(inner).__name__} has no hash; write a text, a number, or a list or mapping of them")
+
+    return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False, default=refuse)
+
+
 # Filters that the sandbox itself adds to templates; authors cannot write a name with a blank.
 OWN: dict[str, Callable[..., object]] = {
     "figeval concatenated": lambda values: "".join(map(steps.printed, values)),
@@ -36,7 +67,8 @@ OWN: dict[str, Callable[..., object]] = {
     "figeval spent": steps.spent,
 }
 JINJAS: Mapping[str, Callable[..., object]] = vars(defaults)["DEFAULT_FILTERS"]
-FILTERS = {name: steps.limited(name, made) for name, made in JINJAS.items() if name not in REMOVED} | OWN
+OFFERED = {name: made for name, made in JINJAS.items() if name not in REMOVED} | {"hash": digest}
+FILTERS = {name: steps.limited(name, made) for name, made in OFFERED.items()} | OWN
 TESTS = {name: steps.limited(name, made) for name, made in vars(defaults)["DEFAULT_TESTS"].items()}
 
 
@@ -193,6 +225,9 @@ def compiling(where: str) -> Iterator[None]:
         raise
     except RecursionError as error:
         raise TaskError(f"{where}: nested too deeply") from error
+    except TemplateAssertionError as error:  # `No filter named 'hsah'.`
+        said = _one_line(error).removesuffix(".")
+        raise TaskError(f"{where}: {said}{near(said.rpartition(' ')[2], {*OFFERED, *TESTS})}") from error
     except Exception as error:  # Python's own compiler refuses with SyntaxError, MemoryError, ValueError, ...
         raise TaskError(f"{where}: {_one_line(error)}") from error
 

@@ -200,6 +200,8 @@ def about(facts: TaskInfo) -> Iterator[tuple[str, str]]:
         yield "template", task.template
     if task.prompts:
         yield "prompts", ", ".join(task.prompts)
+    if task.shuffle_options is not None:
+        yield "options", f"shuffled, seed {task.shuffle_options.seed}"
     if task.prompt_fields:
         yield "in prompts", f"{', '.join(task.prompt_fields)}: texts given by prompt_fields in the task file"
     yield from alternatives(task)

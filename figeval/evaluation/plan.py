@@ -105,7 +105,7 @@ class Plan:
         if task.examples is not None:
             return (task.name,)
         place = (task.owner, str(task.folder), task.data[task.split(*splits) or "test"])
-        return (*place, task.type, repr(task.fields), repr(task.corpus), *task.labels)
+        return (*place, task.type, repr(task.fields), repr(task.corpus), repr(task.shuffle_options), *task.labels)
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -116,6 +116,8 @@ class Plan:
             found["languages"] = list(self.task.languages)
         if context.labels:
             found["labels"] = list(context.labels)
+        if self.task.shuffle_options is not None:
+            found["shuffle_options"] = self.task.shuffle_options.model_dump()
         found |= context.settings
         if self.route.renders:
             found["verbalizer"] = {label: list(context.words(label)) for label in self.task.labels}

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache, partial
+from hashlib import sha256
 from typing import Any, TypeAlias
 
-from figeval.errors import DataError, near
+from figeval.errors import DataError, RowError, near
 from figeval.registry import a_type
 from figeval.sandbox import EvaluationError, Expression, expression
 from figeval.spec.tasks import FieldSource, TaskSpec
-from figeval.task_types.fields import CandidateCorpus, RowContext, fields_of
+from figeval.task_types.fields import CandidateCorpus, RowContext, fields_of, reordered
 from figeval.types import Example
 
 Values: TypeAlias = Mapping[str, Any]
@@ -55,11 +56,14 @@ def _checked(task: TaskSpec, examples: object) -> Iterator[Example]:
         if not isinstance(meta, Mapping) or not all(isinstance(one, str) for pair in meta.items() for one in pair):
             raise DataError(f"{where}, meta: {meta!r:.80} is not valid; give a mapping of strings to strings")
         check_language(task, example.language or None, where)
-        yield example
+        yield shuffled(task, example)
 
 
 def row_builder(task: TaskSpec, split: str, documents: Documents | None = None) -> Callable[[int, Values], Example]:
-    """Return a function that makes an example from row number and row; it raises as `build_examples` does."""
+    """Return a function that makes an example from row number and row.
+
+    It raises as `build_examples` does; a `DataError` about the row alone is a `RowError`.
+    """
     fields = {name: _compile(source, f"{task.origin}, field {name!r}") for name, source in task.fields.items()}
     shown = {
         name: _compile(source, f"{task.origin}, prompt field {name!r}") for name, source in task.prompt_fields.items()
@@ -68,20 +72,41 @@ def row_builder(task: TaskSpec, split: str, documents: Documents | None = None) 
     corpus = None if task.corpus is None else cache(partial(read_corpus, task, documents))
     source = task.data[split]
 
-    def build(number: int, row: Values) -> Example:
-        where = f"{task.name}: row {number} of {source!r}"
-        values = {name: _evaluate(field, row, f"{where}, field {name!r}") for name, field in fields.items()}
+    def made(names: Values, where: str) -> Example:
+        values = {name: _evaluate(field, names, f"{where}, field {name!r}") for name, field in fields.items()}
         common = _common(task, values, where)
         if group is not None:
-            pair = _evaluate(group, row, f"{where}, group")
+            pair = _evaluate(group, names, f"{where}, group")
             common["group"] = None if pair is None else str(pair)
         example: Example = task.task_type.example(RowContext(task, where, values, common, corpus))
-        changed = {name: _evaluate(field, row, f"{where}, prompt field {name!r}") for name, field in shown.items()}
+        changed = {name: _evaluate(field, names, f"{where}, prompt field {name!r}") for name, field in shown.items()}
         if changed:
             example = task.task_type.prompted(example, changed, where)
-        return example
+        return shuffled(task, example)
+
+    def build(number: int, row: Values) -> Example:
+        where = f"{task.name}: row {number} of {source!r}"
+        try:
+            return made({"row": row, "row_number": number}, where)
+        except DataError as error:
+            if not str(error).startswith(where):  # it is about something that rows share, such as the corpus
+                raise
+            raise RowError(where, str(error).removeprefix(where)) from error
 
     return build
+
+
+def shuffled(task: TaskSpec, example: Example) -> Example:
+    """Return an example with its options in the order of `shuffle_options`, or as it is if the task has no such key.
+
+    The options are sorted by the SHA-256 of `SEED ID PLACE`, where the place in the row counts from 0. The order is
+    thus the same in every run and on every machine, and does not depend on other rows.
+    """
+    if task.shuffle_options is None:
+        return example
+    seed, options = task.shuffle_options.seed, task.task_type.options
+    keys = [f"{seed} {example.id} {place}".encode() for place in range(len(getattr(example, options)))]
+    return reordered(example, options, sorted(range(len(keys)), key=lambda place: sha256(keys[place]).digest()))
 
 
 def read_corpus(task: TaskSpec, documents: Documents | None) -> CandidateCorpus:
@@ -96,7 +121,8 @@ def read_corpus(task: TaskSpec, documents: Documents | None) -> CandidateCorpus:
     texts: dict[str, str] = {}
     for number, row in enumerate(documents() if documents is not None else (), start=1):
         place = f"{task.name}: document {number} of {task.corpus.data!r}"
-        name, content = _evaluate(identity, row, place), _evaluate(text, row, place)
+        names = {"row": row, "row_number": number}
+        name, content = _evaluate(identity, names, place), _evaluate(text, names, place)
         if not isinstance(name, str | int) or not isinstance(content, str):
             raise DataError(f"{place}: id {name!r:.80} and text {content!r:.80} must be strings")
         if str(name) in texts:
@@ -120,13 +146,19 @@ def _compile(source: FieldSource, where: str) -> Expression:
     return lambda _variables: source
 
 
-def _evaluate(field: Expression, row: Values, where: str) -> Any:
+def _evaluate(field: Expression, names: Values, where: str) -> Any:
+    """Return the value of a field; `names` are `row` and `row_number`. Raises `DataError` with similar names."""
     try:
-        return field({"row": row})
+        return field(names)
     except LookupError as error:
+        row, said = names["row"], str(error)
         columns = ", ".join(sorted(map(str, row))) or "no columns"
-        wanted = str(error).rpartition("attribute ")[2].strip("'\" ")
-        raise DataError(f"{where}: {error}; the row has {columns}{near(wanted, row)}") from error
+        wanted = said.rpartition("attribute ")[2].strip("'\" ")
+        cure = near(wanted, row)
+        if said.endswith(" is undefined"):
+            wanted = said.split("'")[1]
+            cure = f"; write row.{wanted}" if wanted in row else near(wanted, [*names, *map("row.{}".format, row)])
+        raise DataError(f"{where}: {said}; the row has {columns}{cure}") from error
     except EvaluationError as error:
         raise DataError(f"{where}: {error}") from error
 

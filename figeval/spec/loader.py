@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from importlib.resources.abc import Traversable
 from typing import Any
@@ -123,7 +123,8 @@ class Catalogue:
 def read_item(file: Traversable, folder: Traversable) -> TaskSpec | SuiteSpec:
     """Read one `*.task.yaml` or `*.suite.yaml`.
 
-    With `include: base.yaml` (same folder), that file is read first, and the file's own keys take precedence.
+    With `include: base.yaml` (same folder), that file is read first, and the file's own keys are merged into its keys
+    (`merged`).
 
     Raises:
         TaskError: the file is invalid; the message names file, key and the most similar known key.
@@ -134,9 +135,44 @@ def read_item(file: Traversable, folder: Traversable) -> TaskSpec | SuiteSpec:
         path = content.pop("include")
         if not isinstance(path, str):
             raise TaskError(f"{file}: include: {path!r:.80} is not a path; write include: base.yaml")
-        content = {**read_mapping(inside(folder, path, TaskError), TaskError), **content}
+        base = read_mapping(inside(folder, path, TaskError), TaskError)
+        if "include" in base:
+            raise TaskError(f"{folder / path}: an included file cannot include another; write its keys here")
+        content = merged(base, content, path, f"{file}: ")
     read = validated(content, str(file), model, TaskError)
     return read.model_copy(update={"folder": folder, "origin": file.name})
+
+
+def merged(base: Mapping[str, Any], own: Mapping[str, Any], included: str, where: str) -> dict[str, Any]:
+    """Return the keys of an included file with a file's own keys merged into them (JSON Merge Patch, RFC 7386).
+
+    Mappings are merged key by key. Every other value, a list too, replaces the included one, and null removes it.
+
+    Args:
+        base: keys of the included file, or of one of its mappings.
+        own: keys of the file that includes it, or of the same mapping there.
+        included: name of the included file.
+        where: beginning of error messages: the file that includes it, and the key of the mapping.
+
+    Raises:
+        TaskError: there is no such key that null could remove. A null outside of mappings is left to the model, since
+            it is the default of some keys.
+    """
+    found = dict(base)
+    for key, value in own.items():
+        known = found.get(key)
+        if isinstance(value, dict):
+            inherited = known if isinstance(known, dict) else {}
+            strange = next((name for name, one in value.items() if one is None and name not in inherited), None)
+            if strange is not None:
+                what = f"null removes an included key, but {included} has no {strange!r} there"
+                raise TaskError(f"{where}{key}: {what}{near(str(strange), inherited)}")
+            found[key] = merged(inherited, value, included, f"{where}{key}.")
+        elif value is None and key in found:
+            del found[key]
+        else:
+            found[key] = value
+    return found
 
 
 def read_folder(folder: Traversable, add: Callable[[Named], None], complain: Callable[[str], None]) -> None:

@@ -92,6 +92,22 @@ class Wording(BaseModel):
         return {"template": value} if isinstance(value, str) else value
 
 
+class OptionShuffle(BaseModel):
+    """Another order of the options of each example, drawn from the seed and the id of the example."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    seed: Annotated[int, Field(ge=0, strict=True)] = 0
+
+
+def _shuffle(value: Any) -> Any:
+    if isinstance(value, bool):
+        return OptionShuffle() if value else None
+    if isinstance(value, Mapping | OptionShuffle | None):
+        return value
+    raise ValueError("write `shuffle_options: true`, or `{seed: 1}` for another order")
+
+
 class CorpusSpec(BaseModel):
     """Documents that all rows of a task rank."""
 
@@ -133,6 +149,7 @@ class TaskSpec(Named):
     only_label: str | None = None  # pairs: the gold label of all test examples, if that is intended
     verbalizer: Mapping[str, Words] = Field(default_factory=dict)  # label → words that express it
     vocabulary: Mapping[str, Words] = Field(default_factory=dict)  # option, answer → nouns for them in replies
+    shuffle_options: Annotated[OptionShuffle | None, BeforeValidator(_shuffle)] = None  # choice; true is seed 0
     settings: Mapping[str, FiniteFloat | int | bool | str] = Field(default_factory=dict)  # of routes: threshold …
     corpus: CorpusSpec | None = None  # ranking: the candidates of all rows
     route: str | None = None  # the task's preferred route, which --route overrides
@@ -230,6 +247,8 @@ class TaskSpec(Named):
             raise TaskError(
                 f"{self.origin or self.name}: floor {made.floor!r} is not a probe of {kind.name} tasks ({has})"
             )
+        if made.shuffle_options is not None and not kind.options:
+            problem = f"the options of {kind.name} tasks cannot be shuffled; remove the key shuffle_options"
         try:
             kind.check(made)
         except ValueError as error:

@@ -14,7 +14,7 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
-from figeval.errors import PluginError, TaskError
+from figeval.errors import PluginError, TaskError, near
 from figeval.jsonfile import json_scores
 from figeval.plugins import PluginManager, describe
 from figeval.prompts import PromptContext
@@ -82,6 +82,7 @@ class TaskType(Generic[E]):
         default_metrics: names of the metrics of a task that lists none.
         default_baselines: trivial models for comparison, for a task that lists none.
         query: field that the probes remove or exchange; without one, there are no probes.
+        options: field whose list `shuffle_options` of a task file puts in another order; empty if there is none.
         has_corpus: whether the candidates may be documents that all rows share (`corpus`).
         gold_fields: fields with the right answer; the first one is shown.
         folder: folder of the template `_default/<name>.jinja` and the scaffold, or None for figeval's own.
@@ -94,6 +95,7 @@ class TaskType(Generic[E]):
     default_metrics: ClassVar[tuple[str, ...]] = ("acc",)
     default_baselines: ClassVar[tuple[str, ...]] = ("chance",)
     query: ClassVar[str] = ""
+    options: ClassVar[str] = ""
     has_corpus: ClassVar[bool] = False
     gold_fields: ClassVar[tuple[str, ...]] = ("gold",)
     folder: ClassVar[Traversable | None] = None
@@ -351,7 +353,9 @@ def task_type_of(made: Any) -> TaskType[Any]:
         raise PluginError(
             f"{name}.Example is {one.Example!r:.80}; make it a dataclass that derives from figeval.Example"
         )
-    fields_of(one.Example)  # fails here on invalid annotations, not with the first task
+    known = fields_of(one.Example)  # fails here on invalid annotations, not with the first task
+    if one.options and one.options not in known:
+        raise PluginError(f"{name}.options is {one.options!r:.80}, which is not a field{near(one.options, known)}")
     seen: set[str] = set()
     for listed in one.metrics:
         if not isinstance(listed, Metric):

@@ -148,6 +148,7 @@ class Choice(TaskType[ChoiceExample]):
     name = "choice"
     Example = ChoiceExample
     query = "query"
+    options = "options"
     routes = (
         Route(name="by_pair_score", start=by_pair_score, needs=frozenset({"score_pairs"})),
         Route(

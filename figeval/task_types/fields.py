@@ -15,11 +15,12 @@ import math
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, Protocol, get_type_hints
+from typing import Any, Protocol, TypeVar, get_type_hints
 
 from figeval.errors import DataError
-from figeval.types import JSON, NO_SPAN, Span
+from figeval.types import JSON, NO_SPAN, Example, Span
 
+E = TypeVar("E", bound=Example)
 TEXT: JSON = {"type": "string"}
 TEXTS: JSON = {"type": "array", "items": TEXT}
 INDEX: JSON = {"type": "integer", "minimum": 0}
@@ -103,10 +104,12 @@ class Field:
     Attributes:
         doc: meaning of the field, in a sentence.
         shown: whether prompts may show the field with another text (`prompt_fields`).
+        of: name of the field that this one refers to, e.g. by indexes.
     """
 
     doc: str
     shown: bool = dataclasses.field(default=False, kw_only=True)
+    of: str = dataclasses.field(default="", kw_only=True)
 
     def read(self, value: Any, row: RowContext) -> Any:
         """Return the value for the example. Raises `DataError`, made by `row.error`, if it is invalid."""
@@ -128,6 +131,13 @@ class Field:
 
     def replaced(self, value: Any, text: str) -> Any:  # noqa: ARG002 - for fields with texts
         """Return the value with each of its texts replaced by `text`; a value without texts is returned unchanged."""
+        return value
+
+    def reordered(self, value: Any, order: Sequence[int]) -> Any:  # noqa: ARG002 - for lists, and fields `of` a list
+        """Return the value after the list in this field, or in the field `of`, was put in another order.
+
+        `order[p]` is the former place of what is at place p now.
+        """
         return value
 
     def schema(self) -> JSON:
@@ -212,6 +222,9 @@ class TextsField(Field):
     def replaced(self, value: Sequence[str], text: str) -> tuple[str, ...]:  # noqa: D102
         return (text,) * len(value)
 
+    def reordered(self, value: Sequence[str], order: Sequence[int]) -> tuple[str, ...]:  # noqa: D102
+        return tuple(value[place] for place in order)
+
     def schema(self) -> JSON:  # noqa: D102
         return {**TEXTS, "minItems": 1} if self.empty else TEXTS
 
@@ -254,6 +267,9 @@ class ColumnsField(Field):
             raise row.error(f"{len(value)} mappings for {len(row.read[self.of])} {self.of}")
         return tuple({str(key): str(one) for key, one in each.items() if one is not None} for each in value)
 
+    def reordered(self, value: Sequence[Any], order: Sequence[int]) -> tuple[Any, ...]:  # noqa: D102
+        return tuple(value[place] for place in order) if value else ()
+
     def schema(self) -> JSON:  # noqa: D102
         return {"type": "array", "items": {"type": "object"}}
 
@@ -277,6 +293,9 @@ class IndexField(Field):
     def problem(self, value: Any, example: Any) -> str:  # noqa: D102
         return "" if value is None else index_problem(value, len(getattr(example, self.of)), self.of)
 
+    def reordered(self, value: int | None, order: Sequence[int]) -> int | None:  # noqa: D102
+        return None if value is None else order.index(value)
+
     def schema(self) -> JSON:  # noqa: D102
         return {"anyOf": [INDEX, {"type": "null"}]}
 
@@ -294,6 +313,9 @@ class IndexesField(Field):
 
     def problem(self, value: Any, example: Any) -> str:  # noqa: D102
         return next(filter(None, (index_problem(one, len(getattr(example, self.of)), self.of) for one in value)), "")
+
+    def reordered(self, value: Set[int], order: Sequence[int]) -> frozenset[int]:  # noqa: D102
+        return frozenset(map(order.index, value))
 
     def schema(self) -> JSON:  # noqa: D102
         return {"type": "array", "items": INDEX}
@@ -419,3 +441,19 @@ def read_fields(example: Any, row: RowContext) -> dict[str, Any]:
         if name in row.values:
             read[name] = kind.read(row.values[name], dataclasses.replace(row, read=read, field=name))
     return read
+
+
+def reordered(example: E, name: str, order: Sequence[int]) -> E:
+    """Return an example with the list in one of its fields in another order, and with the fields that refer to it.
+
+    Args:
+        example: example of any task type.
+        name: field with a list.
+        order: former places; `order[p]` is the former place of what is at place p now.
+    """
+    made: Any = type(example)
+    own = {key: kind for key, kind in fields_of(made).items() if name in (key, kind.of)}
+    changes: dict[str, Any] = {key: kind.reordered(getattr(example, key), order) for key, kind in own.items()}
+    if example.prompted is not None:
+        changes["prompted"] = reordered(example.prompted, name, order)
+    return dataclasses.replace(example, **changes)

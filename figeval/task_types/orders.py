@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 from figeval.errors import CapabilityError
 from figeval.prompts import PromptContext
 from figeval.task_types.choice import ChoiceExample, shares
+from figeval.task_types.fields import reordered
 from figeval.task_types.routes import Dialogue, Route, decide
 from figeval.types import Prediction, Request
 
@@ -50,17 +51,6 @@ def orders_of(example: ChoiceExample, wanted: str, seed: int) -> list[Order]:
     return list(permutations(range(n)))
 
 
-def seen(example: ChoiceExample, order: Order) -> ChoiceExample:
-    """Return the example with its options in this order."""
-    gold = None if example.gold is None else order.index(example.gold)
-    return replace(
-        example,
-        options=tuple(example.options[option] for option in order),
-        gold=gold,
-        option_meta=tuple(example.option_meta[option] for option in order) if example.option_meta else (),
-    )
-
-
 def as_they_are(prediction: Prediction, order: Order) -> Prediction:
     """Return a prediction about options in this order, mapped back to the options in their original order."""
     scores = tuple(prediction.scores[order.index(option)] for option in range(len(order))) if prediction.scores else ()
@@ -82,7 +72,8 @@ def in_orders(route: Route, wanted: str, seed: int) -> Route:
 
     def start(example: ChoiceExample, context: PromptContext) -> Dialogue:
         orders = orders_of(example, wanted, seed)
-        predictions = yield from together([route.begin(seen(example, order), context) for order in orders])
+        shown = [reordered(example, "options", order) for order in orders]
+        predictions = yield from together([route.begin(one, context) for one in shown])
         answers = [as_they_are(one, order) for one, order in zip(predictions, orders, strict=True)]
         return folded(example, answers)
 
@@ -96,7 +87,7 @@ def from_orders(
 
     `readings[i]` makes a prediction for the example shown in `orders[i]`.
     """
-    read = [reading(seen(example, order)) for reading, order in zip(readings, orders, strict=True)]
+    read = [reading(reordered(example, "options", order)) for reading, order in zip(readings, orders, strict=True)]
     return folded(example, [as_they_are(one, order) for one, order in zip(read, orders, strict=True)])
 
 

@@ -21,7 +21,8 @@ from figeval.records.run_folder import read_run
 from figeval.records.schema import ChoicesRecord
 from figeval.report import table
 from figeval.task_types.choice import Choice, ChoiceExample, chosen
-from figeval.task_types.orders import folded, seen
+from figeval.task_types.fields import reordered
+from figeval.task_types.orders import folded
 from figeval.task_types.routes import decide
 from figeval.types import Prediction
 from tests.evaluation.conftest import Workshop, write_task
@@ -115,7 +116,7 @@ def test_orders_count_by_their_share() -> None:
         Prediction(example_id="e", value=2, order=(2, 0, 1)),
     ]
     assert chosen(example, folded(example, answers)) == [0.0, 0.5, 0.5]
-    assert seen(example, (2, 0, 1)).option_meta == (meta[2], meta[0], meta[1])
+    assert reordered(example, "options", (2, 0, 1)).option_meta == (meta[2], meta[0], meta[1])
     unanswered = folded(example, [answers[1]])
     assert Choice().row(example, unanswered)["choice"]["chosen"] == []
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections import Counter
+
 import pytest
 
+from figeval import task
 from figeval.errors import DataError, TaskError
 from figeval.spec.examples import build_examples
 from figeval.spec.survey import first, survey
 from figeval.task_types.choice import ChoiceExample
 from figeval.task_types.pairs import PairExample
 from figeval.task_types.ranking import RankingExample
-from tests.typed import bound
+from tests.typed import bound, task_types
 
 CHOICE = {
     "name": "t",
@@ -99,6 +103,14 @@ def test_candidates_are_stored_once():
         (ROW, with_field("id", "row.idiom.x"), "field 'id'"),
         (ROW, with_field("id", "''"), "'' is not a valid id"),
         (ROW, with_field("query", "row.sentence + 1"), "TypeError"),
+        (ROW, with_field("id", "row_numbr"), "'row_numbr' is undefined.*did you mean 'row_number'"),
+        (ROW, with_field("id", "sentence"), "'sentence' is undefined.*; write row.sentence"),
+        (ROW, with_field("id", "row.sentence | hash(3)"), "a hash has 4 to 64 digits, not 3"),
+        (ROW, with_field("id", "row.sentence | hash(true)"), "a hash has 4 to 64 digits, not True"),
+        (ROW, with_field("id", "none | hash"), "null has no hash"),
+        (ROW, with_field("id", "[row.nope] | hash"), "no attribute 'nope'"),
+        (ROW, with_field("id", "range(3) | hash"), "a range has no hash; write a text, a number"),
+        (ROW, with_field("id", "row.sentence | map('upper') | hash"), "a generator is not a value"),
         (ROW, {"cluster": "proverb"}, r"cluster 'proverb' is not among meta \(idiom\)"),
         (ROW, {"group": "row.twin"}, "group: .*twin"),
     ],
@@ -106,6 +118,94 @@ def test_candidates_are_stored_once():
 def test_mistakes_in_the_data(row, changes, message):
     with pytest.raises(DataError, match=message):
         build([row], **changes)
+
+
+def test_rows_without_ids_get_their_number_or_a_hash_as_an_id():
+    numbered = build([ROW, ROW], **with_field("id", "'beans-' ~ row_number"))
+    assert [one.id for one in numbered] == ["beans-1", "beans-2"]
+    (hashed,) = build([ROW], **with_field("id", "row.sentence | hash"))
+    assert hashed.id == hashlib.sha256(ROW["sentence"].encode()).hexdigest()[:12]
+
+
+@pytest.mark.parametrize(
+    ("source", "hashed"),
+    [
+        ("row.n | hash(8)", "7"),
+        ("'7' | hash(8)", "7"),
+        ("[row.n, row.idiom] | hash(8)", '[7,"beans"]'),
+        ("{'b': 1.5, 'a': none} | hash(8)", '{"a":null,"b":1.5}'),
+        ("'é' | hash(8)", "é"),
+    ],
+)
+def test_a_hash_is_that_of_the_text_or_of_the_json(source, hashed):
+    (example,) = build([ROW], **with_field("id", source))
+    assert example.id == hashlib.sha256(hashed.encode()).hexdigest()[:8]
+
+
+def test_a_filter_that_does_not_exist():
+    with pytest.raises(TaskError, match=r"No filter named 'hsah'; did you mean 'hash'"):
+        build([ROW], **with_field("id", "row.idiom | hsah"))
+
+
+OPTIONS = ("first", "second", "third", "fourth")
+SHUFFLED = {
+    "name": "t",
+    "type": "choice",
+    "data": {"test": "jsonl:rows.jsonl"},
+    "fields": {
+        "id": "row.id",
+        "query": "'which?'",
+        "options": "row.options",
+        "gold": "row.gold",
+        "option_meta": "row.about",
+    },
+    "prompt_fields": {"options": "row.options | map('upper') | list"},
+}
+
+
+def shuffled(ids, gold=0, **changes):
+    rows = [{"id": id, "options": OPTIONS, "gold": gold, "about": [{"kind": o} for o in OPTIONS]} for id in ids]
+    return build_examples(bound(**{**SHUFFLED, "shuffle_options": True, **changes}), rows)
+
+
+def test_the_gold_answer_and_the_properties_of_options_follow_them_when_shuffled():
+    for example in shuffled(map(str, range(20)), gold=1):
+        assert sorted(example.options) == sorted(OPTIONS)
+        assert example.options[example.gold] == "second"
+        assert example.prompted.options == tuple(map(str.upper, example.options))
+        assert example.prompted.gold == example.gold
+        assert tuple(one["kind"] for one in example.option_meta) == example.options
+
+
+def test_the_order_depends_on_seed_and_id_alone():
+    alone = {example.id: example.options for id in "abc" for example in shuffled([id])}
+    assert {example.id: example.options for example in shuffled("xcba")}.items() > alone.items()
+    assert [example.options for example in shuffled("abc", shuffle_options={"seed": 1})] != list(alone.values())
+    # By definition: the places sorted by the SHA-256 of seed, id and place.
+    order = sorted(range(4), key=lambda place: hashlib.sha256(f"0 a {place}".encode()).hexdigest())
+    assert alone["a"] == tuple(OPTIONS[place] for place in order)
+
+
+def test_shuffled_right_answers_are_at_all_places_and_hidden_ones_stay_hidden():
+    places = Counter(example.gold for example in shuffled(map(str, range(400))))
+    assert sorted(places) == [0, 1, 2, 3] and min(places.values()) > 75
+    assert all(example.gold is None for example in shuffled("ab", gold=None))
+
+
+@pytest.mark.parametrize("given", [False, None])
+def test_options_stay_in_their_order_unless_asked(given):
+    (example,) = shuffled("a", shuffle_options=given)
+    assert example.options == OPTIONS
+
+
+def test_examples_of_a_python_task_are_shuffled_too():
+    @task(name="made", type="choice", shuffle_options={"seed": 3})
+    def made():
+        yield ChoiceExample(id="a", query="q", options=OPTIONS, gold=2)
+
+    (example,) = build_examples(made.bound(task_types()), ())
+    (row,) = shuffled("a", gold=2, shuffle_options={"seed": 3})
+    assert (example.options, example.gold) == (row.options, row.gold)
 
 
 def test_an_unknown_label():

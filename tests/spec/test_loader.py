@@ -49,9 +49,90 @@ def test_include_is_read_first_and_own_keys_win(tmp_path):
     assert (read.name, read.settings, read.description) == ("t2", {"threshold": 0.1}, "base")
 
 
+BASE = """
+type: pairs
+labels: [yes_, no_]
+data: {test: "jsonl:x.jsonl", train: "jsonl:y.jsonl"}
+fields: {id: row.id, left: row.a, right: row.b, label: row.label, meta: {idiom: row.idiom, kind: row.kind}}
+template: x.jinja
+metrics: [acc, macro_f1]
+cluster: idiom
+"""
+
+
+@pytest.mark.parametrize(
+    ("own", "key", "expected"),
+    [
+        ("data: {test: 'jsonl:z.jsonl'}", "data", {"test": "jsonl:z.jsonl", "train": "jsonl:y.jsonl"}),
+        ("data: {train: null}", "data", {"test": "jsonl:x.jsonl"}),
+        (
+            "fields: {meta: {kind: null, place: row.place}}",
+            "fields",
+            {
+                "id": "row.id",
+                "left": "row.a",
+                "right": "row.b",
+                "label": "row.label",
+                "meta": {"idiom": "row.idiom", "place": "row.place"},
+            },
+        ),
+        ("verbalizer: {yes_: Yes it does}", "verbalizer", {"yes_": ("Yes it does",)}),
+        ("metrics: [acc]", "metrics", ("acc",)),
+        ("template: null\ncluster: null", "template", None),
+        ("floor: null", "floor", None),  # a key that was not included
+    ],
+)
+def test_mappings_of_an_included_file_are_merged_lists_replaced_and_null_removes(tmp_path, own, key, expected):
+    write(tmp_path, "_base.yaml", BASE)
+    read = read_item(write(tmp_path, "t.task.yaml", f"include: _base.yaml\nname: t\n{own}\n"), tmp_path)
+    assert getattr(read, key) == expected
+    assert read_item(write(tmp_path, "u.task.yaml", "include: _base.yaml\nname: u\n"), tmp_path).template == "x.jinja"
+
+
+@pytest.mark.parametrize(
+    ("own", "message"),
+    [
+        (
+            "fields: {meta: {knd: null}}",
+            r"t.task.yaml: fields.meta: null removes an included key, but _base.yaml has no 'knd' there; did you mean "
+            "'kind'",
+        ),
+        ("fields: {lable: null}", "fields: null removes an included key.*did you mean 'label'"),
+        ("settings: {threshold: null}", "settings: null removes an included key, but _base.yaml has no 'threshold'"),
+        ("templat: null", "unknown key 'templat'; did you mean 'template'"),
+        ("labels: null", "a pairs task lists its labels"),
+        ("fields: null", "a pairs task needs the fields id, label, left, right"),
+        ("data: {test: null}", "data has no test split"),
+        ("fields: {left: {a: row.a}}", ""),  # a mapping replaces a text
+    ],
+)
+def test_mistakes_beside_an_include(tmp_path, own, message):
+    write(tmp_path, "_base.yaml", BASE)
+    file = write(tmp_path, "t.task.yaml", f"include: _base.yaml\nname: t\n{own}\n")
+    if not message:
+        assert read_bound(file, tmp_path).fields["left"] == {"a": "row.a"}
+        return
+    with pytest.raises(TaskError, match=message):
+        read_bound(file, tmp_path)
+
+
+def test_an_included_file_includes_no_other(tmp_path):
+    write(tmp_path, "_base.yaml", "include: _other.yaml\n")
+    with pytest.raises(TaskError, match=r"_base.yaml: an included file cannot include another; write its keys here"):
+        read_item(write(tmp_path, "t.task.yaml", "include: _base.yaml\nname: t"), tmp_path)
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
+        (YAML + "shuffle_options: true", "the options of pairs tasks cannot be shuffled; remove the key"),
+        (YAML + "shuffle_options: 3", "shuffle_options: write `shuffle_options: true`, or `{seed: 1}`"),
+        (YAML + "shuffle_options: yes please", "shuffle_options: write `shuffle_options: true`"),
+        (YAML + "shuffle_options: [1]", "shuffle_options: write `shuffle_options: true`"),
+        (YAML + "shuffle_options: {sed: 3}", "unknown key 'shuffle_options.sed'; did you mean 'seed'"),
+        (YAML + "shuffle_options: {seed: -1}", "shuffle_options.seed: Input should be greater than or equal to 0"),
+        (YAML + "shuffle_options: {seed: true}", "shuffle_options.seed: Input should be a valid integer"),
+        (YAML + "shuffle_option: true", "unknown key 'shuffle_option'; did you mean 'shuffle_options'"),
         (YAML + "metrisc: [acc]", r"t.task.yaml: unknown key 'metrisc'; did you mean 'metrics'"),
         (YAML.replace("name: t", "name: My Task"), "name: a name is at most 100 lower-case letters"),
         (YAML.replace("pairs", "pears"), "t.task.yaml: unknown task type 'pears'; did you mean 'pairs'"),

@@ -13,7 +13,8 @@ from figeval.errors import CapabilityError
 from figeval.models.batching import BatchScheduler
 from figeval.prompts import PromptContext
 from figeval.task_types.choice import Choice, ChoiceExample
-from figeval.task_types.orders import as_they_are, folded, in_orders, orders_of, seen, together
+from figeval.task_types.fields import reordered
+from figeval.task_types.orders import as_they_are, folded, in_orders, orders_of, together
 from figeval.types import Continuation, Prediction, Reply
 from tests.fakes import Likelihood, Writer, in_rounds
 from tests.typed import route_of
@@ -72,7 +73,7 @@ def test_what_is_seen_in_an_order_can_be_told_in_terms_of_the_options(order, dat
     options = tuple(f"o{i}" for i in range(len(order)))
     gold = data.draw(st.integers(0, len(order) - 1))
     example = ChoiceExample(id="1", query="q", options=options, gold=gold)
-    shown = seen(example, tuple(order))
+    shown = reordered(example, "options", tuple(order))
     assert shown.options[shown.gold] == options[gold]
     scores = tuple(float(option[1:]) for option in shown.options)
     told = as_they_are(Prediction(example_id="1", value=shown.gold, scores=scores), tuple(order))
