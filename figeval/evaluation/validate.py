@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Literal
 
 from figeval.config import RunConfig
-from figeval.errors import CapabilityError, DataError, FigevalError, TaskError
+from figeval.errors import CapabilityError, DataError, FigevalError, RowError, TaskError
 from figeval.evaluation.harness import Harness
 from figeval.evaluation.plan import check_settings, context_of, template_file, template_of
 from figeval.models.model import open_model
@@ -21,8 +21,8 @@ from figeval.task_types.base import HIDDEN, TaskType
 from figeval.task_types.routes import Route, choose
 from figeval.types import Example, Prediction
 
-MOST_ERRORS = 20  # number of wrong rows after which a split is given up
-MOST_ALIKE = 3  # number of warnings of one kind that are printed in full
+MOST_KINDS = 20  # number of different errors of a field, and of fields with errors, that are remembered
+MOST_ALIKE = 3  # number of errors of one field and of warnings of one kind that are printed, and of rows in them
 FEWEST_EQUAL = 10  # this many gold answers are all equal by chance at most once in 512 times
 
 
@@ -49,8 +49,9 @@ class Verdict:
         return sum(finding.level == "error" for finding in self.findings)
 
     def error(self, message: object) -> None:
-        """Add an error."""
-        self.findings.append(Finding("error", str(message)))
+        """Add an error; splits that read the same rows have the same errors, which are added once."""
+        if (finding := Finding("error", str(message))) not in self.findings:
+            self.findings.append(finding)
 
     def warn(self, message: str) -> None:
         """Add a warning."""
@@ -143,6 +144,7 @@ class Census:
     task_type: TaskType[Any]
     n: int = 0
     ids: dict[str, int] = field(default_factory=dict)  # id → row
+    twins: list[tuple[int, int]] = field(default_factory=list)  # rows with the same id, the first of them and another
     answers: Counter[str] = field(default_factory=Counter)
     hidden: int = 0
     clusters: set[str] = field(default_factory=set)
@@ -176,6 +178,71 @@ class Census:
         return f"{split}: {self.n} examples{clusters}{groups}{languages}" + (f"; gold {shares}" if shares else "")
 
 
+@dataclass(slots=True)
+class Rows:
+    """Number of rows, and the numbers of the first ones."""
+
+    n: int = 0
+    first: list[int] = field(default_factory=list)
+
+    def add(self, number: int) -> None:
+        """Add a row."""
+        self.n += 1
+        if len(self.first) < MOST_ALIKE:
+            self.first.append(number)
+
+    def of(self, source: str, total: int | None = None) -> str:
+        """Return e.g. `row 3 of 'csv:x.csv'`, `all 9 rows of …` or `84 rows of … (first 1, 2, 3)`."""
+        if self.n == 1:
+            return f"row {self.first[0]} of {source}"
+        if self.n == total:
+            return f"all {self.n:,} rows of {source}"
+        which = ", ".join(map(str, self.first))
+        return f"{self.n:,} rows of {source} ({'' if self.n <= MOST_ALIKE else 'first '}{which})"
+
+
+class WrongRows:
+    """Errors of the rows of a split: rows with the same problem are one error, and each field has a few at most."""
+
+    def __init__(self) -> None:
+        self._fields: dict[str, dict[str, Rows]] = {}  # field → problem → rows with it
+        self._others: dict[str, Rows] = {}  # field → rows with further problems; empty for further fields
+
+    def add(self, number: int, problem: str) -> None:
+        """Add a row with its problem, which begins with the field: `, field 'gold': 9 is out of range …`."""
+        place, _, _ = problem.partition(": ")
+        if place not in self._fields and len(self._fields) == MOST_KINDS:
+            self._others.setdefault("", Rows()).add(number)
+            return
+        problems = self._fields.setdefault(place, {})
+        if problem not in problems and len(problems) == MOST_KINDS:
+            self._others.setdefault(place, Rows()).add(number)
+        else:
+            problems.setdefault(problem, Rows()).add(number)
+
+    def errors(self, source: str, total: int | None) -> Iterator[str]:
+        """Yield the errors, the most frequent ones of a field first.
+
+        Args:
+            source: where the rows are from.
+            total: number of rows, or None if not all were read.
+        """
+        for place, problems in self._fields.items():
+            ranked = sorted(problems.items(), key=lambda item: -item[1].n)
+            for problem, rows in ranked[:MOST_ALIKE]:
+                yield f"{rows.of(source, total)}{problem}"
+            further = [rows for _, rows in ranked[MOST_ALIKE:]]
+            yield from self._further([*further, *filter(None, [self._others.get(place)])], source, place)
+        yield from self._further([*filter(None, [self._others.get("")])], source, "")
+
+    @staticmethod
+    def _further(groups: Sequence[Rows], source: str, place: str) -> Iterator[str]:
+        if groups:
+            first = sorted(number for rows in groups for number in rows.first)[:MOST_ALIKE]
+            rows = Rows(sum(rows.n for rows in groups), first)
+            yield f"{rows.of(source)}{place}: further errors"
+
+
 def survey_split(task: TaskSpec, split: str, harness: Harness, ways: list[PromptedRoute], verdict: Verdict) -> None:
     """Build, check and render every example of a split, and describe the split."""
     census = Census(task.task_type)
@@ -185,16 +252,14 @@ def survey_split(task: TaskSpec, split: str, harness: Harness, ways: list[Prompt
         census.count(example)
         twin = census.ids.setdefault(example.id, number)
         if twin != number:
-            verdict.error(f"{task.name}, {split}: rows {twin} and {number} have the same id {example.id!r}")
+            census.twins.append((twin, number))
         for oddity, place in task.task_type.oddities(example):
             odd[oddity] += 1
             if odd[oddity] <= MOST_ALIKE:
                 verdict.warn(f"{task.name}, {split}: row {number}, id {example.id!r}: {place} {oddity}")
         render(task, number, example, ways, verdict)
         store(task, split, number, example, census, verdict)
-    for oddity, count in odd.items():
-        if count > MOST_ALIKE:
-            verdict.warn(f"{task.name}, {split}: … in total, {count} rows have a text that {oddity}")
+    verdict.findings.extend(totals(task, split, census, odd))
     if not census.n and not verdict.errors:
         verdict.error(f"{task.name}, {split}: there are no examples")
     if task.cluster and census.n and not census.clusters:
@@ -204,6 +269,18 @@ def survey_split(task: TaskSpec, split: str, harness: Harness, ways: list[Prompt
     verdict.findings.extend(one_sided(task, split, census))
     verdict.findings.extend(without_rows(task, split, census))
     verdict.facts.append(census.describe(split))
+
+
+def totals(task: TaskSpec, split: str, census: Census, odd: Mapping[str, int]) -> Iterator[Finding]:
+    """Yield errors for rows of one id, and the number of rows with a problem of which only the first few are named."""
+    where, names = f"{task.name}, {split}", {number: name for name, number in census.ids.items()}
+    for first, second in census.twins[:MOST_ALIKE]:
+        yield Finding("error", f"{where}: rows {first} and {second} have the same id {names[first]!r}")
+    if (n := len(census.twins)) > MOST_ALIKE:
+        yield Finding("error", f"{where}: … in total, {n:,} rows have the id of an earlier row")
+    for oddity, count in odd.items():
+        if count > MOST_ALIKE:
+            yield Finding("warning", f"{where}: … in total, {count} rows have a text that {oddity}")
 
 
 def without_rows(task: TaskSpec, split: str, census: Census) -> Iterator[Finding]:
@@ -251,8 +328,11 @@ def one_sided(task: TaskSpec, split: str, census: Census) -> Iterator[Finding]:
 
 
 def built(task: TaskSpec, split: str, harness: Harness, verdict: Verdict) -> Iterator[tuple[int, Example]]:
-    """Yield (row number, example) for every valid row; a wrong row adds an error, and a broken file ends the loop."""
-    wrong = 0
+    """Yield (row number, example) for every valid row; a broken file ends the loop.
+
+    The errors of wrong rows are added at the end, equal ones as one error.
+    """
+    wrong, number, complete = WrongRows(), 0, False
     try:
         if task.examples is not None:
             yield from enumerate(build_examples(task, ()), start=1)
@@ -260,17 +340,16 @@ def built(task: TaskSpec, split: str, harness: Harness, verdict: Verdict) -> Ite
         build = row_builder(task, split, partial(harness.documents, task))
         for number, row in enumerate(harness.rows(task, split), start=1):
             try:
-                yield number, build(number, row)
-            except DataError as error:
-                verdict.error(error)
-                wrong += 1
-                if wrong == MOST_ERRORS:
-                    verdict.error(
-                        f"{task.name}, {split}: {wrong} rows up to row {number} are wrong; the rest was not checked"
-                    )
-                    return
+                example = build(number, row)
+            except RowError as error:
+                wrong.add(number, error.problem)
+            else:
+                yield number, example
+        complete = True
     except FigevalError as error:
         verdict.error(error)
+    for message in wrong.errors(repr(task.data[split]), number if complete else None):
+        verdict.error(f"{task.name}: {message}")
 
 
 def render(task: TaskSpec, number: int, example: Example, ways: list[PromptedRoute], verdict: Verdict) -> None:

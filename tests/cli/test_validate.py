@@ -12,7 +12,7 @@ from figeval import PairExample
 from figeval import task as make_task
 from figeval.evaluation import Harness
 from figeval.evaluation.validate import validate
-from tests.cli.conftest import Cli
+from tests.cli.conftest import Cli, Outcome
 from tests.evaluation.conftest import write_task
 
 PAIRS = """
@@ -106,7 +106,7 @@ DEFINITIONS = {
     "a column that is not there": (
         "row.q,",
         "row.qq,",
-        "row 1 of 'jsonl:t.jsonl', field 'query': 'dict object' has no",
+        "t: all 20 rows of 'jsonl:t.jsonl', field 'query': 'dict object' has no",
     ),
     "a field outside the sandbox": (
         "row.q,",
@@ -228,19 +228,58 @@ def test_a_prompt_that_fails_in_one_row_only_names_the_row(task: Path, cli: Cli)
     assert "row 12, id 't11', route by_loglikelihood" in done.out
 
 
-def test_several_wrong_rows_are_all_told_up_to_twenty(task: Path, cli: Cli) -> None:
+def errors_of(done: Outcome) -> list[str]:
+    return [line.removeprefix("  error: ") for line in done.out.splitlines() if "error: " in line]
+
+
+def test_wrong_rows_are_all_told_each_problem_once(task: Path, cli: Cli) -> None:
     write_task(task.parent, "t", row2={"g": 7}, row5={"o": []}, row9={"q": 1})
     edit(task, ', train: "jsonl:t.jsonl"', "")
+    assert [line.split(" of ")[0] for line in errors_of(cli("validate", task))] == ["t: row 3", "t: row 6", "t: row 10"]
+    wrong = {f"row{i}": {"g": 9} for i in range(50)} | {"row52": {"o": []}, "row57": {"o": []}}
+    write_task(task.parent, "t", n=60, **wrong)
     done = cli("validate", task)
-    assert [line.split(" of ")[0] for line in done.out.splitlines() if "error: " in line] == [
-        "  error: t: row 3",
-        "  error: t: row 6",
-        "  error: t: row 10",
+    assert errors_of(done) == [
+        "t: 50 rows of 'jsonl:t.jsonl' (first 1, 2, 3), field 'gold': 9 is out of range for 3 options (0 to 2)",
+        "t: 2 rows of 'jsonl:t.jsonl' (53, 58), field 'options': there are no options",
     ]
-    write_task(task.parent, "t", n=60, **{f"row{i}": {"g": 9} for i in range(60)})
-    done = cli("validate", task)
-    assert done.out.splitlines()[-1] == "1 task, 42 errors, 0 warnings"  # two splits, 20 and "gave up" each
-    assert "20 rows up to row 20 are wrong; the rest was not checked" in done.out
+    assert done.out.splitlines()[-1] == "1 task, 2 errors, 0 warnings"
+
+
+def test_a_missing_column_is_one_error_for_all_rows_and_splits(task: Path, cli: Cli) -> None:
+    write_task(task.parent, "t", n=84)
+    edit(task, "row.g,", "row.gold,")
+    (line,) = errors_of(cli("validate", task))
+    assert line.startswith("t: all 84 rows of 'jsonl:t.jsonl', field 'gold': 'dict object' has no attribute 'gold'; ")
+
+
+def test_many_different_errors_of_a_field_are_counted_the_commonest_named(task: Path, cli: Cli) -> None:
+    wrong: dict[str, Any] = {f"row{i}": {"g": f"x{i}"} for i in range(40)} | {f"row{i}": {"g": 7} for i in (1, 50, 51)}
+    write_task(task.parent, "t", n=60, **wrong)
+    edit(task, ', train: "jsonl:t.jsonl"', "")
+    lines = errors_of(cli("validate", task))
+    assert [line.split(": ")[-1] for line in lines[:1]] == ["7 is out of range for 3 options (0 to 2)"]
+    assert lines[0].startswith("t: 3 rows of 'jsonl:t.jsonl' (2, 51, 52), field 'gold': ")
+    assert all(" is not an index; write " in line for line in lines[1:3])
+    assert lines[3] == "t: 37 rows of 'jsonl:t.jsonl' (first 4, 5, 6), field 'gold': further errors"
+    assert len(lines) == 4
+
+
+def test_rows_of_one_id_are_counted(task: Path, cli: Cli) -> None:
+    write_task(task.parent, "t", **{f"row{i}": {"id": "same"} for i in range(5, 15)})
+    edit(task, ', train: "jsonl:t.jsonl"', "")
+    assert errors_of(cli("validate", task)) == [
+        "t, test: rows 6 and 7 have the same id 'same'",
+        "t, test: rows 6 and 8 have the same id 'same'",
+        "t, test: rows 6 and 9 have the same id 'same'",
+        "t, test: … in total, 9 rows have the id of an earlier row",
+    ]
+
+
+def test_a_run_names_the_first_wrong_row_in_one_line(task: Path, cli: Cli) -> None:
+    edit(task, "row.g,", "row.gold,")
+    done = cli("run", "--tasks", "t", "--model", "overlap", "--include_path", task.parent, "--output_path", "run")
+    assert done.complaint.startswith("figeval: t: row 1 of 'jsonl:t.jsonl', field 'gold': ")
 
 
 def test_one_broken_file_hides_no_other(task: Path, cli: Cli) -> None:
@@ -333,8 +372,8 @@ def test_a_task_written_in_python() -> None:
     verdict = validate(mine.bound(harness.task_types), harness)
     assert verdict.facts == ["test: 2 examples; gold a ×1, b ×1"]
     assert [(finding.level, finding.message) for finding in verdict.findings] == [
-        ("error", "mine, test: rows 1 and 2 have the same id '1'"),
         ("warning", "mine, test: row 2, id '1': right is empty"),
+        ("error", "mine, test: rows 1 and 2 have the same id '1'"),
     ]
 
 
