@@ -196,14 +196,7 @@ def about(facts: TaskInfo) -> Iterator[tuple[str, str]]:
         value: str | tuple[str, ...] | None = getattr(task, key)
         if value:
             yield key, ", ".join(value) if isinstance(value, tuple) else str(value)
-    if task.template:
-        yield "template", task.template
-    if task.prompts:
-        yield "prompts", ", ".join(task.prompts)
-    if task.shuffle_options is not None:
-        yield "options", f"shuffled, seed {task.shuffle_options.seed}"
-    if task.prompt_fields:
-        yield "in prompts", f"{', '.join(task.prompt_fields)}: texts given by prompt_fields in the task file"
+    yield from shown_as(task)
     yield from alternatives(task)
     if task.built_with:
         yield "built with", f"{', '.join(task.built_with)}: at a disadvantage, as are models trained from them"
@@ -214,6 +207,18 @@ def about(facts: TaskInfo) -> Iterator[tuple[str, str]]:
     yield "plugin", task.owner
     if facts.readme is not None:
         yield "read", f"{facts.readme} for splits and known errors"
+
+
+def shown_as(task: TaskSpec) -> Iterator[tuple[str, str]]:
+    """Yield how examples are shown to a model."""
+    if task.shuffle_options is not None:
+        yield "options", f"shuffled, seed {task.shuffle_options.seed}"
+    if task.template:
+        yield "template", task.template
+    if task.prompts:
+        yield "prompts", ", ".join(task.prompts)
+    if task.prompt_fields:
+        yield "in prompts", f"{', '.join(task.prompt_fields)}: texts given by prompt_fields in the task file"
 
 
 def alternatives(task: TaskSpec) -> Iterator[tuple[str, str]]:
