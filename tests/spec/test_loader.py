@@ -100,7 +100,7 @@ def test_mappings_of_an_included_file_are_merged_lists_replaced_and_null_removes
         ("fields: {lable: null}", "fields: null removes an included key.*did you mean 'label'"),
         ("settings: {threshold: null}", "settings: null removes an included key, but _base.yaml has no 'threshold'"),
         ("templat: null", "unknown key 'templat'; did you mean 'template'"),
-        ("labels: null", "a pairs task lists its labels"),
+        ("labels: null", "a pairs task must list its labels"),
         ("fields: null", "a pairs task needs the fields id, label, left, right"),
         ("data: {test: null}", "data has no test split"),
         ("fields: {left: {a: row.a}}", ""),  # a mapping replaces a text
