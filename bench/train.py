@@ -47,6 +47,12 @@ class Watch:
         self.cpu.append(now[1] - self._last[1])
         self._last = now
 
+    def preparing(self, what: str) -> None:
+        """Do nothing."""
+
+    def warned(self, text: str) -> None:
+        """Do nothing."""
+
     def began(self, *_: int) -> None:
         self.start()
 

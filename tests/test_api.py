@@ -503,12 +503,14 @@ def test_a_training_and_its_run(tmp_path: Path, capfd: pytest.CaptureFixture[str
         "lr": 0.01,
     }
     capfd.readouterr()
-    trained = figeval.train("tiny_retrieval", model, "out", **options)
+    with pytest.warns(figeval.FigevalWarning, match="chosen on only 6 examples"):
+        trained = figeval.train("tiny_retrieval", model, "out", **options)
     assert capfd.readouterr() == ("", "")
     assert dict(os.environ) == before
     assert trained.path == Path("out")
     assert [str(kind) for kind in trained.scores.dtypes] == ["Int64", "float64", "float64", "bool"]
     assert list(trained.scores.columns) == ["step", "acc", "mrr", "best"]
+    assert trained.scores["step"].tolist()[0] == 0 and not trained.scores["best"][0]
     assert trained.best == {name: trained.scores[name][trained.scores["best"]].item() for name in ("acc", "mrr")}
     assert trained.run is not None
     assert trained.run.tasks == ("tiny_retrieval",)

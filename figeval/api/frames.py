@@ -13,6 +13,7 @@ from figeval.errors import FigevalError
 from figeval.records.conditions import described
 from figeval.records.predictions import PredictionRow
 from figeval.records.schema import BaselineRecord, RunRecord, ScoreRecord, TaskRecord
+from figeval.report.training import scored_steps
 from figeval.types import JSON
 
 if TYPE_CHECKING:
@@ -202,8 +203,7 @@ def differences(result: RunComparison) -> pandas.DataFrame:
 
 def evaluations(record: JSON) -> pandas.DataFrame:
     """Return one row per evaluation on dev: the step, a column per metric, and whether it was the best."""
-    names = dict.fromkeys(name for one in record["evaluations"] for name in one["scores"])
-    rows = (
-        {"step": one["step"], **one["scores"], "best": one["step"] == record["best"]} for one in record["evaluations"]
-    )
+    scored = scored_steps(record)
+    names = dict.fromkeys(name for one in scored for name in one["scores"])
+    rows = ({"step": one["step"], **one["scores"], "best": one["step"] == record["best"]} for one in scored)
     return table(rows, {"step": "Int64", **dict.fromkeys(names, "float64"), "best": "bool"})

@@ -183,6 +183,8 @@ class Training:
     def scores(self) -> pandas.DataFrame:
         """Scores on dev, one row per evaluation: `step`, a column per metric, and `best` for the chosen checkpoint.
 
+        Step 0 is the model before training, which is never chosen.
+
         Raises:
             FigevalError: pandas is not installed.
         """

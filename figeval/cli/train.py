@@ -126,11 +126,14 @@ def one(asked: TrainConfig, progress: TrainingProgress) -> int:
     from figeval.plugins import plugin_manager
     from figeval.report.grid import say
     from figeval.report.table import show
+    from figeval.report.training import gain
 
     trained, console = train_as(asked, progress), Console()
     run = trained.run
     if run is not None:
         show(run.record, console)
+    if asked.node_rank == 0 and (gained := gain(trained.record)):  # written by the first machine
+        say(console, gained)
     model = Backends(plugin_manager()).folder_name(trained.path)
     say(console, f"saved to {trained.path}; next: figeval run --tasks {asked.task} --model {model}")
     return 0 if run is None or run.complete else 1

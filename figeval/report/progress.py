@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from figeval.display import Display
+from figeval.frontend import warn
 from figeval.records.schema import TaskRecord
 from figeval.report.grid import say
 from figeval.text import clean
@@ -288,16 +289,31 @@ class TrainingProgress:
     def __init__(self, display: Display) -> None:
         self._display = display
         self._total = 0
+        self._waiting = ""
+        self._warnings: set[str] = set()
 
     def live(self) -> AbstractContextManager[object]:
         """Return the context in which the display is open."""
         return self._display.live()
 
+    def preparing(self, what: str) -> None:
+        """Show what is done before the first step or after the last one, once if several processes say so."""
+        if what != self._waiting:
+            self._waiting = what
+            self._display.wait(what)
+
+    def warned(self, text: str) -> None:
+        """Print a warning, once for all trainings of a sweep."""
+        if text not in self._warnings:
+            self._warnings.add(text)
+            warn(text)
+
     def began(self, total: int, done: int) -> None:
         """Begin at the first step that is not done."""
-        self._total = total
-        before = f", {done} of them done before" if done else ""
-        self._display.begin("training", total, done, f"training: {total} steps{before}")
+        self._total, self._waiting = total, ""
+        if done:
+            self._display.say(f"continuing from step {done} of {total}")
+        self._display.begin("training", total, done, f"training: {total - done} steps{' left' if done else ''}")
 
     def stepped(self, step: int, loss: float, rate: float, speed: float, remaining: float) -> None:  # noqa: ARG002
         """Show loss, tokens per second and the time left."""
@@ -305,6 +321,7 @@ class TrainingProgress:
         self._display.update(step, status, f"step {step} of {self._total}: {status}, {left} left")
 
     def evaluated(self, step: int, scores: Mapping[str, float | None], best: bool) -> None:
-        """Print the scores, with a dash for one that could not be computed."""
+        """Print the scores, with a dash for one that could not be computed; step 0 is the model before training."""
         listed = ", ".join(f"{name} {'–' if value is None else f'{value:.4f}'}" for name, value in scores.items())
-        self._display.say(f"step {step}: {listed}{' (best so far)' if best else ''}")
+        note = " (best so far)" if best else "" if step else " (before training)"
+        self._display.say(f"step {step}: {listed}{note}")

@@ -32,8 +32,8 @@ def show_training(record: JSON, console: Console, floor: str = "") -> None:
 
 
 def dev_scores(record: JSON) -> Grid:
-    """Return the dev scores of every evaluation."""
-    config, evaluations = record["config"], record["evaluations"]
+    """Return the dev scores of every evaluation; step 0 is the model before training."""
+    config, evaluations = record["config"], scored_steps(record)
     names = list(dict.fromkeys(name for one in evaluations for name in one["scores"]))
     rows = [
         (str(one["step"]), *(number(one["scores"].get(name)) for name in names), chosen(one["step"], record))
@@ -43,12 +43,20 @@ def dev_scores(record: JSON) -> Grid:
     return Grid(("step", *names, ""), rows, title, {"step", *names})
 
 
+def scored_steps(record: JSON) -> list[JSON]:
+    """Return step and scores of every evaluation on dev, the first of them of the model before training (step 0)."""
+    before = [{"step": 0, "scores": record["before"]}] if record.get("before") else []
+    return [*before, *record["evaluations"]]
+
+
 def notes(record: JSON, floor: str = "") -> Iterator[str]:
     """Yield notes on the training data, the choice of the checkpoint, the cost, and the model's floor."""
     took = timedelta(seconds=round(record["seconds"]))
     by = f"chosen by {', '.join(record['select_by'])} on {record['dev']['source']}"
     yield f"trained on {record['train']['n']} examples for {record['steps']} steps ({record['why']})"
     yield by if record["evaluations"] else "last checkpoint; no examples were held out"
+    if gained := gain(record):
+        yield gained
     yield f"{took} and {record['tokens']:,} tokens, peak memory {record['peak_memory_mb']:,.0f} MB"
     if probe := record["config"].get("probe"):
         yield f"trained on the probe {probe} of {record['task']}"
@@ -56,10 +64,23 @@ def notes(record: JSON, floor: str = "") -> Iterator[str]:
         yield f"its floor, trained on the probe {floor}, is in the folder `floor`"
 
 
-def chosen(step: int, record: JSON) -> str:
-    """Return the mark of the selected checkpoint, or nothing for another."""
-    if step != record["best"]:
+def gain(record: JSON) -> str:
+    """Return the scores that chose the checkpoint, before and after training; empty if unknown, as in older records."""
+    before: JSON = record.get("before") or {}
+    after = next((one for one in record["evaluations"] if one["step"] == record["best"]), None)
+    if after is None or not before:
         return ""
+    pairs = ((name, number(before.get(name)), number(after["scores"].get(name))) for name in record["select_by"])
+    listed = ", ".join(f"{name} {first} → {last}" for name, first, last in pairs)
+    where = "test" if record["config"]["select_on"] == "test" else "dev"
+    doubt = "" if record["improved"] else "; no checkpoint was better than the model before training"
+    return f"on {where}, before training → step {after['step']}: {listed}{doubt}"
+
+
+def chosen(step: int, record: JSON) -> str:
+    """Return the mark of the selected checkpoint or of the model before training, or nothing for another."""
+    if step != record["best"]:
+        return "" if step else "before training"
     return f"best {MARKS['chosen']}" if record["config"]["select_on"] == "test" else "best"
 
 

@@ -36,8 +36,10 @@ Scores = dict[str, float | None]
 
 
 class TrainingObserver(Protocol):
-    """Observer of a training's progress."""
+    """Observer of a training's progress. The scores of step 0 are those of the model before training."""
 
+    def preparing(self, what: str) -> None: ...  # noqa: D102
+    def warned(self, text: str) -> None: ...  # noqa: D102
     def began(self, total: int, done: int) -> None: ...  # noqa: D102
     def stepped(self, step: int, loss: float, rate: float, speed: float, remaining: float) -> None: ...  # noqa: D102
     def evaluated(self, step: int, scores: Scores, best: bool) -> None: ...  # noqa: D102
@@ -97,6 +99,7 @@ class Session:
     def go(self) -> None:
         """Take all remaining steps, with the evaluations and checkpoints that are due after each."""
         self._open()
+        self._score_before()
         self.job.observer.began(self.total, self.progress.step)
         why = "all epochs done"
         while self.progress.step < self.total:
@@ -118,7 +121,8 @@ class Session:
         optimizer = partial(optimizer_of, config=self.job.config)
         self.network, self.optimizer = self.distributed.prepare(network, optimizer, checkpoint)
         if self.distributed.is_main:
-            self.job.folder.history(self.progress.step)
+            scored = self.progress.step > 0 or self.progress.before is not None
+            self.job.folder.history(self.progress.step if scored else -1)
 
     def _made(self) -> tuple[Module, Adapters]:
         """Return a new network of the learner, and its adapters if the config asks for them."""
@@ -195,8 +199,36 @@ class Session:
 
     # ---- evaluation and checkpoints ---------------------------------------------------------------------------------
 
+    def _score_before(self) -> None:
+        """Score the model before its first step, once; it is no candidate for the best checkpoint."""
+        if self.progress.step or self.progress.before is not None or (self.job.dev is None and self.job.score is None):
+            return
+        self.job.observer.preparing(f"scoring {self.job.config.model} before training")
+        self.progress.before = self._scores()
+        if self.distributed.is_main:
+            self.job.folder.note(step=0, scores=self.progress.before)
+            self.job.folder.commit(self.progress)
+        self._announce(self.progress.before, best=False)
+
     def _evaluate(self) -> None:
         """Score the current network and write a checkpoint."""
+        scores = self._scores()
+        evaluations = [*self.progress.evaluations, Evaluation(step=self.progress.step, scores=scores)]
+        best = best_of(evaluations, self.job.criterion)
+        self.progress.evaluations = evaluations
+        if self.distributed.is_main:  # before the checkpoint: if that fails, resuming drops the note
+            self.job.folder.note(step=self.progress.step, scores=scores)
+        self._keep(None if best is None else best.step)
+        self._announce(scores, best=self.progress.best == self.progress.step)
+
+    def _announce(self, scores: Scores, *, best: bool) -> None:
+        """Report scores on dev to the trackers and the observer."""
+        known = {f"dev/{name}": value for name, value in scores.items() if value is not None}
+        self.distributed.log(known, self.progress.step)
+        self.job.observer.evaluated(self.progress.step, scores, best)
+
+    def _scores(self) -> Scores:
+        """Return the scores of the current network on dev, None for those that are not finite."""
         self.network.eval()
         scores: Scores = {}
         if self.job.dev is not None:
@@ -204,17 +236,7 @@ class Session:
         if self.job.score is not None:
             whole = self.distributed.whole(self.network, lambda: self._made()[0])
             scores |= self.job.score(self.job.learner.backend(whole), self.distributed)
-        scores = {name: value if value is not None and math.isfinite(value) else None for name, value in scores.items()}
-        evaluations = [*self.progress.evaluations, Evaluation(step=self.progress.step, scores=scores)]
-        best = best_of(evaluations, self.job.criterion)
-        self.progress.evaluations = evaluations
-        if self.distributed.is_main:  # before the checkpoint: if that fails, resuming drops the note
-            self.job.folder.note(step=self.progress.step, scores=scores)
-        self._keep(None if best is None else best.step)
-        self.distributed.log(
-            {f"dev/{name}": value for name, value in scores.items() if value is not None}, self.progress.step
-        )
-        self.job.observer.evaluated(self.progress.step, scores, self.progress.best == self.progress.step)
+        return {name: value if value is not None and math.isfinite(value) else None for name, value in scores.items()}
 
     def dev_loss(self, dev: Features) -> float:
         """Return the mean loss on held-out examples, in float32, without new random numbers."""

@@ -42,6 +42,14 @@ def best_of(evaluations: Sequence[Evaluation], criterion: Criterion) -> Evaluati
     return best
 
 
+def improved(
+    before: Mapping[str, float | None] | None, evaluations: Sequence[Evaluation], criterion: Criterion
+) -> bool | None:
+    """Return whether the best checkpoint is better than the model before training; None if either is unknown."""
+    best = best_of(evaluations, criterion)
+    return None if before is None or best is None else criterion.better(best.scores, before)
+
+
 def exhausted(evaluations: Sequence[Evaluation], criterion: Criterion, patience: int | None) -> bool:
     """Return whether the last `patience` evaluations were no better than an earlier one."""
     best = best_of(evaluations, criterion)

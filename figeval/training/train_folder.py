@@ -43,6 +43,7 @@ class Progress(BaseModel):
     data: str = ""  # digest of the examples for training and selection
     step: int = 0  # steps done, which also names the last checkpoint
     best: int | None = None
+    before: dict[str, float | None] | None = None  # scores of the model before its first step; None if unknown
     evaluations: list[Evaluation] = []
     seconds: float = 0.0  # training time over all sessions
     tokens: int = 0
@@ -89,6 +90,8 @@ class TrainFolder:
                 raise TrainError(f"{self.path} holds {strange[0]!r} but no training; {MOVE}")
             return None
         progress = self.read()
+        if progress.step == 0 and progress.identity != config.identity():
+            return None  # nothing was trained yet
         if progress.identity != config.identity():
             raise TrainError(f"{self.path} holds another training ({self.traces / 'config.yaml'}); {MOVE}")
         return progress
@@ -100,7 +103,7 @@ class TrainFolder:
             TrainError: the folder holds another training, one on other examples, or files of other origin.
         """
         progress = self.check(config)
-        if progress is None:
+        if progress is None or (progress.step == 0 and progress.data != data):
             self.write_config(config)
             return Progress(identity=config.identity(), data=data)
         if progress.data != data:

@@ -113,13 +113,21 @@ def test_a_training_is_shown_by_the_same_lines(clock: list[float]) -> None:
     out = io.StringIO()
     shown = TrainingProgress(display_on(Console(file=out)))
     with shown.live():
+        for _ in range(2):  # process 0 and the launcher
+            shown.preparing("loading model m[1]")
+        shown.evaluated(0, {"acc": 0.125}, False)
+        shown.began(40, 0)
         shown.began(40, 10)
         for step, clock[0] in ((11, 4.0), (12, 5.0)):
             shown.stepped(step, 0.25, 2e-5, 1234.0, 61.0)
         shown.evaluated(12, {"acc": 0.5, "loss": None}, True)
         shown.evaluated(14, {"acc": 0.25}, False)
     assert out.getvalue().splitlines() == [
-        "training: 40 steps, 10 of them done before",
+        "loading model m[1] …",
+        "step 0: acc 0.1250 (before training)",
+        "training: 40 steps",
+        "continuing from step 10 of 40",
+        "training: 30 steps left",
         "step 12 of 40: loss 0.2500, 1,234 tokens/s, 0:01:01 left (5 s)",
         "step 12: acc 0.5000, loss – (best so far)",
         "step 14: acc 0.2500",
@@ -130,12 +138,14 @@ def test_a_training_on_a_terminal_has_one_bar_with_scores_above_it() -> None:
     out = io.StringIO()
     shown = TrainingProgress(display_on(Console(file=out, force_terminal=True, width=100, no_color=True)))
     with shown.live() as live:
+        shown.preparing("loading model m")
         shown.began(40, 10)
         shown.stepped(20, 0.25, 2e-5, 1234.0, 61.0)
         shown.evaluated(20, {"acc": 0.5}, True)
         live.refresh()
     text = ESCAPES.sub("", out.getvalue())
     assert re.search(r"training\s+[━╺╸ ]+\s+20/40\s+loss 0\.2500, 1,234 tokens/s", text), text
+    assert "continuing from step 10 of 40" in text
     assert "step 20: acc 0.5000 (best so far)" in text
 
 

@@ -81,7 +81,12 @@ class Heard:
     cut: int | None = None  # after this step
     losses: list[float] = field(default_factory=list)
     steps: list[int] = field(default_factory=list)
+    before: dict[str, float | None] | None = None
     scores: list[dict[str, float | None]] = field(default_factory=list)
+
+    def preparing(self, what: str) -> None: ...
+
+    def warned(self, text: str) -> None: ...
 
     def began(self, total: int, done: int) -> None:
         self.total, self.done = total, done
@@ -93,7 +98,10 @@ class Heard:
             raise KeyboardInterrupt
 
     def evaluated(self, step: int, scores: Mapping[str, float | None], best: bool) -> None:
-        self.scores.append(dict(scores))
+        if step:
+            self.scores.append(dict(scores))
+        else:
+            self.before = dict(scores)
 
 
 def config(output: Path, **changes: Any) -> TrainConfig:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,9 @@ def test_it_learns_and_says_how(tmp_path: Path) -> None:
     assert heard.losses[-1] < heard.losses[0] / 10
     lines = [json.loads(line) for line in (tmp_path / "out/training/history.jsonl").read_text().splitlines()]
     assert [line["loss"] for line in lines if "loss" in line] == heard.losses
-    assert [line["scores"] for line in lines if "scores" in line] == heard.scores
+    assert [line["scores"] for line in lines if "scores" in line] == [heard.before, *heard.scores]
+    assert progress.before == heard.before and heard.before["loss"] > heard.scores[0]["loss"]  # type: ignore[index, operator]
+    assert [one.step for one in progress.evaluations] == [6, 12, 18, 24], "the model before training is no candidate"
     declared = json.loads((tmp_path / "out/figeval.json").read_text())
     assert declared == {"kind": "encoder", "about": {"step": progress.best}}
 
@@ -57,6 +60,29 @@ def test_a_training_that_was_cut_off_ends_with_the_same_weights(tmp_path: Path, 
     histories = [(tmp_path / name / "training/history.jsonl").read_text().splitlines() for name in ("whole", "cut")]
     told = [[json.loads(line).get("loss") for line in lines] for lines in histories]
     assert told[0] == told[1]
+    assert [sum('"step": 0,' in line for line in lines) for lines in histories] == [1, 1]
+
+
+def test_the_score_before_training_is_kept_and_another_config_may_still_take_the_folder(tmp_path: Path) -> None:
+    """Killed in the first epoch: there is no checkpoint, so nothing of value would be overwritten."""
+    with pytest.raises(KeyboardInterrupt):
+        trained(tmp_path / "out", first := Heard(cut=1))
+    again = Heard()
+    assert trained(tmp_path / "out", again, max_steps=None).before == first.before
+    assert (again.before, again.done) == (None, 0)
+    with pytest.raises(KeyboardInterrupt):
+        trained(tmp_path / "other", Heard(cut=1))
+    other = Heard()
+    assert trained(tmp_path / "other", other, lr=0.1).before == other.before == first.before
+    history = (tmp_path / "other/training/history.jsonl").read_text().splitlines()
+    assert [json.loads(line)["scores"] for line in history if '"step": 0,' in line] == [first.before]
+
+
+def test_without_examples_to_choose_on_nothing_is_scored_before_training(tmp_path: Path) -> None:
+    heard = Heard()
+    asked = config(tmp_path / "out", select_on="none")
+    assert train(replace(job(asked, heard), dev=None), processes(asked)).before is None
+    assert heard.before is None
 
 
 def test_without_bias_correction_resume_is_exact_too(tmp_path: Path) -> None:

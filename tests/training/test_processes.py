@@ -160,7 +160,12 @@ def test_a_killed_process_ends_the_job_with_a_line_and_no_hang(cut: Cut) -> None
     assert seen["code"] == 2
     assert seen["left"] == []
     lines = seen["errors"].splitlines()
-    assert lines[0] == f"training: {STEPS} steps"
+    assert lines[0] == "loading model model …"
+    assert [line.count("chosen on only 12 examples") for line in lines[:3]].count(1) == 1, "one process warns"
+    assert [line.partition(":")[0] for line in lines if line.startswith(("step 0", "training"))] == [
+        "step 0",
+        "training",
+    ]
     assert lines[-1] == (
         f"figeval: process 1 was killed (signal 9); the last checkpoint is at step {seen['step']}; "
         "the same command resumes from it; log: cut/training/processes.log"
@@ -258,7 +263,7 @@ class Moody(Training):
 
 def test_what_the_user_can_mend_is_one_line(yard: Path) -> None:
     _, errors = Moody(yard, "mendable")(code=2)
-    assert errors == "figeval: this cannot be trained; take that\n"
+    assert errors.splitlines() == ["loading model model …", "figeval: this cannot be trained; take that"]
 
 
 def test_a_bug_shows_its_traceback_once_and_the_log_has_what_libraries_print(yard: Path) -> None:
@@ -275,8 +280,8 @@ def test_no_process_outlives_the_one_that_was_asked_to_train(yard: Path, number:
     training = Moody(yard, "busy")
     process = training.start()
     assert process.stderr is not None
-    said = process.stderr.readline()
-    assert said == "training: 9 steps, 3 of them done before\n"
+    said = [process.stderr.readline().strip() for _ in range(3)]
+    assert said == ["loading model model …", "continuing from step 3 of 9", "training: 6 steps left"]
     children = process.children(recursive=True)
     assert len(children) == 3, "torchrun and two processes"
     process.send_signal(number)

@@ -26,6 +26,10 @@ class Heard:
     began_at: list[int] = field(default_factory=list)
     steps: int = 0
 
+    def preparing(self, what: str) -> None: ...
+
+    def warned(self, text: str) -> None: ...
+
     def began(self, total: int, done: int) -> None:
         self.began_at.append(done)
 

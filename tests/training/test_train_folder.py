@@ -47,7 +47,7 @@ def test_only_the_best_and_the_last_stay_and_only_the_last_can_go_on(tmp_path: P
 def test_it_goes_on_with_the_same_examples_only(tmp_path: Path) -> None:
     folder = TrainFolder(tmp_path / "out")
     with folder.locked():
-        folder.commit(folder.begin(config(folder.path), "0123"))
+        folder.commit(folder.begin(config(folder.path), "0123").model_copy(update={"step": 1}))
         assert folder.begin(config(folder.path), "0123").data == "0123"
         with pytest.raises(TrainError, match=r"out was started on other examples .*; choose another --output"):
             folder.begin(config(folder.path), "4567")
@@ -154,7 +154,7 @@ def test_what_is_wrong_with_a_folder_is_told_and_nothing_is_written(tmp_path: Pa
     foreign.path.mkdir()
     (foreign.path / "letter.txt").write_text("text")
     with other.locked():
-        other.commit(other.begin(config(other.path, seed=7)))
+        other.commit(other.begin(config(other.path, seed=7)).model_copy(update={"step": 1}))
     for folder, words in (
         (file, "file is not a folder; move it away or choose another --output"),
         (foreign, "foreign holds 'letter.txt' but no training; move it away"),

@@ -46,7 +46,7 @@ def complete(config: TrainConfig, observer: TrainingObserver) -> RunRecord | Non
         trained(floor, harness, observer)
     if config.node_rank > 0:
         return None
-    record = evaluated(config, harness)
+    record = evaluated(config, harness, observer)
     store_held_out(config, record)
     return record
 
@@ -71,7 +71,10 @@ def probe_of_floor(config: TrainConfig, harness: Harness) -> str:
 
 
 def trained(config: TrainConfig, harness: Harness, observer: TrainingObserver) -> None:
-    """Train the model, in separate processes if the config asks for them."""
+    """Train the model, in separate processes if the config asks for them; say so if it is trained already."""
+    done = finished(config, TrainFolder(config.output)) if config.node_rank == 0 else None
+    if done is not None:
+        notice(f"{config.output} is trained already: {done.step} steps, {done.why}")
     if needs_launcher(config):
         launch(config, observer)
     else:
@@ -80,7 +83,7 @@ def trained(config: TrainConfig, harness: Harness, observer: TrainingObserver) -
         catch_up(config, harness)
 
 
-def evaluated(config: TrainConfig, harness: Harness) -> RunRecord | None:
+def evaluated(config: TrainConfig, harness: Harness, observer: TrainingObserver) -> RunRecord | None:
     """Run the tasks of `evaluate` (by default the task that the model was trained on), augmented as in training."""
     tasks = (config.task,) if config.evaluate is None else config.evaluate
     if not tasks:
@@ -93,6 +96,7 @@ def evaluated(config: TrainConfig, harness: Harness) -> RunRecord | None:
         include_path=config.include_path,
         output_path=evaluation_folder(config.output, tasks),
     )
+    observer.preparing(f"running {', '.join(tasks)} with the trained model")
     record, _ = run(asked, harness, Unheard())
     return record
 

@@ -42,6 +42,7 @@ def launch(config: TrainConfig, observer: TrainingObserver) -> None:
         TrainError: A process reported an error that the user can correct, or was killed.
         RuntimeError: A process failed; the message contains its traceback.
     """
+    observer.preparing(f"loading model {config.model}")
     device = device_of(config.device)
     check_resources(config, device, gpus(device))
     folder = TrainFolder(config.output)
@@ -220,9 +221,10 @@ class Ending:
                 raise TrainError(f"{who} was killed (signal {-code}); {self._standing()}; log: {self.log}")
 
     def _standing(self) -> str:
-        if not self.folder.progress_file.exists():
+        step = self.folder.read().step if self.folder.progress_file.exists() else 0
+        if step == 0:
             return "there is no checkpoint yet; the same command starts over"
-        return f"the last checkpoint is at step {self.folder.read().step}; the same command resumes from it"
+        return f"the last checkpoint is at step {step}; the same command resumes from it"
 
 
 @contextmanager

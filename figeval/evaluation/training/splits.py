@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import sha256
@@ -17,6 +18,7 @@ from figeval.training.config import TrainConfig
 from figeval.types import Example, letters
 
 DEV = ("dev", "validation")
+FEW = 30  # examples to choose on, below which training warns
 
 
 @dataclass(frozen=True)
@@ -72,6 +74,23 @@ def splits_of(task: TaskSpec, config: TrainConfig, harness: Harness) -> Splits:
     except ValueError as error:
         raise TrainError(f"{task.name}: {error}") from error
     return found
+
+
+def doubts(splits: Splits, task: TaskSpec, config: TrainConfig) -> Iterator[str]:
+    """Yield a warning if the checkpoint is chosen on very few examples; it says what to do."""
+    n, total = len(splits.dev), len(splits.dev) + len(splits.train)
+    if not 0 < n < FEW:
+        return
+    cures = ["use --select_on none, which takes the last checkpoint"]
+    if config.select_on == "dev" and task.split(*DEV) is not None:
+        cures.insert(0, f"give the task a dev split of {FEW} examples or more")
+    elif config.select_on == "dev" and total >= 2 * FEW:
+        cures.insert(0, f"hold out more (--holdout {math.ceil(100 * FEW / total) / 100:g})")
+    points = 196 * (0.25 / n) ** 0.5
+    yield (
+        f"the checkpoint is chosen on only {n} examples ({splits.source}); a score on so few is uncertain by up to "
+        f"±{points:.0f} points (95 %), so the best checkpoint may be best by chance; {', or '.join(cures)}"
+    )
 
 
 def shown_splits(splits: Splits, task: TaskSpec, config: TrainConfig, harness: Harness, device: str) -> Splits:

@@ -16,7 +16,7 @@ from figeval.evaluation.plan import Planner, route_of
 from figeval.evaluation.retrieval.augmentation import augmentation_of
 from figeval.evaluation.score import Aggregator, MetricSet
 from figeval.evaluation.training.published import recorded
-from figeval.evaluation.training.splits import Splits, shown_splits, splits_of
+from figeval.evaluation.training.splits import Splits, doubts, shown_splits, splits_of
 from figeval.files import expand_user, is_folder
 from figeval.jsonfile import read_json
 from figeval.models.model import Model
@@ -28,7 +28,7 @@ from figeval.training.distributed import Distributed, connect
 from figeval.training.learners import load_learners
 from figeval.training.loop import LOSS, Job, TrainingObserver, train
 from figeval.training.seen import FILE, RESTORE, Digests, Lineage, lineage_of, passages, questions, weights_in, write
-from figeval.training.selection import Criterion
+from figeval.training.selection import Criterion, improved
 from figeval.training.train_folder import DECLARED, Progress, TrainFolder, write_json
 from figeval.types import JSON, Example
 
@@ -83,8 +83,11 @@ def train_here(config: TrainConfig, harness: Harness, observer: TrainingObserver
     done = finished(config, folder)
     if done is not None:
         return done
+    observer.preparing(f"loading model {config.model}")
     distributed = connect(config)
     training = settle(config, harness, distributed.device)
+    for text in doubts(training.splits, training.task, config):
+        observer.warned(text)
     job = job_of(training, harness, folder, observer)
     progress = train(job, distributed)
     if distributed.is_main:
@@ -262,6 +265,8 @@ def record_of(training: TrainingPlan, job: Job, progress: Progress) -> JSON:
         "dev": {"n": len(splits.dev), "sha256": splits.digests[1], "source": splits.source},
         "truncated": job.train.truncated,
         "select_by": [name for name, _ in job.criterion.metrics],
+        "before": progress.before,
+        "improved": improved(progress.before, progress.evaluations, job.criterion),
         "best": progress.best,
         "weights_sha256": weights_in(training.config.output),
         "steps": progress.step,

@@ -36,6 +36,14 @@ class Wire:
         with suppress(BrokenPipeError):
             os.write(self.descriptor, json.dumps({what: values}).encode() + b"\n")
 
+    def preparing(self, what: str) -> None:
+        """Pass on what is done before the first step."""
+        self._tell("preparing", what)
+
+    def warned(self, text: str) -> None:
+        """Pass on a warning."""
+        self._tell("warned", text)
+
     def began(self, total: int, done: int) -> None:
         """Pass on the number of steps."""
         self._tell("began", total, done)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 from figeval import plugins
 from figeval.errors import TrainError
 from figeval.evaluation import Harness
-from figeval.evaluation.training.splits import by_cluster, by_row, by_turns, how, splits_of, subject
+from figeval.evaluation.training.splits import by_cluster, by_row, by_turns, doubts, how, splits_of, subject
 from figeval.spec import TaskSpec
 from figeval.task_types.pairs import PairExample
 from figeval.task_types.ranking import Ranking, RankingExample
@@ -194,3 +195,25 @@ def test_a_probe_that_the_task_type_does_not_have_is_refused() -> None:
 
 def test_trainings_of_an_earlier_figeval_keep_their_identity() -> None:
     assert config().identity() == config(probe=None).identity() != config(probe="no_query").identity()
+
+
+@pytest.mark.parametrize(
+    ("own", "n", "changes", "cures"),
+    [
+        (False, 60, {}, r"±40 points .*; hold out more \(--holdout 0\.5\), or use --select_on none"),
+        (False, 40, {}, r"±49 points .* best by chance; use --select_on none"),
+        (False, 300, {}, None),
+        (True, 60, {}, r"only 5 .*; give the task a dev split of 30 examples or more, or use --select_on none"),
+        (True, 60, {"select_on": "test"}, r"only 5 examples \(the test split\).* chance; use --select_on none"),
+        (True, 60, {"select_on": "none"}, None),
+    ],
+    ids=["a larger holdout", "too small for a holdout", "enough", "the task's own", "test", "not chosen"],
+)
+def test_a_choice_on_few_examples_is_warned_of(own: bool, n: int, changes: dict[str, object], cures: str) -> None:
+    """Below thirty examples, an interval is so wide that the best of several checkpoints is best by chance."""
+    spec, harness = task([ranked(f"{i}", None) for i in range(n)], [ranked(f"t{i}", None) for i in range(5)])
+    if own:
+        spec = spec.model_copy(update={"data": {**spec.data, "dev": "x:dev"}})
+    asked = config(**changes)
+    found = list(doubts(splits_of(spec, asked, harness), spec, asked))
+    assert found == [] if cures is None else len(found) == 1 and re.search(cures, found[0])
