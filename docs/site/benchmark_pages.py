@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from textwrap import indent
 from typing import Any
 
@@ -16,6 +16,7 @@ from figeval.data.sources import Sources, catalogue
 from figeval.evaluation.harness import Harness
 from figeval.records.reference import Published, published
 
+ROOT = Path(__file__).resolve().parents[2]
 OVERVIEW = "docs/reference/lists/benchmarks.md"
 Rows = Sequence[Mapping[str, Any]]
 
@@ -33,10 +34,10 @@ def overview() -> Iterator[str]:
     for folder, tasks in tasks_by_folder().items():
         licences = {sources.licence: None for _, sources in upstream(folder)}
         languages = {language: None for task in tasks for language in spoken(task)}
-        page = f"../../../{folder}/README.md"
+        title = (ROOT / folder / "README.md").read_text(encoding="utf-8").partition("\n")[0].removeprefix("# ")
         lines.append(
             (
-                f"[{PurePosixPath(folder).name}]({page})",
+                f"[{title}](../../../{folder}/README.md)",
                 str(len(tasks)),
                 code(dict.fromkeys(task["type"] for task in tasks)),
                 " ".join(languages),

@@ -31,6 +31,8 @@ GENERATORS: tuple[Callable[[], Iterator[tuple[str, str]]], ...] = (
 
 LINK = re.compile(r"\]\((?![a-z]+:|#)([^)#\s]+)")
 FILE = re.compile(r"^<!-- file: (?P<name>.+?) -->\n(?P<fence>```\w+)$", re.MULTILINE)
+ROW = re.compile(r"^\|.*$", re.MULTILINE)
+INTERVAL = re.compile(r"(\[[−.\d]+,) (?=[−.\d]+\])")
 LEXERS = {".py": "python", ".yaml": "yaml", ".json": "json"}
 
 
@@ -64,10 +66,14 @@ def repository_pages() -> set[str]:
 
 
 def written_page(path: str) -> str:
-    """Return a page that people have written, with the names of its files above them; a benchmark's has facts below."""
+    """Return a page that people have written, with the names of its files above them; a benchmark's has facts below.
+
+    Intervals in tables are kept on one line.
+    """
     text = (ROOT / path).read_text(encoding="utf-8")
     titled = FILE.sub(lambda found: f'{found["fence"]} title="{found["name"]}"', text)
-    return titled + benchmark_pages.facts(path)
+    unbroken = ROW.sub(lambda found: INTERVAL.sub("\\1\N{NO-BREAK SPACE}", found[0]), titled)
+    return unbroken + benchmark_pages.facts(path)
 
 
 def linked_files(page: str, text: str) -> Iterator[str]:
@@ -91,7 +97,8 @@ def source_file(config: MkDocsConfig, path: str) -> File:
     text = (ROOT / path).read_text(encoding="utf-8")
     fence = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
     lexer = LEXERS.get(Path(path).suffix, "text")
-    page = f"---\nsearch: {{exclude: true}}\n---\n\n# `{path}`\n\n{fence}{{.{lexer} linenums=1}}\n{text}\n{fence}\n"
+    code = f"{fence}{{.{lexer} linenums=1}}\n{text}\n{fence}"
+    page = f"---\nsearch: {{exclude: true}}\nhide: [navigation, toc]\n---\n\n# `{path}`\n\n{code}\n"
     file = SourceFile.generated(config, path, content=page, inclusion=InclusionLevel.NOT_IN_NAV)
     file.dest_uri = f"source/{path}.html"
     return file
