@@ -99,6 +99,13 @@ def test_the_help_of_run_is_on_its_page(site: Path) -> None:
     assert not [option for option in options if option not in page]
 
 
+def test_every_environment_variable_is_listed(site: Path) -> None:
+    files = [file for room in ("figeval", "plugins", "tasks") for file in (ROOT / room).rglob("*.py")]
+    read = {name for file in files for name in re.findall(r"FIGEVAL_[A-Z_]+", file.read_text(encoding="utf-8"))}
+    page = (site / "reference" / "environment.html").read_text(encoding="utf-8")
+    assert set(re.findall(r"<td><code>(FIGEVAL_[A-Z_]+)</code></td>", page)) == read
+
+
 PUBLIC = [
     *(f"figeval.{name}" for name in figeval.__all__),
     *(f"figeval.testing.{name}" for name in figeval.testing.__all__),

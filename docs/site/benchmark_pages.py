@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
@@ -10,6 +11,7 @@ from textwrap import indent
 from typing import Any
 
 from markdown_text import code, escaped, prose, table
+from pymdownx.slugs import slugify
 
 from figeval.cli.ls import BUILT_IN, LISTINGS
 from figeval.data.sources import Sources, catalogue
@@ -17,6 +19,8 @@ from figeval.evaluation.harness import Harness
 from figeval.records.reference import Published, published
 
 ROOT = Path(__file__).resolve().parents[2]
+SCORES = "docs/benchmarks.md"
+ANCHOR = slugify(case="lower")  # as mkdocs.yml says
 OVERVIEW = "docs/reference/lists/benchmarks.md"
 Rows = Sequence[Mapping[str, Any]]
 
@@ -61,6 +65,9 @@ def blocks(folder: str) -> Iterator[str]:
     yield "## Reference"
     yield "### All tasks"
     yield from map(task_entry, tasks)
+    if measured := sections(folder):
+        yield "### Measured scores"
+        yield "\n".join(f"* [{title}](../../{SCORES}#{anchor})" for title, anchor in measured)
     scores = {one["name"]: list(published(one["name"])) for one in tasks}
     if any(scores.values()):
         yield "### Published scores"
@@ -90,6 +97,13 @@ def files(benchmark: str, sources: Sources, folder: str) -> Iterator[str]:
     yield f"> {prose(sources.citation)}"
     listed = ((code(file.path), f"{file.bytes:,}") for file in sources.files)
     yield folded("Files", table(("file", "bytes:"), listed))
+
+
+def sections(folder: str) -> list[tuple[str, str]]:
+    """Return (heading, anchor) of the sections with a benchmark's scores, whose headings name it or a suite of it."""
+    headings = re.findall(r"^## (.+)$", (ROOT / SCORES).read_text(encoding="utf-8"), re.MULTILINE)
+    named = [one for one in headings if re.search(rf"`{PurePosixPath(folder).name}(_\w+)?`", one)]
+    return [(one, ANCHOR(one, "-")) for one in named]
 
 
 def score_table(scores: Sequence[Published]) -> str:
