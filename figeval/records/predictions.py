@@ -77,7 +77,7 @@ class PartRow(TypedDict):
     id: str
     status: Status
     pred: Annotated[
-        list[int] | None, Field(description="start and end in characters, half-open; [] says that there is no span")
+        list[int] | None, Field(description="start and end in characters, half-open; [] means that there is no span")
     ]
     scores: NotRequired[list[JSONScore]]
     raw: NotRequired[str | None]
@@ -115,8 +115,8 @@ class PredictionRow(TypedDict):
         int | str | list[JsonValue] | dict[str, JsonValue] | None,
         Field(
             description="index of an option or candidate, a label, [start, end] of a span in characters ([]: there is "
-            "none), a written text or the id of the training example that stands in for one, or what a plugin's task "
-            "type has for an answer; null without an answer"
+            "none), a written text or the id of the training example that stands in for one, or an answer of a "
+            "plugin's task type; null without an answer"
         ),
     ]
     gold: Annotated[
@@ -146,7 +146,7 @@ class PredictionRow(TypedDict):
     metrics: Annotated[
         dict[str, float | list[float]],
         AfterValidator(_shares),
-        Field(description="per metric its value, or the counts it is made of"),
+        Field(description="value of each metric, or the counts that it is computed from"),
     ]
     seen: NotRequired[
         Annotated[Role | None, Field(description="the model was trained on this example, or chosen on it")]
@@ -154,9 +154,9 @@ class PredictionRow(TypedDict):
     cluster: Annotated[str | None, Field(description="examples that share it are not independent")]
     group: Annotated[str | None, Field(description="examples that share it are a minimal pair")]
     meta: dict[str, str]
-    language: NotRequired[Annotated[str, Field(description="of a task with rows in several languages")]]
+    language: NotRequired[Annotated[str, Field(description="for tasks with rows in several languages")]]
     choice: NotRequired[
-        Annotated[ChoiceRow | None, Field(description="of a task that says of what kind its options are")]
+        Annotated[ChoiceRow | None, Field(description="for tasks that declare the kinds of their options")]
     ]
     priors: NotRequired[Annotated[list[JSONScore], Field(description="scores of the options without the query")]]
     retrieved: NotRequired[
@@ -177,7 +177,7 @@ class PredictionRow(TypedDict):
         Annotated[list[PartRow], Field(description="joint: the spans, in the order of the example's parts")]
     ]
     details: NotRequired[
-        Annotated[dict[str, JsonValue], Field(description="what a plugin's task type keeps beside these")]
+        Annotated[dict[str, JsonValue], Field(description="further values that a plugin's task type stores")]
     ]
     texts: NotRequired[Annotated[list[str], Field(description="only with --log_samples")]]
     all_scores: NotRequired[Annotated[list[JSONScore], Field(description="only with --log_samples")]]

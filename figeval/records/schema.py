@@ -251,29 +251,32 @@ class TaskRecord(Stored):
     scores: list[ScoreRecord] = []
     baselines: list[BaselineRecord] = []
     breakdowns: list[BreakdownRecord] = []
-    languages: list[LanguageRecord] = Field(default=[], description="of a task with rows in several languages")
-    choices: list[ChoicesRecord] = Field(default=[], description="of a task that says of what kind its options are")
+    languages: list[LanguageRecord] = Field(default=[], description="for tasks with rows in several languages")
+    choices: list[ChoicesRecord] = Field(default=[], description="for tasks that declare the kinds of their options")
     overlap: OverlapRecord | None = Field(
-        default=None, description="with what the model was trained and chosen on; null where that is not known"
+        default=None, description="overlap with what the model was trained and chosen on; null if unknown"
     )
-    counts: dict[str, int] = Field(default={}, description="answers by status, beside ties and truncated inputs")
+    counts: dict[str, int] = Field(
+        default={}, description="number of answers by status, of ties and of truncated inputs"
+    )
     warnings: list[str] = []
     error: str | None = Field(default=None, description="traceback of a failed task")
-    only_label: str | None = Field(default=None, description="the right answer to every example, where all share one")
+    only_label: str | None = Field(default=None, description="the right answer to every example, if all share one")
     hidden: int = Field(default=0, description="examples among n with a hidden gold answer, which is not scored")
     examples_sha256: str = Field(description="over ids, texts and labels of all examples")
     template: str | None = None
     template_sha256: str | None = None
-    extractor: str | None = Field(default=None, description="version of what read the answers in words")
+    extractor: str | None = Field(default=None, description="version of the extractor that read the answers in words")
     settings: Settings = Field(default={}, description="labels, threshold, verbalizer, few-shot examples")
-    legend: str = Field(default="", description="what the settings of the route mean, as tables say it")
+    legend: str = Field(default="", description="what the settings of the route mean, as stated below tables")
     predictions: str = Field(description="file with one line per example, relative to run.json")
     predictions_sha256: str | None = Field(
-        default=None, description="of that file when the task was finished; null while it is not, and before 1.4"
+        default=None,
+        description="sha256 of that file when the task was finished; null before, and in schema versions before 1.4",
     )
     seconds: float = Field(default=0.0, description="wall time of the model and its scoring, over all sessions")
     baseline_seconds: float = 0.0
-    peak_memory_mb: float = Field(default=0.0, description="resident memory of the process at its highest, MiB")
+    peak_memory_mb: float = Field(default=0.0, description="peak resident memory of the process, in MiB")
 
     def shown_scores(self) -> Iterator[ScoreRecord]:
         """Yield the scores that tables show: the task's own, those by language, and those of chosen option kinds."""
@@ -299,8 +302,8 @@ class LineageRecord(Stored):
     """A model that figeval trained, and what it was trained from; of a pipeline, of all its parts."""
 
     ancestors: list[AncestorRecord] = Field(description="the model itself first, then nearest first")
-    trained: int = Field(description="different questions and texts that they were trained on")
-    chosen: int = Field(description="different questions and texts that they were chosen on")
+    trained: int = Field(description="number of distinct questions and texts that they were trained on")
+    chosen: int = Field(description="number of distinct questions and texts that they were chosen on")
     unknown: list[str] = Field(default=[], description="those of them whose examples are not known")
 
 
@@ -312,7 +315,9 @@ class ModelRecord(Stored):
     options: dict[str, Any] = {}
     capabilities: list[str] = []
     fingerprint: str = Field(default="", description="changes with the weights")
-    description: dict[str, Any] = Field(default={}, description="device, dtype, maximum length … as the backend says")
+    description: dict[str, Any] = Field(
+        default={}, description="device, dtype, maximum length …, as reported by the backend"
+    )
     lineage: LineageRecord | None = Field(default=None, description="null for a model that figeval did not train")
 
 
@@ -329,7 +334,7 @@ class MacroRecord(Stored):
 class SpreadRecord(Stored):
     """One metric of one task over the prompts that it was asked with, or of a contrast over those of its tasks."""
 
-    task: str = Field(description="its name; of a contrast suite:contrast")
+    task: str = Field(description="its name; suite:contrast for a contrast")
     metric: str
     prompts: int
     mean: float
@@ -390,7 +395,7 @@ class RunRecord(Stored):
     model_config = ConfigDict(json_schema_extra=_maybe_without_contrasts)
 
     schema_version: str = SCHEMA_VERSION
-    identity: str = Field(description="eight hex digits; the same question put again has the same identity")
+    identity: str = Field(description="eight hex digits; runs with equal settings have the same identity")
     status: Literal["running", "complete", "incomplete"]
     started: str
     finished: str | None = None
@@ -399,7 +404,7 @@ class RunRecord(Stored):
     model: ModelRecord
     tasks: list[TaskRecord] = []
     macro: list[MacroRecord] = []
-    contrasts: list[ContrastRecord] = Field(default=[], description="of the suites that were asked for")
+    contrasts: list[ContrastRecord] = Field(default=[], description="of the requested suites")
     spreads: list[SpreadRecord] = []
     provenance: dict[str, Any]
     warnings: list[str] = []

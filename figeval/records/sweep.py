@@ -53,7 +53,7 @@ class SeedsRecord(Stored):
     wanted: list[int]
     runs: dict[str, str] = Field(description="the run of each seed, relative to this file")
     scores: list[SeedScore] = Field(default=[], description="a line per task, metric and language")
-    warnings: list[str] = Field(default=[], description="what the runs warn of")
+    warnings: list[str] = Field(default=[], description="warnings of the runs")
 
 
 class GridPoint(Stored):

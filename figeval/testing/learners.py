@@ -56,10 +56,12 @@ def check_learner(
 def _check_features(features: Features) -> list[int]:
     """Check that features are the same when they are drawn again, and return the rows of a small step."""
     n = len(features.lengths)
-    assert n >= 2, f"features() gave {n} rows; check_learner needs two examples at least"
+    assert n >= 2, f"features() gave {n} rows; check_learner needs at least two examples"
     assert len(features.weights) == n, f"there are {n} lengths, but {len(features.weights)} weights"
-    assert all(int(length) == length > 0 for length in features.lengths), "every length is a positive whole number"
-    assert all(weight > 0 for weight in features.weights), "every weight is positive: losses are divided by their sum"
+    assert all(int(length) == length > 0 for length in features.lengths), "every length must be a positive integer"
+    assert all(weight > 0 for weight in features.weights), (
+        "every weight must be positive, because losses are divided by their sum"
+    )
     assert features.truncated >= 0, f"truncated is {features.truncated}"
     rows = list(range(min(n, 4)))
     first, again = features.batch(rows, 0), features.batch(rows, 0)
@@ -77,7 +79,7 @@ def _check_start(network: Module) -> None:
     assert network.training, "the network is not in training mode"
     for name, weight in weights.items():
         assert (weight.device.type, str(weight.dtype)) == ("cpu", "torch.float32"), (
-            f"{name} is {weight.dtype} on {weight.device}; begin in float32 on the CPU"
+            f"{name} is {weight.dtype} on {weight.device}; start in float32 on the CPU"
         )
 
 

@@ -149,7 +149,7 @@ def _check_combine(name: str, statistic: Statistic, rows: Sequence[tuple[float, 
 
     assert rows, f"{name} applies to none of the cases; give some with an answer"
     widths = {len(row) for row in rows}
-    assert len(widths) == 1, f"the features of {name} are not equally many for all examples: {sorted(widths)}"
+    assert len(widths) == 1, f"{name} returns different numbers of features for different examples: {sorted(widths)}"
     sums = np.array([rows[0], *np.cumsum(rows, axis=0), np.zeros(len(rows[0]))])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -159,8 +159,10 @@ def _check_combine(name: str, statistic: Statistic, rows: Sequence[tuple[float, 
         except Exception as error:
             raise AssertionError(f"combine of {name} raised {describe(error)}; it maps (..., k) to (...)") from error
     assert whole.shape == alone.shape, f"combine of {name} is not vectorised: {sums.shape} became {whole.shape}"
-    assert np.allclose(whole, alone, equal_nan=True), f"combine of {name} gives other values for many rows than for one"
-    assert not statistic.is_mean or np.isnan(whole[-1]), f"the mean of {name} over no example is {whole[-1]}, not NaN"
+    assert np.allclose(whole, alone, equal_nan=True), (
+        f"combine of {name} gives different values for many rows than for one"
+    )
+    assert not statistic.is_mean or np.isnan(whole[-1]), f"the mean of {name} over no examples is {whole[-1]}, not NaN"
     assert not statistic.is_mean or all(row[1:] == (1.0,) for row in rows), (
-        f"{name} says that it is a mean, so its features must be (value, 1.0)"
+        f"{name} is declared as a mean, so its features must be (value, 1.0)"
     )

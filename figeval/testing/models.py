@@ -94,7 +94,8 @@ def check_model(  # noqa: PLR0913 - what a test may want otherwise
     assert offered, f"{name} offers no capability: it has no method such as score_pairs or generate"
     for capability in offered:
         assert capability in known, (
-            f"{name} offers {capability!r}, for which there are no requests; give a CapabilityCheck in checks=[…]"
+            f"{name} offers {capability!r}, for which figeval has no test requests; give a CapabilityCheck "
+            f"in checks=[…]"
         )
         asked = _Asked(backend, known[capability], tolerance, repeatable)
         asked.check()
@@ -127,7 +128,7 @@ def _check_identity(backend: object, make: Callable[[], object] | None) -> None:
     if make is not None:
         other = asserting(Model(name, name, make()).fingerprint, name)
         assert first == other, (
-            f"two models that are made alike have different fingerprints ({first!r} and {other!r}): no run of {name} "
+            f"two models created alike have different fingerprints ({first!r} and {other!r}): no run of {name} "
             "could be continued"
         )
 
@@ -140,7 +141,7 @@ def _check_description(backend: object) -> None:
     name = f"{type(backend).__name__}.describe()"
     found = asserting(describe, name)
     assert isinstance(found, Mapping), f"{name} returned {type(found).__name__}, not a mapping"
-    asserting(partial(json.dumps, dict(found)), f"{name} returned what JSON cannot hold: json.dumps")
+    asserting(partial(json.dumps, dict(found)), f"{name} returned a value that JSON cannot represent: json.dumps")
 
 
 @dataclass(frozen=True)
@@ -167,7 +168,7 @@ class _Asked:
             beside = [requests[0], self.against.long]
             self.check_answers(beside, self.answers(beside))
         if self.repeatable:
-            self.check_same("the answers change when the same requests are put again", together, requests)
+            self.check_same("the answers change when the same requests are repeated", together, requests)
             self.check_same(
                 "the answers are not in the order of the requests, or depend on it", together[::-1], requests[::-1]
             )
@@ -233,7 +234,9 @@ def _finite(value: object) -> str:
 
 
 def _log_probability(value: object) -> str:
-    return _number(value) or ("a log-probability is at most 0" if float(cast("SupportsFloat", value)) > 1e-6 else "")
+    return _number(value) or (
+        "a log-probability must be at most 0" if float(cast("SupportsFloat", value)) > 1e-6 else ""
+    )
 
 
 def _vector(_request: Text, answer: Any) -> str:
@@ -258,7 +261,7 @@ def _probabilities(request: PairLabel, answer: Any) -> str:
     values = [one for value in answer.values() for one in (value if isinstance(value, tuple | list) else [value])]
     wrong = next(filter(None, map(_number, values)), "")
     if wrong or any(not -1e-6 <= float(value) <= 1 + 1e-6 for value in values):
-        return wrong or "a probability lies outside of [0, 1]"
+        return wrong or "a probability is outside [0, 1]"
     total = math.fsum(map(float, values))
     return "" if math.isclose(total, 1, abs_tol=1e-3) else f"the probabilities sum to {total:.4g}, not 1"
 
@@ -268,12 +271,12 @@ def _spans(request: SpanQuery, answer: Any) -> str:
         return "not a list of figeval.ScoredSpan"
     for found in answer:
         if not isinstance(found, ScoredSpan):
-            return f"{type(found).__name__} is no figeval.ScoredSpan"
+            return f"{type(found).__name__} is not a figeval.ScoredSpan"
         if not 0 <= found.span.start <= found.span.end <= len(request.text):
-            return "a span lies outside of the text"
+            return "a span is outside the text"
     scores = [found.score for found in answer]
     wrong = next(filter(None, map(_number, scores)), "")
-    return wrong or ("" if scores == sorted(scores, reverse=True) else "the best span does not come first")
+    return wrong or ("" if scores == sorted(scores, reverse=True) else "the best span is not the first")
 
 
 def _written(_request: object, answer: object) -> str:

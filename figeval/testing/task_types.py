@@ -101,7 +101,9 @@ def check_task_type(
     kind = asserting(partial(task_type_of, task_type), "the task type")
     _check_declaration(kind)
     given = list(rows)
-    assert len(given) >= 2, "check_task_type needs two rows at least: some routes and probes look at other examples"
+    assert len(given) >= 2, (
+        "check_task_type needs at least two rows, because some routes and probes look at other examples"
+    )
     harness = _harness_with(kind)
     fields = {name: f"row.{name}" for row in given for name in row if name not in ("cluster", "group")}
     about: JSON = {"name": "checked", "type": kind.name, "data": {"test": "jsonl:rows.jsonl"}, "fields": fields, **task}
@@ -112,7 +114,7 @@ def check_task_type(
     checked.probes()
     checked.retrieval()
     names = [route.name for route in kind.routes]
-    assert names, f"{checked.name} has no routes; no model could answer such a task"
+    assert names, f"{checked.name} has no routes, so no model could answer such a task"
     for name in names:
         assert names.count(name) == 1, f"{checked.name} has {names.count(name)} routes {name!r}; rename one"
     for route in kind.routes:
@@ -147,7 +149,7 @@ def _check_declaration(kind: TaskType[Any]) -> None:
         assert declared.doc.strip(), f"{name}.{field} has no documentation; say in a sentence what it means"
     wanted = [*kind.gold_fields, *filter(None, [kind.query])]
     for field in wanted:
-        assert field in known, f"{type_name} names the field {field!r}, which {name} has not{near(field, known)}"
+        assert field in known, f"{type_name} names the field {field!r}, which {name} lacks{near(field, known)}"
     asserting(partial(json.dumps, kind.json_schema()), f"{type_name}.json_schema()")
 
 
@@ -188,14 +190,18 @@ class _CheckedType:
         examples = self.examples
         for example, again in zip(examples, self.examples, strict=True):
             assert isinstance(example, self.kind.Example), f"{self.name}.example() returned {type(example).__name__}"
-            assert example == again, f"{self.name}.example() makes another example of the same row"
+            assert example == again, (
+                f"{self.name}.example() returns a different example when it is called again on the same row"
+            )
         for name in self.kind.required(self.task):
             fields = {key: source for key, source in self.task.fields.items() if key != name}
             problem = self.kind.field_problem(self.task.model_copy(update={"fields": fields})) or ""
             assert name in problem, f"a task without the field {name!r} is not refused, but {problem or 'accepted'!r}"
         for name in fields_of(self.kind.Example):
             refused = [self._refuses(name, odd) for odd in (*ODD, *ODDER)]
-            assert any(refused), f"the field {name!r} reads anything; let its kind raise row.error(…) for what is none"
+            assert any(refused), (
+                f"the field {name!r} accepts any value; make its kind raise row.error(…) for invalid ones"
+            )
         for row, example in zip(self.rows, examples, strict=True):
             self._prompted(row, example)
 
@@ -235,11 +241,13 @@ class _CheckedType:
                 f"{self.name}.gold_class() returned {counted!r:.80}, not a text or None, for {about}"
             )
             if counted is not None:
-                assert isinstance(self.kind.is_constant(counted), bool), f"{self.name}.is_constant() is no bool"
+                assert isinstance(self.kind.is_constant(counted), bool), (
+                    f"{self.name}.is_constant() did not return a bool"
+                )
             found = asserting(lambda one=example: list(self.kind.oddities(one)), f"{self.name}.oddities()")  # type: ignore[misc]
             for odd in found:
                 pair = isinstance(odd, tuple) and len(odd) == 2 and all(isinstance(part, str) for part in odd)
-                assert pair, f"{self.name}.oddities() yielded {odd!r:.80}, not (what is odd, with which text)"
+                assert pair, f"{self.name}.oddities() yielded {odd!r:.80}, not a tuple (what is odd, text)"
             what = f"{self.name}.gold()"
             asserting(lambda one=example: json.dumps(self.kind.gold(one), allow_nan=False), what)  # type: ignore[misc]
 
@@ -285,7 +293,7 @@ class _CheckedType:
         asserting(route.check, what)
         for other in route.of:
             known = [entry.name for entry in self.harness.task_types]
-            assert other in known, f"{what} puts {other!r} together, which is not a task type{near(other, known)}"
+            assert other in known, f"{what} combines {other!r}, which is not a task type{near(other, known)}"
         for name in (*route.metrics, *route.metrics_of_orders):
             asserting(partial(self.harness.metrics.get, name, self.kind.name), what)
         asserting(partial(json.dumps, dict(route.settings)), f"{what}, settings")
@@ -306,7 +314,7 @@ class _CheckedType:
         offered = frozenset((*KNOWN, DOT, *route.needs))
         known = self.harness.routes.with_parts(self.kind.name)
         ready = covered(replace(route, task_type=self.kind.name), offered, known)
-        assert ready is not None, f"route {route.name!r} puts {' and '.join(route.of)} together, which have no routes"
+        assert ready is not None, f"route {route.name!r} combines {' and '.join(route.of)}, which have no routes"
         return ready
 
     def _context(self, route: Route, *, rescored: bool = False) -> PromptContext:
@@ -316,7 +324,7 @@ class _CheckedType:
         if route.renders and not rescored:
             template = asserting(partial(default_template, self.task), f"the template {self.kind.template}")
             for block in sorted(route.renders - template.blocks):
-                raise AssertionError(f"route {route.name!r} renders {block!r}, which {template.name} has not")
+                raise AssertionError(f"route {route.name!r} renders {block!r}, which {template.name} lacks")
         made = context_of(self.task, route, template, Shots((), 0, 0), config)
         return replace(made, metrics=frozenset(one.name for one in self.kind.metrics), pool=lambda: self.examples)
 
@@ -326,7 +334,7 @@ class _CheckedType:
         what = f"the metrics of {self.name}"
         for limit in {name for one in self.kind.metrics for name in one.routes}:
             known = [one.name for one in self.harness.routes.of(self.kind.name)]
-            assert limit in known, f"{what} name the route {limit!r}, which it has not{near(limit, known)}"
+            assert limit in known, f"{what} name the route {limit!r}, which does not exist{near(limit, known)}"
         metrics = asserting(partial(self.harness.metrics.applicable, names, self.kind.name, route.name), what)
         return asserting(partial(MetricSet, metrics, self.task.labels), what)
 
@@ -339,7 +347,7 @@ class _CheckedType:
             )
             model = next(able, None)
             assert model is not None, (
-                f"route {route.name!r} asks for {one.capability!r}, which no baseline of {self.name} answers; give a "
+                f"route {route.name!r} asks for {one.capability!r}, which no baseline of {self.name} answers; pass a "
                 "model that does in models=[…]"
             )
             setattr(backend, one.capability, getattr(model, one.capability))
@@ -391,7 +399,7 @@ class _CheckedType:
     def _replies(self, route: Route, reader: ReplyReader, replies: Sequence[str], metrics: MetricSet) -> None:
         """Check that any reply is read, and that its stored form is read in the same way."""
         what = f"the reader of route {route.name!r}"
-        assert isinstance(reader.version, str) and reader.version, f"{what} has no version; give it '1' to begin with"
+        assert isinstance(reader.version, str) and reader.version, f"{what} has no version; start with '1'"
         first, again = self._context(route), self._context(route, rescored=True)
         example = self.examples[0]
         for text in replies:

@@ -114,7 +114,7 @@ class OpenAI:
         message = mapping(choice.get("message"))
         reason = str(choice.get("finish_reason") or "stop")
         if reason == "error":
-            raise Unreadable("the server broke off the answer")
+            raise Unreadable("the server interrupted its answer")
         text, thoughts = parts(message.get("content"))
         refusal = message.get("refusal")
         reply = Reply(

@@ -75,9 +75,9 @@ class ApiModel:
         told = [
             f"{len(costs) - len(known):,} requests, about {total.tokens_in:,} tokens to read and at most "
             f"{total.tokens_out:,} to write" + ("" if cost is None else f", a cost of at most {cost:,.4f}"),
-            f"{len(known):,} answers are kept from before" if known else "",
+            f"{len(known):,} answers are already cached" if known else "",
             f"spent so far: {self.budget.say(self.budget.spent)}" if self.budget.spent.total else "",
-            "" if self.budget.allows(total) else "the budget may end before",
+            "" if self.budget.allows(total) else "the budget may run out first",
         ]
         return "; ".join(filter(None, told))
 

@@ -108,7 +108,7 @@ class Form:
         """Return inputs as one text. Raises `ModelError` if an input that the model was trained with is missing."""
         for name in self.inputs:
             if name not in values:
-                raise ModelError(f"the model writes from {', '.join(self.inputs)}, and the task has no {name!r}")
+                raise ModelError(f"the model writes from {', '.join(self.inputs)}, but the task has no {name!r}")
         given = (values[name] for name in self.inputs or values)
         return self.separator.join(text for one in given for text in ((one,) if isinstance(one, str) else one))
 

@@ -54,7 +54,7 @@ def labels(run: Path, task: str | None, as_json: bool) -> None:
     console = Console()
     for name, lines in found.items():
         _grid(f"{name}, {record.model.name}", lines).print(console)
-    say(console, "A dash: no text has the label, or it was never predicted, so the number is not defined.")
+    say(console, "A dash: no text has the label, or it was never predicted, so the number is undefined.")
 
 
 def _chosen(run: Path, task: str | None, known: dict[str, TaskRecord]) -> list[TaskRecord]:

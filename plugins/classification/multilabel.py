@@ -75,7 +75,7 @@ class MultilabelExample(TextExample):
     gold_field: ClassVar[str] = "labels"
 
     text: Annotated[str, FilledTextField("The text.")] = field()
-    labels: Annotated[frozenset[str] | None, LabelsField("Its labels, maybe none; null if they are hidden.")]
+    labels: Annotated[frozenset[str] | None, LabelsField("Labels of the text, possibly none; null if they are hidden.")]
 
 
 @gold_answers.register

@@ -41,7 +41,7 @@ def register_backends(register: BackendRegistrar) -> None:
     register("pair_encoder", f"{__name__}.pair_encoder:pair_encoder", about)
     about = "extractive head: a question-answering checkpoint (text=first, max_span=)"
     register("spans", f"{__name__}.span_finder:spans", about)
-    about = "one encoder that ranks by its vectors and finds spans by its own branch"
+    about = "one encoder that ranks by its vectors and finds spans with a separate branch"
     register("joint", f"{__name__}.joint_encoder:joint", about)
     about = "all options read together with the text, each after a marker (--head marker)"
     register("marker", f"{__name__}.markers:marker", about)

@@ -92,7 +92,7 @@ def open_classifier(settings: PairSettings) -> TextClassifier:
     settings = with_declared(settings, checkpoint)
     names = classes_of(checkpoint.config)
     if len(names) == 1 and not has_sigmoids(checkpoint):
-        raise ModelError(f"{settings.model!r} has a single output, the closeness of two texts; use --model pairs:…")
+        raise ModelError(f"{settings.model!r} has a single output, the similarity of two texts; use --model pairs:…")
     classes = parse_labels(settings.labels, names, checkpoint.model)
     return TextClassifier(prepare(settings, checkpoint), classes, several=has_sigmoids(checkpoint))
 

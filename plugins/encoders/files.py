@@ -144,4 +144,4 @@ def download(model: str, revision: str | None) -> Path:
             return folder
     why = unreachable()
     where = f"in the hub's cache, and the hub is unreachable ({why})" if why else "on the hub for PyTorch"
-    raise ModelError(f"{model!r} has no weights (*.safetensors or *.bin) {where}; give a folder that has")
+    raise ModelError(f"{model!r} has no weights (*.safetensors or *.bin) {where}; give a folder that has them")

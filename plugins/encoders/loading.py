@@ -72,7 +72,7 @@ def choose_device(name: str | None) -> str:
     try:
         device = torch.device(str(name))
     except RuntimeError as error:
-        raise ModelError(f"device={name} is no device that torch knows; use cpu, cuda, cuda:1 or mps") from error
+        raise ModelError(f"device={name} is not a device that torch knows; use cpu, cuda, cuda:1 or mps") from error
     if not is_available(device.type) or (device.index or 0) >= max(1, device_count(device.type)):
         raise ModelError(f"device={name} is not available on this machine; leave out --device, or use cpu")
     return str(device)
@@ -236,7 +236,7 @@ def input_limit(asked: int | None, declared: int | None, model: PreTrainedModel)
     most = positions(model)
     if asked is not None:
         if most is not None and asked > most:
-            raise ModelError(f"max_length={asked}: the model has positions for {most} tokens; use that or less")
+            raise ModelError(f"max_length={asked}: the model has positions for {most} tokens; use at most that")
         return asked
     known = [limit for limit in (declared, most) if limit is not None and limit < UNLIMITED]
     return min(known, default=None)

@@ -89,7 +89,9 @@ def parse_labels(given: str | None, names: Mapping[int, str], model: str) -> dic
         )
     classes: dict[str, tuple[int, ...]] = {meaning(name): (number,) for number, name in names.items()}
     if len(classes) < len(names):
-        raise ModelError(f"{model!r} has several classes of one meaning ({', '.join(names.values())}); give labels=")
+        raise ModelError(
+            f"{model!r} has several classes with the same meaning ({', '.join(names.values())}); give labels="
+        )
     return classes
 
 

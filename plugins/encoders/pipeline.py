@@ -49,7 +49,7 @@ def pipeline(
         ModelError: a part is missing, is no model, or lacks the capability for its role.
     """
     if model:
-        raise ModelError(f"'pipeline' takes no model behind the colon, but parts: {USAGE}")
+        raise ModelError(f"'pipeline' takes no model after the colon; name its parts: {USAGE}")
     common = {"device": device, "batch_size": batch_size, "seed": seed}
     backends = Backends(plugins.plugin_manager())
     return Pipeline(*(opened(role, value, backends, common) for role, value in (("ranker", ranker), ("spans", spans))))

@@ -35,7 +35,7 @@ BESIDE: dict[str, Callable[[SpanQuery, str], str]] = {
 }
 QUESTIONS = (*BESIDE, "none")
 # The rule in words, for the record.
-NULL_RULE = "; or no span, where the logits of the first token score better"
+NULL_RULE = "; or no span, if the logits of the first token score higher"
 RULE = "best log p(start) + log p(end), start <= end, over the tokens of the text; ties: the shortest, then the first"
 
 

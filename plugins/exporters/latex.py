@@ -133,7 +133,7 @@ def caption(runs: Sequence[RunRecord], table: Sequence[Line]) -> str:
     marks = [f"{MARKS[role]}: {SEEN_NOTES[role]}." for role in roles(runs)]
     return "\n".join(
         [
-            f"Scores of {models}{examples}, trivial baselines beside them;",
+            f"Scores of {models}{examples}, with trivial baselines;",
             r"in brackets the 95\,\% interval, over clusters if examples are not independent.",
             *([means] if any_score(runs, deviation) else ()),
             *(f"{escape(note)}." for note in asked(runs)),

@@ -30,19 +30,31 @@ def register_learners(register: LearnerRegistrar) -> None:
         "ranking",
         "cross",
         f"{__name__}.cross_encoder:ranking",
-        "query and candidate together, some wrong ones in a step",
+        "query and candidate together, with some wrong candidates per step",
     )
     register(
         "choice", "cross", f"{__name__}.cross_encoder:choice", "query and option together, softmax over the options"
     )
-    register("choice", "biencoder", f"{__name__}.biencoder:choice", "query and options apart, softmax over the options")
+    register(
+        "choice",
+        "biencoder",
+        f"{__name__}.biencoder:choice",
+        "query and options encoded separately, softmax over the options",
+    )
     register(
         "choice", "marker", f"{__name__}.marker:marker", "query and all options together, each after a marker token"
     )
     register("pairs", "cross", f"{__name__}.cross_encoder:pairs", "both texts together, a class for each label")
-    register("pairs", "biencoder", f"{__name__}.pair_biencoder:pairs", "both texts apart, a class for each label")
+    register(
+        "pairs",
+        "biencoder",
+        f"{__name__}.pair_biencoder:pairs",
+        "both texts encoded separately, a class for each label",
+    )
     register("classification", "classifier", f"{__name__}.classifier:single", "a text, a class for each label")
     register("multilabel", "classifier", f"{__name__}.classifier:several", "a text, a sigmoid for each label")
     register("labelling", "tagger", f"{__name__}.tagger_head:tagger", "a class for each word")
-    register("spans", "span", f"{__name__}.span_head:span", "start and end in the text beside what is given")
+    register(
+        "spans", "span", f"{__name__}.span_head:span", "start and end of the span, read together with what is given"
+    )
     register("joint", "joint", f"{__name__}.joint_head:joint", "one encoder for proverbs and spans")

@@ -71,7 +71,7 @@ class Base:
         """
         if self.setup.gradient_checkpointing:
             if not model.supports_gradient_checkpointing:
-                raise ModelError(f"a {type(model).__name__} cannot do --gradient_checkpointing; leave it out")
+                raise ModelError(f"a {type(model).__name__} does not support --gradient_checkpointing; leave it out")
             newer = getattr(model, "activation_checkpointing_enable", None)
             (newer or model.gradient_checkpointing_enable)({"use_reentrant": False})
         return model.train()
@@ -131,7 +131,7 @@ class Base:
         kinds = [str(module["type"]).rpartition(".")[2] for module in listed]
         if strange := [kind for kind in kinds if kind not in KNOWN]:
             raise ModelError(
-                f"{self.setup.model!r} has a layer {strange[0]}, which is not trained; take its encoder alone"
+                f"{self.setup.model!r} has a layer {strange[0]}, which would not be trained; use its encoder alone"
             )
 
     def save(self, model: PreTrainedModel, weights: Mapping[str, Tensor], prefix: str, folder: Path) -> None:
@@ -186,7 +186,9 @@ def fresh_head(base: Base, auto: type[_BaseAutoModelClass], **changes: object) -
             model = auto.from_config(config, dtype=torch.float32)
             found = model.base_model.load_state_dict(body.state_dict(), strict=False)
     except load_errors() as error:
-        raise ModelError(f"{base.setup.model!r} gets no head of {auto.__name__}: {one_line(error)}") from error
+        raise ModelError(
+            f"{base.setup.model!r} cannot be loaded with a head of {auto.__name__}: {one_line(error)}"
+        ) from error
     left = [name for name in (*found.missing_keys, *found.unexpected_keys) if POOLER not in name]
     if left:
         kind = type(model).__name__

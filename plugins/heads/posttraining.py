@@ -69,7 +69,7 @@ class InfillOptions(MaskOptions):
     def __post_init__(self) -> None:
         MaskOptions.__post_init__(self)
         if not self.mean_span >= 1:
-            raise TrainError(f"mean_span={self.mean_span} is less than a token")
+            raise TrainError(f"mean_span={self.mean_span} is less than one token")
 
 
 # ---- features: texts in pieces that the model can read, so that nothing is cut off -----------------------------------
@@ -250,7 +250,7 @@ class InfillLearner(PostTraining):
 
     def backend(self, network: LanguageNetwork) -> NoReturn:  # noqa: ARG002
         """Raise `TrainError`: no task queries a model in this form."""
-        raise TrainError("infill is judged by its loss alone; leave --select_by out")
+        raise TrainError("infill can be selected only by its loss; leave out --select_by")
 
 
 def mlm(setup: Setup) -> MaskedLearner:

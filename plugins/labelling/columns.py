@@ -66,8 +66,8 @@ def _columns(line: str, where: str) -> tuple[str, str]:
     """Return the unstripped word and the tag of a line. Raises `DataError` for a malformed line."""
     columns = line.split("\t")
     if len(columns) != 2 or not columns[1].strip():
-        raise DataError(f"{where}: {line!r:.80} is not a word and its tag with one tab between them")
+        raise DataError(f"{where}: {line!r:.80} is not a word and its tag, separated by one tab")
     word, tag = columns
     if len(word.split()) > 1:
-        raise DataError(f"{where}: the word {word.strip()!r:.80} has a blank in it; give each of its parts a line")
+        raise DataError(f"{where}: the word {word.strip()!r:.80} contains a space; give each of its parts a line")
     return word, tag.strip()

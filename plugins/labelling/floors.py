@@ -145,7 +145,7 @@ def refuse_unfitted(name: str, learned: object) -> None:
     if not learned:
         raise ModelError(
             f"{name!r} learns labels from the task's training split, which has none; "
-            "give the task `data: {train: …}`, or take the model no_label"
+            "give the task `data: {train: …}`, or use the model no_label"
         )
 
 

@@ -37,7 +37,7 @@ def word_problem(words: Sequence[str]) -> str:
         if not word.strip():
             return f"word {place} is {'blank' if word else 'empty'}; leave it out together with its tag"
         if len(word.split()) > 1 or word != word.strip():
-            return f"word {place} ({word!r:.80}) has a blank in it; split it, or strip it"
+            return f"word {place} ({word!r:.80}) contains a space; split it, or strip it"
     return ""
 
 
@@ -89,7 +89,7 @@ class StretchesField(Field):
         if value is None:
             return None
         if not isinstance(value, list | tuple):
-            raise row.error(f"expected a list of stretches, found {value!r:.80}")
+            raise row.error(f"expected a list of spans of words, found {value!r:.80}")
         return tuple(self._stretch(one, row) for one in value)
 
     def _stretch(self, value: Any, row: RowContext) -> tuple[int, int]:
@@ -97,7 +97,7 @@ class StretchesField(Field):
         match value:
             case [int(start), int(end)] | (int(start), int(end)) if 0 <= start < end <= words:
                 return start, end
-        raise row.error(f"{value!r:.80} is not a stretch of {words} words; write [start, end]")
+        raise row.error(f"{value!r:.80} is not a span of {words} words; write [start, end]")
 
     def schema(self) -> JSON:
         pair = {"type": "array", "items": {"type": "integer", "minimum": 0}, "minItems": 2, "maxItems": 2}
@@ -120,7 +120,7 @@ class LabellingExample(TextExample):
     tags: Annotated[tuple[str, ...] | None, TagsField("One of the labels for each word; null if they are hidden.")]
     seen: Annotated[
         tuple[tuple[int, int], ...] | None,
-        StretchesField("Stretches of words, [start, end], that are expressions of the training split; null: unknown."),
+        StretchesField("Spans of words, [start, end], that are expressions of the training split; null if unknown."),
     ] = None
 
     @property

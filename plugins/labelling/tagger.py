@@ -30,7 +30,7 @@ from .tags import OUTSIDE
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-RULE = "the first piece of a word has its label; of several windows the one with most around it"
+RULE = "the first token of a word has its label; of several windows, the one with the most context counts"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -42,7 +42,7 @@ class Glove:
     def __init__(self, model: str = "", path: str = "") -> None:
         refuse_model_name("glove", model)
         if path and not is_file(Path(path)):
-            raise ModelError(f"'glove' finds no file {path!r}; give path= a GloVe text file, or leave it out")
+            raise ModelError(f"'glove' found no file {path!r}; set path= to a GloVe text file, or leave it out")
         self._path = path
         self._tokens = self._known = 0
         self._begun = self._unknown = 0  # numbers of texts
@@ -120,7 +120,7 @@ def read_vectors(path: Path) -> tuple[dict[str, int], NDArray[np.float32]]:
                 row_of[word] = len(vectors)
                 vectors.append(vector)
     if not vectors:
-        raise DataError(f"{path.name} holds no vectors; a GloVe text file has one word and its numbers to a line")
+        raise DataError(f"{path.name} holds no vectors; a GloVe text file has one word and its numbers per line")
     return row_of, np.stack(vectors)
 
 

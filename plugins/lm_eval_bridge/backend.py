@@ -106,7 +106,9 @@ class ModelRequest:
         except ImportError as error:
             raise lm_eval_models.missing_module(self.name, error) from error
         except unusable as error:
-            raise ModelError(f"lm_eval:{self.name} cannot be made of these --model_args: {one_line(error)}") from error
+            raise ModelError(
+                f"lm_eval:{self.name} cannot be created with these --model_args: {one_line(error)}"
+            ) from error
 
     def identity(self) -> JSON:
         """Return everything that can change an answer: folders by their contents, hub models by their files."""

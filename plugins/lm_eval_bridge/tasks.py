@@ -246,7 +246,9 @@ class FigevalTask(Task):  # type: ignore[misc]  # lm-eval is not typed
         except StopIteration as stop:
             prediction: Prediction = stop.value
             return prediction
-        raise TaskError(f"{self.spec.name}: {self.route.name} asks a second round; lm-eval has one")
+        raise TaskError(
+            f"{self.spec.name}: {self.route.name} needs a second round of requests, but lm-eval has only one"
+        )
 
     def _output(self, request: Request, result: LMResult) -> float | Reply:
         """Return an answer of the LM in the form that the route expects."""

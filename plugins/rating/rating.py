@@ -54,7 +54,7 @@ class GradeField(Field):
             raise row.error(f"{value!r:.80} is not a number; write `… | float` if it should become one")
         points = points_of(row.task.labels)
         if not points[0] <= value <= points[-1]:
-            raise row.error(f"{value} is outside the scale, which goes from {points[0]:g} to {points[-1]:g}")
+            raise row.error(f"{value} is outside the scale, which ranges from {points[0]:g} to {points[-1]:g}")
         return float(value)
 
     def schema(self) -> JSON:

@@ -108,7 +108,9 @@ def stories_of(file: Path) -> Mapping[str, str]:
 def looked_up(found: Mapping[str, str], sentence: str, where: str) -> str:
     """Return the value for a sentence. Raises `DataError` if there is none."""
     if sentence not in found:
-        raise DataError(f"{where}: a sentence is not among the {len(found)} of the other file; complete your copy")
+        raise DataError(
+            f"{where}: a sentence is not among the {len(found)} of the other file; replace your copy by a complete one"
+        )
     return found[sentence]
 
 

@@ -75,7 +75,7 @@ def read_pair(record: Mapping[str, Any], slot: int) -> SpanPair | None:
     if bool(proverb) != bool(narrative):
         missing = "narrative" if proverb else "proverb"
         raise DataError(
-            f"epic: {record['pk']}, pair {slot}: the {missing} has no span; fill it or empty the other side"
+            f"epic: {record['pk']}, pair {slot}: the {missing} has no span; fill it in, or clear the other side"
         )
     return SpanPair(slot, proverb, narrative) if proverb else None
 

@@ -90,7 +90,7 @@ def build(scorers: Sequence[str], seed: int, output: Path) -> dict[str, JSON]:
             cannot be written.
     """
     if not scorers:
-        raise FigevalError("--scorers names no model; give for example tfidf,glove,minilm")
+        raise FigevalError("--scorers names no model; give, for example, tfidf,glove,minilm")
     material = read_material()
     models = {name: open_scorer(name) for name in scorers}
     scores = {name: score_all(model, material) for name, model in models.items()}

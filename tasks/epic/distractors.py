@@ -96,7 +96,7 @@ def blocks(gold: Golds) -> list[Places]:
     counts = np.bincount(gold)
     if counts.min() != counts.max():
         raise DataError(
-            f"proverbs have {counts.min()} to {counts.max()} narratives; balanced items need as many of each"
+            f"proverbs have {counts.min()} to {counts.max()} narratives; balanced items need equally many of each"
         )
     return list(order.reshape(len(counts), -1).T)
 

@@ -138,7 +138,7 @@ def item_rows(name: str, corpus: Corpus) -> Iterator[Row]:
     """Yield the rows of a frozen file of multiple-choice items, which holds `{"id", "options", "gold"}` per line."""
     file = files(__package__) / name
     if not file.is_file():
-        raise DataError(f"{file} is missing; make it with `figeval build epic-mcq`")
+        raise DataError(f"{file} is missing; create it with `figeval build epic-mcq`")
     for number, item in enumerate(read_jsonl(file), 1):
         yield item_row(item, corpus, f"{name}, item {number}")
 
@@ -163,6 +163,6 @@ def item_row(item: Row, corpus: Corpus, where: str) -> Row:
     option_ids, gold = tuple(item["options"]), item["gold"]
     fields = narrative_fields(corpus, item["id"], where)
     if gold not in range(len(option_ids)) or option_ids[gold] != fields["proverb_id"]:
-        raise DataError(f"epic: {where}: gold {gold!r} does not point at {fields['proverb_id']} in {list(option_ids)}")
+        raise DataError(f"epic: {where}: gold {gold!r} does not point to {fields['proverb_id']} in {list(option_ids)}")
     options = tuple(look_up(corpus.proverbs, key, where) for key in option_ids)
     return {**fields, **both("options", options), "option_ids": option_ids, "gold": gold}

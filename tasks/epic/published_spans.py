@@ -14,7 +14,7 @@ class PublishedSpanExample(SpanExample):
     """A spans example that is scored against `reference`; `gold` stays the right stretch of its own text."""
 
     reference: Annotated[
-        str | None, OptionalTextField("The text that a found span is compared with; null for the gold span.")
+        str | None, OptionalTextField("The text that an answered span is compared with; null to use the gold span.")
     ] = None
 
     @property

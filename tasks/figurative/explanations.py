@@ -75,7 +75,9 @@ def explained_at(least: int, context: MetricContext) -> Batched:
     model = context.model(context.argument)
     if not model.capabilities & {"embed", "score_pairs"}:
         has = ", ".join(sorted(model.capabilities))
-        raise ModelError(f"{context.name}={context.argument}: it offers {has}; give one that embeds or scores pairs")
+        raise ModelError(
+            f"{context.name}={context.argument}: it offers {has}; name a model that embeds or scores pairs"
+        )
 
     def measured(cases: Cases) -> list[Measured]:
         read = _read(cases)
@@ -90,7 +92,7 @@ def explained_at(least: int, context: MetricContext) -> Batched:
         return [value(one) for one in read]
 
     def described() -> dict[str, Any]:
-        remark = f"explanations compared by {context.argument}, and not by BERTScore and BLEURT as in the paper"
+        remark = f"explanations compared by {context.argument}, not by BERTScore and BLEURT as in the paper"
         return {"fingerprint": model.fingerprint, "remark": remark}
 
     return batched(measured, absent="no text begins with a label", describe=described)

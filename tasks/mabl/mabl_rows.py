@@ -52,7 +52,7 @@ def paired_rows(table: Sequence[Row], name: str, file: str) -> Iterator[Row]:
     alone = ALONE.get(name, frozenset()) & set(range(len(table)))
     rest = [number for number in range(len(table)) if number not in alone]
     if len(rest) % 2:
-        raise DataError(f"mabl: {file}, row {rest[-1]}: it has no partner; two rows that follow one another are a pair")
+        raise DataError(f"mabl: {file}, row {rest[-1]}: it has no partner; two successive rows are a pair")
     pairs = list(zip(rest[::2], rest[1::2], strict=True))
     for one, other in pairs:
         if labels[one] == labels[other]:

@@ -87,7 +87,9 @@ def candidates(lines: Iterator[str], file: str) -> Iterator[Candidates]:
         if not others:
             raise DataError(f"{file}:{line}: a metaphor without candidates; write them on the lines below it")
         if "#" in metaphor:
-            raise DataError(f"{file}:{line}: a set begins with a grade; write its metaphor on a line of its own before")
+            raise DataError(
+                f"{file}:{line}: a set begins with a grade; write its metaphor on a separate line before it"
+            )
         graded = tuple(_graded(text, f"{file}:{number}") for number, text in others)
         yield Candidates(count, first.setdefault(letters(metaphor), count), metaphor, graded)
 

@@ -126,7 +126,9 @@ def snli_json(paths: Sequence[Path]) -> Iterator[PublishedPair]:
             case [str(premise), str(hypothesis), str(label)]:
                 yield PublishedPair(number, premise, hypothesis, known_label(label, f"{path}:{number}"), {})
             case _:
-                raise DataError(f"{path}:{number}: sentence1, sentence2 and gold_label must be there, and be texts")
+                raise DataError(
+                    f"{path}:{number}: sentence1, sentence2 and gold_label must be present, and must be texts"
+                )
 
 
 def known_label(label: str, where: str) -> str:

@@ -28,7 +28,8 @@ from .pairs import PAPER_MOPREF, PAPER_SIZES
 GENERATION = ("st2mo", "mo2st")  # tasks with folders of their own
 CANDIDATES = {5: "mocpt", 2: "mopref"}
 MARKER = re.compile(r"<extra_id_\d+>")
-CURE = "give the folder with your copy as --data storal=FOLDER; README.md of tasks/storal says where the archive is"
+CURE = "give the folder with your copy as --data storal=FOLDER; README.md of tasks/storal says where to find "
+"the archive"
 
 
 def published(task: str, language: str, split: str, folders: Sequence[Path], *, whole: bool = True) -> Iterator[Row]:
@@ -84,7 +85,7 @@ def _of(task: str, file: Path, rows: list[Row]) -> Iterator[tuple[Path, list[Row
     for number, row in enumerate(rows, 1):
         where = f"storal: {file}, row {number}"
         if row["task"] != task:
-            raise DataError(f"{where}: it is of {row['task']}, and the rows before it are of {task}")
+            raise DataError(f"{where}: it belongs to {row['task']}, but the rows before it to {task}")
         for name in ("story", "moral"):
             if name in row and not row[name].strip():
                 raise DataError(f"{where}: the {name} is empty")
@@ -115,16 +116,16 @@ def _json_rows(kind: str, file: Path) -> Iterator[Row]:
 
 def _text_rows(kind: str, file: Path, blank: str) -> Iterator[Row]:
     if not (answers := file.with_suffix(".target")).is_file():
-        raise DataError(f"storal: {file} has no {answers.name} beside it; complete your copy")
+        raise DataError(f"storal: {file} has no {answers.name} next to it; complete your copy")
     sources, targets = ([line.rstrip("\r\n") for line in text_lines(one)] for one in (file, answers))
     if len(sources) != len(targets):
-        raise DataError(f"storal: {file} has {len(sources)} lines, and its targets {len(targets)}")
+        raise DataError(f"storal: {file} has {len(sources)} lines, but its targets have {len(targets)}")
     for number, (source, target) in enumerate(zip(sources, targets, strict=True)):
         where = f"storal: {file}, line {number + 1}"
         if kind == "mo2st":
             moral, *parts = source.split(f"{blank}#{blank}")
             if not parts:
-                raise DataError(f"{where}: there is no beginning behind a #")
+                raise DataError(f"{where}: there is no beginning after a #")
             yield _outline_row(where, moral, parts[0], unwrapped(target), parts[1:])
         elif kind == "st2mo":
             yield {"task": "st2mo", "story": source.strip(), "moral": unwrapped(target)}
@@ -153,7 +154,7 @@ def _choice_row(where: str, story: str, options: Sequence[str], label: object) -
     if not isinstance(label, int) or isinstance(label, bool) or not 1 <= label <= len(options):
         raise DataError(f"{where}, field 'label': {label!r:.80} is not a number from 1 to {len(options)}")
     if len(options) not in CANDIDATES:
-        raise DataError(f"{where}: {len(options)} candidates, where moCpt has five and moPref two")
+        raise DataError(f"{where}: {len(options)} candidates, but moCpt has five and moPref two")
     task = CANDIDATES[len(options)]
     moral = options[label - 1]
     return {"task": task, "story": story.strip(), "options": tuple(options), "gold": label - 1, "moral": moral}

@@ -33,7 +33,7 @@ from .storal_rows import MATCHED, MISMATCHED
 
 TRAINED_ON = {"storal_faithfulness_en": "en", "storal_faithfulness_zh": "zh"}  # task → language
 LABELS = (MATCHED, MISMATCHED)
-NO_TEXT = "no text was written that the classifier could judge"
+NO_TEXT = "the classifier has no text to judge"
 BLANK = {"zh": ""}  # between the beginning of a story and its written continuation
 SEEN = {"trained": "pairs that the classifier was trained on", "chosen": "pairs that the classifier was chosen on"}
 CUT = "texts cut to the length of the classifier"
@@ -96,7 +96,7 @@ def story_and_moral(example: GenerationExample, text: str, language: str) -> tup
         case {"moral": str() as moral, "beginning": str() as beginning}:
             return f"{beginning}{BLANK.get(language, ' ')}{text}", moral
     raise TaskError(
-        "faithfulness is of texts that are written for a `story`, or for a `moral` and a `beginning`; example "
+        "faithfulness applies to texts written for a `story`, or for a `moral` and a `beginning`; example "
         f"{example.id!r:.80} has the inputs {', '.join(given)}; leave out the task or the metric"
     )
 
@@ -212,7 +212,7 @@ def judge_of(context: MetricContext) -> Judge:
     cure = f"`figeval train --task {wanted} --model MODEL --output FOLDER` makes one that is"
     if task not in TRAINED_ON:
         what = f"was trained on {task}" if task else "was not trained by figeval"
-        raise ModelError(f"{asked}: it {what}, and is no classifier of stories and morals; {cure}")
+        raise ModelError(f"{asked}: it {what} and is not a classifier of stories and morals; {cure}")
     model = context.model(context.argument)
     if "label_pairs" not in model.capabilities:
         raise ModelError(f"{asked}: its head cannot label pairs; {cure}")
@@ -224,7 +224,8 @@ def judge_of(context: MetricContext) -> Judge:
     score = about.get("held_out")
     if not score or (isinstance(score, dict) and (score.get("metric") != "acc" or score.get("value") is None)):
         raise ModelError(
-            f"{asked}: its figeval.json has no held-out accuracy, which tells what its judgements are worth; {AGAIN}, "
+            f"{asked}: its figeval.json has no held-out accuracy, without which its judgements cannot be "
+            f"assessed; {AGAIN}, "
             "or train one without --select_on test"
         )
     validated(score, f"{asked}: `about.held_out` of its figeval.json", HeldOut, ModelError, cure=AGAIN)

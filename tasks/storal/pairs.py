@@ -94,11 +94,11 @@ class PairFile:
             DataError: the file cannot be read; a row has no story, no moral, a story of one word or an unknown split.
                 The message names file, row and field.
         """
-        file = RowFile(self.path, "--pairs names a JSONL or CSV file of stories and morals", self.columns)
+        file = RowFile(self.path, "--pairs must name a JSONL or CSV file of stories and morals", self.columns)
         for row in file.rows():
             story, moral = (row.text(name) for name in ("story", "moral"))
             if len(story) < SHORTEST and self._is_one_word(story):
-                raise row.error("story", "is a single word; a story has several")
+                raise row.error("story", "is a single word, not a story")
             identity, split = (row.optional(name) for name in ("id", "split"))
             yield Pair(identity or str(row.number), story, moral, self._split(split, row))
 
@@ -111,7 +111,7 @@ class PairFile:
         if not given:
             return ""
         if given.lower() not in SPELLINGS:
-            raise row.error("split", f"is {given[:40]!r}; it is one of {', '.join(SPLITS)}")
+            raise row.error("split", f"is {given[:40]!r}; it must be one of {', '.join(SPLITS)}")
         return SPELLINGS[given.lower()]
 
 

@@ -49,7 +49,7 @@ def language_of(example: GenerationExample) -> str:
         raise DataError(f"example {example.id!r}: the metrics of STORAL are for {known}, not {language!r}")
     if not example.language and HAN.search(example.references[0]):
         raise DataError(
-            f"example {example.id!r} has a Chinese reference and no language; write `language: zh` into the task file"
+            f"example {example.id!r} has a Chinese reference but no language; write `language: zh` into the task file"
         )
     return language
 

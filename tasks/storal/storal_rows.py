@@ -174,7 +174,7 @@ MADE: dict[str, Callable[[Pairs, str], Iterator[Row]]] = {
 def look_up(pairs: Pairs, key: str) -> Pair:
     """Return the pair of an id. Raises `DataError` if there is none."""
     if key not in pairs:
-        raise DataError(f"storal: the frozen items name {key!r}, which the data do not have")
+        raise DataError(f"storal: the frozen items name {key!r}, which the data do not contain")
     return pairs[key]
 
 

@@ -208,7 +208,7 @@ def test_refusals_are_one_line_with_the_cure(workshop: Workshop, sentence_folder
     raises("no pooling layer", lambda: encoder(no_pooler, pooling="pooler").embed(REQUESTS))
     raises("float16 .* on a CPU; use dtype=float32", lambda: encoder(raw, pooling="cls", dtype="float16", device="cpu"))
     raises("bfloat16 .* on a CPU", lambda: encoder(raw, pooling="cls", dtype="bfloat16", device="cpu"))
-    raises("is no device that torch knows", lambda: encoder(raw, pooling="cls", device="gpu"))
+    raises("is not a device that torch knows", lambda: encoder(raw, pooling="cls", device="gpu"))
     raises("not available on this machine", lambda: encoder(raw, pooling="cls", device="cuda:63"))
     raises("positive integer", lambda: encoder(raw, pooling="cls", batch_size=0))
     raises("positive integer", lambda: encoder(raw, pooling="cls", max_length="long"))

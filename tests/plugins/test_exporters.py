@@ -217,7 +217,7 @@ proverbs & acc & 40 & 0.200 & 0.125 & 0.250 {\scriptsize [0.100, 0.500]} & $-$0.
 pairs & acc & 40 & 0.200 & 0.125 & 0.250 {\scriptsize [0.100, 0.500]} & -- \\
 \bottomrule
 \end{tabular}
-\caption{Scores of minilm, tf\_idf \& co on $n = 40$ examples, trivial baselines beside them;
+\caption{Scores of minilm, tf\_idf \& co on $n = 40$ examples, with trivial baselines;
 in brackets the 95\,\% interval, over clusters if examples are not independent.}
 \label{tab:figeval}
 \end{table}
@@ -245,7 +245,7 @@ def test_latex_lines_have_as_many_cells_as_columns_whatever_the_names() -> None:
 def test_latex_names_the_range_of_n() -> None:
     record = run(task("a"), task("b", n=7, scores=[score(n=7)]))
     assert "on $n = 7$ to $40$ examples" in export("latex", record)
-    assert r"\caption{Scores of a-model, trivial" in export("latex", run(task(scores=[])))
+    assert r"\caption{Scores of a-model, with trivial" in export("latex", run(task(scores=[])))
 
 
 def several() -> RunRecord:

@@ -74,7 +74,7 @@ def test_a_broken_file_is_one_line_that_names_the_place(path, content, message):
 
 
 def test_a_missing_file_is_told_at_once():
-    with pytest.raises(ModelError, match=r"'glove' finds no file 'nowhere\.txt'"):
+    with pytest.raises(ModelError, match=r"'glove' found no file 'nowhere\.txt'"):
         Glove(path="nowhere.txt")
     with pytest.raises(ModelError, match="use --model glove"):
         Glove("6B")

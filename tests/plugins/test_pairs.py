@@ -192,5 +192,5 @@ def test_refusals_are_one_line_with_the_cure(workshop: Workshop) -> None:
     with pytest.raises(ModelError, match="cannot distinguish neutral and non-entailment"):
         three_way.label_pairs(asked(("neutral", "non-entailment")))
     twice = str(workshop("bert", HEAD, id2label={0: "entails", 1: "entailment", 2: "neutral"}))
-    with pytest.raises(ModelError, match="several classes of one meaning"):
+    with pytest.raises(ModelError, match="several classes with the same meaning"):
         pairs(twice)

@@ -74,7 +74,7 @@ def test_what_learns_is_shown_the_task() -> None:
     [
         ({}, "'pipeline' has no ranker: --model pipeline --model_args ranker=MODEL,spans=MODEL"),
         ({"ranker": "overlap"}, "'pipeline' has no spans"),
-        ({"model": "minilm"}, "takes no model behind the colon, but parts"),
+        ({"model": "minilm"}, "takes no model after the colon; name its parts"),
         ({"ranker": "overlp", "spans": "random"}, "pipeline, ranker=overlp: .*did you mean 'overlap'"),
         ({"ranker": "./nowhere", "spans": "random"}, "pipeline, ranker=./nowhere: there is no folder"),
         ({"ranker": "overlap", "spans": "tfidf"}, "spans=tfidf: it has score_pairs, but needs find_spans"),

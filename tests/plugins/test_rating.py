@@ -80,8 +80,8 @@ def test_the_task_type_keeps_to_the_contract() -> None:
 @pytest.mark.parametrize(
     ("labels", "grade", "words"),
     [
-        ('["1", "2", "3", "4"]', 5, "field 'grade': 5 is outside the scale, which goes from 1 to 4"),
-        ('["1", "2", "3", "4"]', 0.5, "field 'grade': 0.5 is outside the scale, which goes from 1 to 4"),
+        ('["1", "2", "3", "4"]', 5, "field 'grade': 5 is outside the scale, which ranges from 1 to 4"),
+        ('["1", "2", "3", "4"]', 0.5, "field 'grade': 0.5 is outside the scale, which ranges from 1 to 4"),
         ('["1", "2", "3", "4"]', "3", "field 'grade': '3' is not a number; write `… | float`"),
         ('["1", "2", "3", "4"]', True, "field 'grade': True is not a number"),
         ('["4", "1"]', 1, "must list the points of its scale, lowest first"),

@@ -112,7 +112,7 @@ def test_spans_of_a_small_corpus() -> None:
     assert found["ambiguous narrative spans"] == 2  # both of Q1N1: "She ran" holds "he ran"
     assert found["proverb spans found as written"] == 5
     assert found["narrative spans found as written"] == 4  # no "HE ran"
-    assert found["pairs not found"] == 0 and found["narratives with double blanks"] == 1
+    assert found["pairs not found"] == 0 and found["narratives with double spaces"] == 1
 
 
 @pytest.mark.parametrize(

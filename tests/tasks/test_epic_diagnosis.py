@@ -169,7 +169,7 @@ def test_unmatched_narratives_are_left_out() -> None:
 def test_the_heat_map_is_drawn(tmp_path: Path) -> None:
     run = run_of(*((key, {key: 1.0}) for key in FOUR), *((key, {"Q1": 1.0}) for key in FOUR))
     chart = versus.chart(versus.versus(run, run))
-    assert chart.to_dict()["title"]["text"] == "Neither model has a narrative right for 0 of 4 proverbs"
+    assert chart.to_dict()["title"]["text"] == "Neither model gets a narrative right for 0 of 4 proverbs"
     png, svg, html = plots.save(chart, tmp_path, "heat_map")
     assert png.read_bytes().startswith(b"\x89PNG") and html.stat().st_size > 100_000
     assert svg.stat().st_size > 1_000

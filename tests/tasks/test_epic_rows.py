@@ -86,11 +86,11 @@ def test_items_get_their_texts(small: DataContext) -> None:
         ({"id": "Q1N10", "gold": 1}, "item 1: no options"),
         ({"id": "Q1N11", "options": ["Q2", "Q1"], "gold": 1}, "item 1: the dataset has no 'Q1N11'"),
         ({"id": "Q1N10", "options": ["Q3", "Q1"], "gold": 1}, "item 1: the dataset has no 'Q3'"),
-        ({"id": "Q1N10", "options": ["Q2", "Q1"], "gold": 0}, "gold 0 does not point at Q1"),
-        ({"id": "Q1N10", "options": ["Q2", "Q1"], "gold": 2}, "gold 2 does not point at Q1"),
-        ({"id": "Q1N10", "options": ["Q2", "Q1"], "gold": -1}, "gold -1 does not point at Q1"),
-        ({"id": "Q1N10", "options": ["Q2", "Q1"], "gold": "1"}, "gold '1' does not point at Q1"),
-        ({"id": "Q1N10", "options": [], "gold": 0}, "gold 0 does not point at Q1"),
+        ({"id": "Q1N10", "options": ["Q2", "Q1"], "gold": 0}, "gold 0 does not point to Q1"),
+        ({"id": "Q1N10", "options": ["Q2", "Q1"], "gold": 2}, "gold 2 does not point to Q1"),
+        ({"id": "Q1N10", "options": ["Q2", "Q1"], "gold": -1}, "gold -1 does not point to Q1"),
+        ({"id": "Q1N10", "options": ["Q2", "Q1"], "gold": "1"}, "gold '1' does not point to Q1"),
+        ({"id": "Q1N10", "options": [], "gold": 0}, "gold 0 does not point to Q1"),
     ],
 )
 def test_a_wrong_item_is_one_line(small: DataContext, item: Row, message: str) -> None:

@@ -215,7 +215,7 @@ def test_a_text_without_a_label_is_counted() -> None:
 def test_a_model_that_compares_nothing_is_refused() -> None:
     judge = Judge()
     judge.capabilities = frozenset({"generate"})
-    with pytest.raises(ModelError, match="acc@50=judge: it offers generate; give one that embeds or scores pairs"):
+    with pytest.raises(ModelError, match="acc@50=judge: it offers generate; name a model that embeds or scores pairs"):
         explained_50(judge)
 
 

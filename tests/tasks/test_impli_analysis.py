@@ -105,7 +105,7 @@ def test_a_perfect_correlation_has_no_interval_of_no_width_and_no_p_of_zero(
     """Fisher's z is infinite there. Of the third the true p is .1: one idiom of ten is the one that is flexible."""
     found = correlated(varied, right)
     assert (found.r, found.p, found.low, found.high) == (r, None, None, None)
-    assert found.why == "flexibility and accuracy rank the idioms identically or in reverse"
+    assert found.why == "flexibility and accuracy rank the idioms identically or in reverse order"
 
 
 def correlated(varied: list[int], right: list[int]) -> flexibility.RankCorrelation:
@@ -222,5 +222,5 @@ def test_a_run_is_analyzed(real_data: str, tmp_path: Path, capsys: pytest.Captur
 
 def test_a_run_without_impli_is_refused_in_one_line(tmp_path: Path) -> None:
     run = finished(tmp_path / "run", "mini_pairs", model="overlap", limit=5, baselines=False)
-    with pytest.raises(RecordError, match="has no finished task of IMPLI: it has mini_pairs; run --tasks impli"):
+    with pytest.raises(RecordError, match=r"has no finished task of IMPLI .it has mini_pairs.; run --tasks impli"):
         analyze_impli.analysed(run)

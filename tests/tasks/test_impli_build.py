@@ -188,9 +188,9 @@ def inputs(tmp_path):
 def test_a_build_runs_at_once_and_again_is_the_same(call, inputs, tmp_path, capsys):
     code, out, err = call(*inputs, "--output", "one", "--name", "Own")
     assert code == 0, err
-    assert "ent: 18 of 18 sentences make a pair" in out
-    assert "lit: 6 of 6 sentences make a pair" in out
-    assert "met: 6 of 6 sentences make a pair" in out
+    assert "ent: 18 of 18 sentences gave a pair" in out
+    assert "lit: 6 of 6 sentences gave a pair" in out
+    assert "met: 6 of 6 sentences gave a pair" in out
     with pytest.raises(SystemExit, match="0"):
         main(["validate", "--include_path", "one"])
     assert "6 tasks, 0 errors" in capsys.readouterr().out
@@ -296,7 +296,7 @@ def test_what_makes_no_pair_is_counted(call, tmp_path):
         2: "another row about the same idi",
         3: "the sentence is figurative in ",
         4: "the sentence is figurative in ",
-        5: "the sentence consists of nothi",
+        5: "the sentence consists only of ",
         6: "the idiom or word does not occ",
         7: "several idioms occur in the se",
         8: "the sentence has more than 200",
@@ -318,23 +318,23 @@ BAD = {
     "an empty sentence": ([GOOD | {"sentence": " … "}], DEFINITIONS, (), "row 1: 'sentence' is empty"),
     "an idiom of articles": ([GOOD | {"idiom": "the"}], DEFINITIONS, (), "'idiom' is 'the', which has no word"),
     "a span beyond the end": (
-        [GOOD | {"start": 3, "end": 99}], DEFINITIONS, (), "'start' and 'end' are '3' and '99'; they are places"),
+        [GOOD | {"start": 3, "end": 99}], DEFINITIONS, (), "'start' and 'end' are '3' and '99'; they must be positions"),
     "half a span": ([GOOD | {"start": 3}], DEFINITIONS, (), "'start' and 'end' are '3' and ''"),
     "a span in an unclean sentence": (
         [{"sentence": "He  kicked the bucket.", "label": "literal", "start": 4, "end": 21}], DEFINITIONS, (),
-        "double blanks, so 'start' and 'end' are no places in it; remove them"),
+        "double spaces, so 'start' and 'end' are not positions in it; remove them"),
     "a metaphor without a literal word": (
         [{"sentence": "She devoured it.", "metaphor": "devoured"}], DEFINITIONS, (), "'replacement' is empty"),
     "an id twice": ([GOOD | {"id": 7}, GOOD | {"id": 7}], DEFINITIONS, (), "row 2: 'id' '7' is that of row 1, too"),
-    "no rows": ([], DEFINITIONS, (), r"in\.jsonl: there is no sentence in it"),
-    "no definitions": ([GOOD], [], (), r"meanings\.jsonl: there is no definition in it"),
+    "no rows": ([], DEFINITIONS, (), r"in\.jsonl: it contains no sentences"),
+    "no definitions": ([GOOD], [], (), r"meanings\.jsonl: it contains no definitions"),
     "an empty definition": (
         [GOOD], [{"idiom": "see red", "definition": "…"}], (), r"meanings\.jsonl: row 1: 'definition' is empty"),
     "an idiom without a word": ([GOOD], [{"idiom": "one's", "definition": "own"}], (), "has no word to look for"),
-    "nothing fits": ([GOOD], [{"idiom": "see red", "definition": "to get angry"}], (), "no pair can be made of it"),
+    "nothing fits": ([GOOD], [{"idiom": "see red", "definition": "to get angry"}], (), "no pair can be made from it"),
     "nothing fits, and why": (
         [GOOD], [{"idiom": "see red", "definition": "to get angry"}], (),
-        r"_rejected\.jsonl have the reasons, mostly: no idiom with a definition occurs in the sentence"),
+        r"_rejected\.jsonl list the reasons, mostly: no idiom with a definition occurs in the sentence"),
     "a definition of another name": (
         [GOOD], [{"idiom": "see red", "meaning": "x"}], (), "give its name with --definition_columns definition=NAME"),
     "definition columns": ([GOOD], DEFINITIONS, ("--definition_columns", "x"), "--definition_columns has 'x'; write"),
@@ -366,7 +366,7 @@ def test_tables_with_columns_of_other_names(call, tmp_path):
     assert code == 0, err
     (row,) = read_jsonl(tmp_path / "out" / "ent.jsonl")
     assert row["hypothesis"] == "Alas; he died."
-    assert "there is no pair of the kind lit, so it has no task" in err
+    assert "there are no pairs of the kind lit, so it has no task" in err
 
 
 def test_texts_from_outside_are_cleaned(call, tmp_path):

@@ -203,10 +203,10 @@ def test_a_folder_with_another_curve_is_refused(tmp_path: Path, pairs: list[dict
     before.begin()  # nothing was trained for the other one yet
     before.keep({"learned": 1}, ())
     curve_impli.Work(tmp_path, "a", {"lr": 1e-4}, curve(points=(0, 9)), keep_models=False).begin()
-    with pytest.raises(TrainError, match="has a curve with another model; choose another --output"):
+    with pytest.raises(TrainError, match="has a curve with a different model; choose another --output"):
         curve_impli.Work(tmp_path, "b", {"lr": 1e-4}, curve(), keep_models=False).begin()
     pairs[0]["label"] = "non-entailment"
-    with pytest.raises(TrainError, match="has a curve of other pairs than IMPLI has now"):
+    with pytest.raises(TrainError, match="has a curve of different pairs than IMPLI has now"):
         curve_impli.Work(tmp_path, "a", {"lr": 1e-4}, curve(), keep_models=False).begin()
     (tmp_path / "curve.json").write_text("[]")
     with pytest.raises(RecordError, match="is not a learning curve"):

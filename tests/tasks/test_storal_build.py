@@ -488,7 +488,7 @@ def test_few_words_in_common_make_topics_that_say_nothing(call, tmp_path):
     assert code == 0, err
     assert "figeval: the training morals have only 3 content words that occur in two of them" in err
     page = (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
-    assert "the topics say next to nothing" in page
+    assert "the topics mean next to nothing" in page
     assert "Smallest specificity undefined" in page
 
 
@@ -518,7 +518,8 @@ BAD = {
     "a number": ([{"story": 7, "moral": "Be wise."}], (), "row 1: 'story' must be a text, not 7"),
     "a story of one word": ([{"story": "Once.", "moral": "Be wise."}], (), "row 1: 'story' is a single word"),
     "a split of another name": (
-        [{"story": "Once upon.", "moral": "Be wise.", "split": "tset"}], (), "'split' is 'tset'; it is one of train",
+        [{"story": "Once upon.", "moral": "Be wise.", "split": "tset"}], (), "'split' is 'tset'; it must be "
+        "one of train",
     ),
     "splits on some rows": (
         [{"story": "Once upon.", "moral": "Be wise.", "split": "test"}, {"story": "Once upon.", "moral": "Be wise."}],
@@ -527,7 +528,7 @@ BAD = {
     "ids that are repeated": (
         [{"story": "Once upon.", "moral": "Be wise.", "id": "a"}] * 2, (), "row 2: 'id' 'a' is that of row 1, too",
     ),
-    "no rows": ([], (), "there is no pair in it"),
+    "no rows": ([], (), "it contains no pairs"),
     "fewer stories than topics": (
         list(stories(30)), ("--topics", 30), r"in\.jsonl: .*fewer stories \(18\) than --topics 30",
     ),
@@ -567,7 +568,7 @@ def test_nothing_has_an_antonym(call, tmp_path):
     assert "no word of any moral has an antonym" in err.splitlines()[-1]
     listed.write_text("zebra\n")
     _, _, err = call("--pairs", source, "--output", "out", "--tasks", "mopref", "--antonyms", listed)
-    assert re.search(r"antonyms\.tsv:1: a line is a word, a tab and its antonym", err)
+    assert re.search(r"antonyms\.tsv:1: a line must have a word, a tab and its antonym", err)
 
 
 def test_a_missing_package_is_one_line(call, tmp_path, monkeypatch):

@@ -337,7 +337,7 @@ def test_no_number_is_no_value(bench: Bench) -> None:
     record = bench.run("morals")
     assert value(record) == (None, 0)
     assert record.tasks[0].counts["texts for which the classifier gives no number"] == 3
-    assert "no text was written" in record.tasks[0].scores[-1].interval
+    assert "has no text to judge" in record.tasks[0].scores[-1].interval
 
 
 def test_a_run_that_was_cut_short_and_rescore_give_the_same(bench: Bench) -> None:
@@ -401,8 +401,8 @@ def test_a_real_classifier_in_two_processes_says_what_it_says_in_one(tmp_path: P
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"task": None}, "was not trained by figeval, and is no classifier of stories and morals; `figeval train"),
-        ({"task": "mini_pairs"}, "it was trained on mini_pairs, and is no classifier"),
+        ({"task": None}, "was not trained by figeval and is not a classifier of stories and morals; `figeval train"),
+        ({"task": "mini_pairs"}, "it was trained on mini_pairs and is not a classifier"),
         ({"task": "storal_faithfulness_zh"}, "it was trained on storal_faithfulness_zh, and morals is in 'en'; `"),
         ({"probe": "no_query"}, "it was trained with --probe, so it judges other texts"),
         ({"augment": {"add": "concepts"}}, "it was trained with --augment"),

@@ -357,7 +357,7 @@ def test_a_language_without_tokens_is_refused() -> None:
 
 @pytest.mark.parametrize("name", ["bleu_1", "coverage", "order", "distinct_4"])
 def test_chinese_is_not_taken_for_english(name: str) -> None:
-    with pytest.raises(DataError, match="has a Chinese reference and no language; write `language: zh` into"):
+    with pytest.raises(DataError, match="has a Chinese reference but no language; write `language: zh` into"):
         statistic(name).features(example("狐狸", ["狐狸"], language=""), answer("狐狸"))
 
 

@@ -282,7 +282,7 @@ def test_a_run_of_any_task_with_versions_is_tested(folder: Path, capsys: pytest.
     with pytest.raises(SystemExit, match="0"):
         main(["analyze", "preference", str(run)])
     shown = capsys.readouterr().out
-    assert "no p where every cluster ties" in shown
+    assert "no p if every cluster ties" in shown
     line = next(line for line in shown.splitlines() if "own_versions " in line and "win_antonym" in line)
     assert line.split()[-4:] == ["3", "0", "1", "0.625"]
 

@@ -202,7 +202,7 @@ def test_the_hubs_form_of_mo2st_is_read(tmp_path: Path) -> None:
         ({"text": "[MASK]a [MASK]b story", "label": 1}, "field 'text': there is no [P] before the story"),
         ({"text": masked(MORALS, "s"), "label": 0}, "field 'label': 0 is not a number from 1 to 5"),
         ({"text": masked(MORALS, "s"), "label": "3"}, "field 'label': '3' is not a number from 1 to 5"),
-        ({"text": masked(MORALS[:3], "s"), "label": 1}, "3 candidates, where moCpt has five and moPref two"),
+        ({"text": masked(MORALS[:3], "s"), "label": 1}, "3 candidates, but moCpt has five and moPref two"),
         ({"text": masked(MORALS, ""), "label": 1}, "row 1: the story is empty"),
         ("a line", "row 1: there is no text 'text' (it has no columns)"),
     ],
@@ -222,16 +222,16 @@ def test_a_file_of_two_tasks_is_refused(tmp_path: Path) -> None:
     place.mkdir()
     data = [{"text": masked(MORALS[:count], "s"), "label": 1} for count in (2, 5)]
     (place / "test.json").write_text(json.dumps({"data": data}), encoding="utf-8")
-    with pytest.raises(DataError, match="row 2: it is of mocpt, and the rows before it are of mopref"):
+    with pytest.raises(DataError, match="row 2: it belongs to mocpt, but the rows before it to mopref"):
         list(published("mopref", "en", "test", [tmp_path], whole=False))
 
 
 @pytest.mark.parametrize(
     ("source", "target", "told"),
     [
-        (b"Once upon a time.\n", None, "has no test.target beside it; complete your copy"),
+        (b"Once upon a time.\n", None, "has no test.target next to it; complete your copy"),
         ("Es w\u00e4re.\n".encode("latin-1"), b"A.\n", "is not utf-8"),
-        (b"One.\nTwo.\n", b"A.\n", "has 2 lines, and its targets 1"),
+        (b"One.\nTwo.\n", b"A.\n", "has 2 lines, but its targets have 1"),
     ],
 )
 def test_text_files_that_cannot_be_read_are_told_in_one_line(

@@ -98,7 +98,7 @@ def features(**changes: Any) -> Any:
 
 BROKEN: dict[str, tuple[str, Any, str]] = {
     "half": ("network", Halved, "the losses are torch.float16, not float32"),
-    "doubles": ("network", lambda: Network().double(), "begin in float32 on the CPU"),
+    "doubles": ("network", lambda: Network().double(), "start in float32 on the CPU"),
     "evaluating": ("network", lambda: Network().eval(), "not in training mode"),
     "averaging": ("network", Averaging, "a row's loss depends on its batch"),
     "detached": ("network", Detached, "no weight has a gradient"),
@@ -106,7 +106,7 @@ BROKEN: dict[str, tuple[str, Any, str]] = {
     "drawn": ("features", lambda examples: Drawn(5), "differs when it is called again"),
     "weights": ("features", lambda examples: features(weights=[1.0]), "there are 5 lengths, but 1 weights"),
     "nothing": ("features", lambda examples: Features(0), "gave 0 rows"),
-    "light": ("features", lambda examples: features(weights=[0.0] * 5), "every weight is positive"),
+    "light": ("features", lambda examples: features(weights=[0.0] * 5), "every weight must be positive"),
     "backend": ("backend", lambda network: object(), "offers no capability"),
     "saved": ("save", lambda network, weights, folder: {}, "wrote no"),
     "declared": ("save", lambda network, weights, folder: None, "returned NoneType"),

@@ -64,7 +64,7 @@ BROKEN: dict[str, tuple[Any, str]] = {
     ),
     "zero over nothing": (
         Statistic(lambda e, p: (1.0, 1.0), lambda sums: sums[..., 0] / np.maximum(sums[..., 1], 1), is_mean=True),
-        "the mean of Statistic over no example is 0.0, not NaN",
+        "the mean of Statistic over no examples is 0.0, not NaN",
     ),
     "nothing": (lambda example, prediction: None, "applies to none of the cases"),
 }
@@ -95,7 +95,7 @@ def test_a_metric_that_changes() -> None:
 
 def test_features_of_different_lengths() -> None:
     ragged = Statistic(lambda example, prediction: (1.0,) * (1 + int(prediction.value or 0)), lambda sums: sums[..., 0])
-    with pytest.raises(AssertionError, match="not equally many for all examples"):
+    with pytest.raises(AssertionError, match="different numbers of features"):
         check_metric(ragged, [(EXAMPLE, RIGHT), (EXAMPLE, WRONG)])
 
 

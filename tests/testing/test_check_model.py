@@ -86,8 +86,11 @@ BROKEN: dict[str, tuple[Any, str]] = {
     "cut": (scoring(lambda requests: Outputs(fair(requests), frozenset({9}))), "truncated has 9, not an index"),
     "no fingerprint": (scoring(fair, fingerprint=None), "Model.* has no fingerprint"),
     "empty": (scoring(fair, fingerprint=lambda self: ""), "returned an empty text"),
-    "by id": (scoring(fair, fingerprint=lambda self: str(id(self))), "made alike have different fingerprints"),
-    "describing": (scoring(fair, describe=lambda self: {"device": object()}), "returned what JSON cannot hold"),
+    "by id": (scoring(fair, fingerprint=lambda self: str(id(self))), "created alike have different fingerprints"),
+    "describing": (
+        scoring(fair, describe=lambda self: {"device": object()}),
+        "returned a value that JSON cannot represent",
+    ),
     "closing": (scoring(fair, close=lambda self: 1 / 0), r"close\(\) raised ZeroDivisionError"),
     "able of nothing": (type("Model", (), {"fingerprint": lambda self: "1"}), "offers no capability"),
 }
@@ -101,7 +104,7 @@ def test_a_broken_model_is_told_what_is_wrong(model: Any, said: str) -> None:
 
 def test_an_answer_that_changes() -> None:
     count = iter(range(1000))
-    with pytest.raises(AssertionError, match="the answers change when the same requests are put again"):
+    with pytest.raises(AssertionError, match="the answers change when the same requests are repeated"):
         check_model(scoring(lambda requests: [float(next(count)) for _ in requests]))
     check_model(scoring(lambda requests: [float(next(count)) for _ in requests]), repeatable=False)
 
@@ -113,7 +116,7 @@ def ragged(text: str) -> list[float]:
 @pytest.mark.parametrize(
     ("fake", "said"),
     [
-        (Likelihood(function=lambda context, continuation: 0.5), "a log-probability is at most 0"),
+        (Likelihood(function=lambda context, continuation: 0.5), "a log-probability must be at most 0"),
         (Labels(function=lambda left, right: {"yes": 1.0}), "not a mapping of the labels entailment, non-entailment"),
         (Labels(function=lambda left, right: {"entailment": 0.5, "non-entailment": 0.4}), "sum to 0.9, not 1"),
         (Writer(function=lambda question: Reply(text="A", finish="done")), "finish must be one of stop"),  # type: ignore[arg-type]
@@ -138,9 +141,9 @@ def test_vectors_of_different_lengths() -> None:
 @pytest.mark.parametrize(
     ("spans", "said"),
     [
-        ([ScoredSpan(Span(0, 1), 0.0), ScoredSpan(Span(0, 2), 1.0)], "the best span does not come first"),
-        ([ScoredSpan(Span(0, 10**6), 0.0)], "a span lies outside of the text"),
-        ([Span(0, 1)], "Span is no figeval.ScoredSpan"),
+        ([ScoredSpan(Span(0, 1), 0.0), ScoredSpan(Span(0, 2), 1.0)], "the best span is not the first"),
+        ([ScoredSpan(Span(0, 10**6), 0.0)], "a span is outside the text"),
+        ([Span(0, 1)], "Span is not a figeval.ScoredSpan"),
     ],
 )
 def test_spans_that_are_wrong(spans: list[Any], said: str) -> None:
@@ -199,7 +202,7 @@ def test_a_capability_of_a_plugin_is_checked_by_its_own_check() -> None:
     check_model(Counter, checks=[CapabilityCheck("count_syllables", words, lambda request, answer: "")])
     with pytest.raises(AssertionError, match=r"Counter\.count_syllables answered .*: too few"):
         check_model(Counter, checks=[CapabilityCheck("count_syllables", words, lambda request, answer: "too few")])
-    with pytest.raises(AssertionError, match="offers 'count_syllables', for which there are no requests"):
+    with pytest.raises(AssertionError, match="offers 'count_syllables', for which figeval has no test requests"):
         check_model(Counter)
 
 

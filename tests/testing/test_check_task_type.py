@@ -197,14 +197,23 @@ BROKEN: dict[str, tuple[Any, str]] = {
     "no example": (broken(Example=dict), "Broken.Example is <class 'dict'>; make it a dataclass"),
     "no documentation": (broken(Example=worded(TextField(" "))), "Other.gold has no documentation"),
     "no kind of field": (broken(Example=worded("a word")), "Other.gold has no kind of field; annotate it"),
-    "a field that reads anything": (broken(Example=worded(Anything("A word."))), "the field 'gold' reads anything"),
+    "a field that reads anything": (
+        broken(Example=worded(Anything("A word."))),
+        "the field 'gold' accepts any value",
+    ),
     "an error without a field": (
         broken(Example=worded(Nameless("A word."))),
         "about the field 'gold' does not name it",
     ),
     "another error": (broken(Example=worded(Raising("A word."))), "the field 'gold' does not refuse .* but raises"),
-    "no such gold": (broken(gold_fields=("glod",)), "names the field 'glod', which WordExample has not; did you mean"),
-    "no such query": (broken(query="txt"), "names the field 'txt', which WordExample has not; did you mean 'text'"),
+    "no such gold": (
+        broken(gold_fields=("glod",)),
+        "names the field 'glod', which WordExample lacks; did you mean",
+    ),
+    "no such query": (
+        broken(query="txt"),
+        "names the field 'txt', which WordExample lacks; did you mean 'text'",
+    ),
     "no routes": (broken(routes=()), "Broken has no routes"),
     "two of a name": (broken(routes=(BY_WORD, BY_WORD)), "Broken has 2 routes 'by_word'; rename one"),
     "a misspelt capability": (
@@ -217,7 +226,7 @@ BROKEN: dict[str, tuple[Any, str]] = {
     ),
     "no such block": (
         broken(routes=(by_reply("by_word", "wort", ReplyReader(first_word, "1")),)),
-        "route 'by_word' renders 'wort', which _default/words.jinja has not",
+        "route 'by_word' renders 'wort', which _default/words.jinja lacks",
     ),
     "a block that is not declared": (
         broken(routes=(replace(BY_WORD, question=""),)),
@@ -227,7 +236,7 @@ BROKEN: dict[str, tuple[Any, str]] = {
     "no such default metric": (broken(default_metrics=("accuracy",)), "unknown metric 'accuracy'"),
     "a metric of no route": (
         broken(metrics=(metric("acc", right, routes=["by_wort"]),)),
-        "name the route 'by_wort', which it has not",
+        "name the route 'by_wort', which does not exist",
     ),
     "no such task type": (
         broken(routes=(Route(name="both", start=BY_WORD.start, of=("spam",)),)),
@@ -297,5 +306,5 @@ def test_a_reader_knows_the_settings_of_its_route() -> None:
 
 
 def test_one_row_is_not_enough() -> None:
-    with pytest.raises(AssertionError, match="needs two rows at least"):
+    with pytest.raises(AssertionError, match="needs at least two rows"):
         check_task_type(Words, ROWS[:1])

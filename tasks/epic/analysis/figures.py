@@ -86,7 +86,7 @@ def gender(part: Analysis) -> Any:
     """Plot the shares of mentions, and of narratives by predominant gender, as two stacked bars."""
     import altair as alt
 
-    colours = {"male": BLUE, "female": ORANGE, "as many of both": GREEN, "none": GREY}
+    colours = {"male": BLUE, "female": ORANGE, "equally many of both": GREEN, "none": GREY}
     counts = {"Gendered mentions": part.details["mentions"], "Narratives, by majority": part.details["narratives"]}
     data = alt.Data(values=[row for bar, one in counts.items() for row in stacked(bar, one)])
     bars = alt.Chart(data).encode(
@@ -120,7 +120,7 @@ def stacked(bar: str, counts: Mapping[str, int]) -> list[dict[str, Any]]:
     for kind, n in counts.items():
         part = share(counts, kind)
         label = f"{part:.0f} %" if part >= 4 else ""
-        name = "as many of both" if kind == "equal" else kind
+        name = "equally many of both" if kind == "equal" else kind
         place = {"start": start, "end": start + part, "middle": start + part / 2}
         rows.append({"bar": bar, "kind": name, "n": n, "share": part, "label": label, **place})
         start += part
@@ -149,7 +149,7 @@ def hyponyms(part: Analysis) -> Any:
     different, tokens = (number(part, name) for name in ("different hyponyms", "hyponym tokens"))
     title = f"{joined([lemma for lemma, _ in frequent[:3]])} lead the nouns for events and processes"
     subtitle = [
-        f"Nouns below event or process in WordNet {part.details['wordnet']} by their first sense: "
+        f"Hyponyms of event and process in WordNet {part.details['wordnet']} by their first sense: "
         f"{different:.0f} lemmas, {tokens:.0f} tokens",
         f"The {len(frequent)} most frequent are shown",
     ]

@@ -49,7 +49,7 @@ def analyse(corpus: AnalysedTexts) -> Analysis:
         AnalysedNumber(name="male mentions, %", value=percent(total, "male"), published="61", definition=share),
         AnalysedNumber(name="female mentions, %", value=percent(total, "female"), published="39", definition=share),
         AnalysedNumber(
-            name="male, of pronouns alone, %", value=percent(only, "male"), definition=f"{METHOD}; percent of these"
+            name="male among pronouns alone, %", value=percent(only, "male"), definition=f"{METHOD}; percent of these"
         ),
         AnalysedNumber(
             name="predominantly male narratives, %", value=percent(kinds, "male"), published="48", definition=narratives
@@ -61,7 +61,7 @@ def analyse(corpus: AnalysedTexts) -> Analysis:
             definition=narratives,
         ),
         AnalysedNumber(
-            name="narratives with as many of both, %",
+            name="narratives with equally many of both, %",
             value=percent(kinds, "equal"),
             definition=f"{METHOD}; equally many mentions of both",
         ),

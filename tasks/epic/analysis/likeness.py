@@ -11,7 +11,7 @@ from .language import content_stems
 from .part import AnalysedNumber, Analysis
 
 ENOUGH = 1 / 3
-METHOD = "Jaccard of the Porter stems of content words (NLTK's stop words left out)"
+METHOD = "Jaccard of the Porter stems of content words (without NLTK's stop words)"
 
 
 def analyse(corpus: AnalysedTexts) -> Analysis:
@@ -28,12 +28,12 @@ def analyse(corpus: AnalysedTexts) -> Analysis:
         AnalysedNumber(name="of them listed as paraphrases", value=len(found & strict), definition=above),
         AnalysedNumber(name="of them listed as defensible", value=len(found & generous), definition=above),
         AnalysedNumber(
-            name="pairs listed as paraphrases", value=len(strict), definition="the same lesson; made by reading"
+            name="pairs listed as paraphrases", value=len(strict), definition="the same lesson; compiled by hand"
         ),
         AnalysedNumber(
             name="pairs listed as defensible",
             value=len(generous),
-            definition="doubtful pairs included; made by reading",
+            definition="doubtful pairs included; compiled by hand",
         ),
     ]
     details = {"candidates": candidates, "paraphrases": duplicates.listed()["paraphrases"]["groups"]}

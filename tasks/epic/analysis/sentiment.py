@@ -38,7 +38,7 @@ def analyse(corpus: AnalysedTexts) -> Analysis:
         AnalysedNumber(
             name="proverbs with compound 0",
             value=sum(value == 0 for value in of_proverbs.values()),
-            definition="no word of theirs is in VADER's lexicon, or its words cancel",
+            definition="none of their words is in VADER's lexicon, or the words cancel out",
         ),
     ]
     columns = {"sentiment": of_proverbs, "narratives_sentiment": means}
@@ -56,5 +56,5 @@ def _count(which: str, published: str, value: int, threshold: str) -> AnalysedNu
         name=f"proverbs with {MANY} or 10 {which} narratives",
         value=value,
         published=published,
-        definition=f"compound {threshold}, VADER's own threshold; one of 0 gives the same counts",
+        definition=f"compound {threshold}, VADER's own threshold; a threshold of 0 gives the same counts",
     )

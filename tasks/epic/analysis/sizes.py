@@ -25,7 +25,7 @@ def analyse(corpus: AnalysedTexts) -> Analysis:
     of_proverb = mean([len(pair.of_proverb.split()) for pair in pairs])
     of_narrative = mean([len(pair.of_narrative.split()) for pair in pairs])
     findings = [
-        finding("vocabulary", unique[1], "16170", f"different tokens of all narratives; {TOKENS}"),
+        finding("vocabulary", unique[1], "16170", f"distinct tokens of all narratives; {TOKENS}"),
         finding("tokens per narrative", mean([len(one) for one in tokens.values()]), "64.27", f"mean; {TOKENS}"),
         finding("sentences per narrative", mean(list(split.values())), "4.26", "mean; NLTK's Punkt", NO_SENTENCES),
         finding("unique bigrams", unique[2], "80978", f"within a narrative; {TOKENS}"),

@@ -38,20 +38,23 @@ OF_PAIRS: dict[str, tuple[str, Callable[[SpanPair, str, str], bool]]] = {
 # name → (definition, test of a narrative, its proverb and its pairs)
 OF_NARRATIVES: dict[str, tuple[str, Callable[[str, str, Sequence[SpanPair]], bool]]] = {
     "narratives that use a proverb span twice": (
-        "case ignored; a map keyed by proverb span loses pairs there",
+        "case ignored; a mapping keyed by proverb span would lose pairs there",
         lambda _, __, pairs: len({pair.of_proverb.lower() for pair in pairs}) < len(pairs),
     ),
     "narratives with overlapping spans": (
         "two narrative spans share a character; first occurrence, case ignored",
         lambda text, _, pairs: overlapping(text, pairs),
     ),
-    "narratives with their proverb word for word": (
+    "narratives that contain their proverb verbatim": (
         "case ignored",
         lambda text, proverb, _: proverb.lower() in text.lower(),
     ),
     "narratives with CR LF": ("a line break within the text", lambda text, _, __: "\r\n" in text),
-    "narratives with double blanks": ("at least one", lambda text, _, __: "  " in text),
-    "narratives beyond ASCII": ("typographic quotes, dashes, accents", lambda text, _, __: not text.isascii()),
+    "narratives with double spaces": ("at least one", lambda text, _, __: "  " in text),
+    "narratives with non-ASCII characters": (
+        "typographic quotes, dashes, accents",
+        lambda text, _, __: not text.isascii(),
+    ),
 }
 
 

@@ -118,14 +118,14 @@ def accuracy_grid(name: str, runs: Sequence[Answers], aware: Sequence[dict[str, 
             rows.append((answers.model, key, value, interval, f"{one.chance:.4f}", str(score.n)))
             if one.unknown:
                 notes.append(
-                    f"{answers.model}, {key}: {one.unknown} rows are left out, since they do not say which "
+                    f"{answers.model}, {key}: {one.unknown} rows are left out because they do not say which "
                     "candidates tie"
                 )
         if answers.seen:
             notes.append(f"{answers.model} was trained or chosen on {answers.seen} of these narratives: no intervals")
         if answers.unanswered:
             notes.append(f"{answers.model}: {answers.unanswered} narratives without a valid answer are left out")
-    notes.append("paraphrases: the same lesson; defensible: the generous list (near_duplicates.json)")
+    notes.append("paraphrases: the same lesson; defensible: the more generous list (near_duplicates.json)")
     head = ("model", "accepted", "acc", "95 %", "chance", "n")
     return Grid(head, rows, f"{name}: accuracy, clustered by proverb", right=head[2:]), notes
 
@@ -191,7 +191,7 @@ def versus_grid(found: Versus) -> tuple[Any, list[str]]:
     right = ", ".join(f"{name} {n:.4g}" for name, n in shares.items())
     notes = [READING, f"A = {found.a}, B = {found.b}; of {found.n} narratives right by {right}"]
     if found.same is not None:
-        notes.append(f"the same proverb taken in {100 * found.same:.1f} % of the narratives")
+        notes.append(f"the same proverb chosen in {100 * found.same:.1f} % of the narratives")
     if found.r is None:
         notes.append(
             "correlation of accuracies over proverbs: undefined, since one model has the same accuracy for all of them"

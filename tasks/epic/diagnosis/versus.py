@@ -133,8 +133,8 @@ def chart(found: Versus) -> Any:
     colour = alt.condition(f"datum.n > {dark}", alt.value("white"), alt.value(INK))
     numbers = base.mark_text(fontSize=12).encode(text="label:N", color=colour)
     none = float(found.cells[0, 0])
-    title = f"Neither model has a narrative right for {none:.0f} of {found.proverbs} proverbs"
-    subtitle = ["Number of proverbs by how many of their narratives each model has right"]
+    title = f"Neither model gets a narrative right for {none:.0f} of {found.proverbs} proverbs"
+    subtitle = ["Number of proverbs by how many of their narratives each model gets right"]
     if found.r is not None and found.interval is not None:
         low, high = found.interval
         subtitle.append(f"Correlation of accuracies over proverbs: r = {found.r:.2f} (95 % {low:.2f} to {high:.2f})")

@@ -221,16 +221,16 @@ def show_matched(found: Sequence[Matched], console: Any) -> None:
     from figeval.report.table import NONE
 
     if not found:
-        say(console, "  no accuracy on pairs matched in likeness: all pairs of the run have the same label")
+        say(console, "  no accuracy on pairs matched by similarity: all pairs of the run have the same label")
         return
     head = ("pairs", "balanced_acc", "95 % interval", "matched", "interval of it", "deciles", "n")
     rows = [
         (each.group, *_cells(each.plain), *_cells(each.matched), str(each.deciles), str(each.matched.n))
         for each in found
     ]
-    Grid(head, rows, "accuracy on pairs matched in likeness", head[1:]).print(console)
-    told = "matched: mean over deciles of likeness (1 less Levenshtein distance by length) of balanced accuracy, each "
-    say(console, f"  {told}weighted by its pairs of the rarer kind")
+    Grid(head, rows, "accuracy on pairs matched by similarity", head[1:]).print(console)
+    told = "matched: mean over deciles of similarity (1 − Levenshtein distance / length) of balanced accuracy, each "
+    say(console, f"  {told}weighted by its number of pairs of the rarer kind")
     for each in found:
         if each.left_out:
             say(console, f"  {each.group}: {each.left_out} pairs in deciles with one right answer only are left out")

@@ -82,7 +82,7 @@ def read_answers(
             )
     if not any(one.task.startswith(COLUMN) for one in found):
         has = ", ".join(task.task for task in record.tasks) or "no task"
-        raise RecordError(f"{folder.path} has no finished task of IMPLI: it has {has}; run --tasks impli")
+        raise RecordError(f"{folder.path} has no finished task of IMPLI (it has {has}); run --tasks impli")
     return found
 
 

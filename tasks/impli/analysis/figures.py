@@ -52,7 +52,7 @@ def flexibility(
         panels.append(points.properties(width=WIDTH, height=HEIGHT, title=heading))
     subtitle = [f"{model}; Spearman's rank correlation over idioms"]
     return styled(
-        alt.concat(*panels, columns=3), "Is a model right less often about idioms that vary in form?", subtitle
+        alt.concat(*panels, columns=3), "Is the model right less often about idioms that vary in form?", subtitle
     )
 
 

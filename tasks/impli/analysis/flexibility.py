@@ -31,7 +31,7 @@ PUBLISHED = {  # column → r and p as printed
 MISPRINT = "the printed r = .45 must be .045: only then does p = .399 fit, with about 350 idioms"
 FEWEST = 10  # idioms: with as many, intervals of normal samples cover the true value in 94 to 97 of 100 cases
 WHOLE = 1 - 1e-9  # a correlation beyond it is ±1, up to rounding
-PERFECT = "flexibility and accuracy rank the idioms identically or in reverse"
+PERFECT = "flexibility and accuracy rank the idioms identically or in reverse order"
 NORMAL = 1.959963984540054  # the 97.5 % quantile of the normal distribution
 SLOT_WORDS = 5
 

@@ -71,12 +71,12 @@ def impli_pairs(  # noqa: PLR0913 - one argument per option
     options = PairOptions(
         sentences=RowFile(
             sentences,
-            "--sentences names a JSONL or CSV file of sentences and labels",
+            "--sentences must name a JSONL or CSV file of sentences and labels",
             read_columns(columns, SENTENCE_FIELDS, "sentence=text"),
         ),
         definitions=RowFile(
             definitions,
-            "--definitions names a JSONL or CSV file of idioms and definitions",
+            "--definitions must name a JSONL or CSV file of idioms and definitions",
             read_columns(definition_columns, DEFINITION_FIELDS, "definition=meaning", DEFINITION_COLUMNS),
             DEFINITION_COLUMNS,
         ),
@@ -89,7 +89,7 @@ def impli_pairs(  # noqa: PLR0913 - one argument per option
     with display.live():
         report = build(options, output, sheet, display)
     for kind, made in report["kinds"].items():
-        click.echo(f"{kind}: {made['pairs']} of {made['sentences']} sentences make a pair")
+        click.echo(f"{kind}: {made['pairs']} of {made['sentences']} sentences gave a pair")
     for warning in warnings(report):
         click.echo(f"figeval: {warning[0].lower()}{warning[1:]}", err=True)
     names = ",".join(task_names(options.name, made_kinds(report)))

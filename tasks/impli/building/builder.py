@@ -26,10 +26,10 @@ NOT_LOCATED = "located_rejected.jsonl"
 LONGEST = 2000  # characters of a sentence
 
 TOO_LONG = f"the sentence has more than {LONGEST} characters"
-ALONE = "the sentence consists of nothing but the idiom or word"
+ALONE = "the sentence consists only of the idiom or word"
 REPEATED = "another row about the same idiom has the same sentence"
 BOTH = "the sentence is figurative in one row and literal in another"
-REPEATED_PAIR = "the same pair was made of another row"
+REPEATED_PAIR = "the same pair was made from another row"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +80,8 @@ class PairBuilder:
             for notes in made.values():
                 reasons.update(notes["rejected"])
             why = f", mostly: {reasons.most_common(1)[0][0]}" if reasons else ""
-            told = f"{self._stages.folder / '*_rejected.jsonl'} have the reasons{why}"
-            raise DataError(f"{options.sentences.path}: no pair can be made of it; {told}")
+            told = f"{self._stages.folder / '*_rejected.jsonl'} list the reasons{why}"
+            raise DataError(f"{options.sentences.path}: no pair can be made from it; {told}")
         return {
             "seed": options.seed,
             "definitions": {
@@ -129,7 +129,7 @@ class PairBuilder:
             if not sentence.metaphor:
                 labels.setdefault(_subject(sentence), set()).add(sentence.label)
         if not total:
-            raise DataError(f"{self._options.sentences.path}: there is no sentence in it")
+            raise DataError(f"{self._options.sentences.path}: it contains no sentences")
         return total, labels
 
     def _located(self, sentence: Sentence, lexicon: Lexicon, labels: Mapping[str, set[str]]) -> Located:

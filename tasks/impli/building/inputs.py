@@ -104,7 +104,9 @@ def _idiom(row: UserRow, *, required: bool) -> str:
     given = row.text("idiom") if required else row.optional("idiom")
     name = REMARK.sub("", one_line(given).translate(SPOKEN)).strip(' .,;:!?"')
     if given and not all(has_words(form) for form in name.split("|")):
-        raise row.error("idiom", f"is {given[:40]!r}, which has no word to look for; articles and pronouns are none")
+        raise row.error(
+            "idiom", f"is {given[:40]!r}, which has no word to look for, since articles and pronouns do not count"
+        )
     return SOMEBODY.sub("someone", name)
 
 
@@ -115,9 +117,11 @@ def _span(row: UserRow, given: str, text: str) -> tuple[int, int] | None:
     start, end = map(whole_number, numbers)
     if start is None or end is None or not start < end <= len(given):
         read = f"{numbers[0][:20]!r} and {numbers[1][:20]!r}"
-        raise row.error("start", f"and 'end' are {read}; they are places in the sentence, 0 to {len(given)}, in order")
+        raise row.error(
+            "start", f"and 'end' are {read}; they must be positions in the sentence, from 0 to {len(given)}, in order"
+        )
     if given != text:
-        spoiled = "has control characters, line breaks or double blanks, so 'start' and 'end' are no places in it"
+        spoiled = "has control characters, line breaks or double spaces, so 'start' and 'end' are not positions in it"
         raise row.error("sentence", f"{spoiled}; remove them")
     return start, end
 
@@ -161,5 +165,5 @@ def read_definitions(file: RowFile) -> Glossary:
         folded = definition.casefold().strip(" .,;:!?")
         found.setdefault(name, {}).setdefault(folded, Sense(definition, row.number))
     if not found:
-        raise DataError(f"{file.path}: there is no definition in it")
+        raise DataError(f"{file.path}: it contains no definitions")
     return Glossary(lines, {name: tuple(senses.values()) for name, senses in found.items()})

@@ -137,8 +137,10 @@ class Kind:
 
 KINDS = {
     "ent": Kind("idioms_ent", ENTAILMENT, FIGURATIVE, "an idiom and its definition in its place", Maker.defined),
-    "lit": Kind("idioms_lit", NON_ENTAILMENT, LITERAL, "an idiom meant literally and its definition", Maker.defined),
-    "adv": Kind("idioms_adv", NON_ENTAILMENT, FIGURATIVE, "an idiom and another one's definition", Maker.adversarial),
+    "lit": Kind("idioms_lit", NON_ENTAILMENT, LITERAL, "a literally used idiom and its definition", Maker.defined),
+    "adv": Kind(
+        "idioms_adv", NON_ENTAILMENT, FIGURATIVE, "an idiom and the definition of another one", Maker.adversarial
+    ),
     "ant": Kind("idioms_ant", NON_ENTAILMENT, FIGURATIVE, "an idiom and the opposite of its definition", Maker.antonym),
     "met": Kind("metaphors_ent", ENTAILMENT, FIGURATIVE, "a metaphorical word and a literal one", Maker.metaphor),
 }

@@ -12,8 +12,8 @@ from figeval.word_forms import open_lemminflect
 from ..idioms import ARTICLES, POSSESSIVES, SLOT, TOKEN, Occurrence, counts
 from .phrases import MODIFIER, NOUNS, Rejected, lemma, part_of
 
-SHUFFLED = "the idiom's words stand in another order"
-INSERTED = "other words stand between those of the idiom"
+SHUFFLED = "the idiom's words are in a different order"
+INSERTED = "there are other words between those of the idiom"
 CUT = "the idiom begins or ends within a word"
 NO_PART = "the idiom is a clause, or its part of speech is unclear"
 NAME = "a word of the idiom is part of a name"

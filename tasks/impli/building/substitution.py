@@ -22,8 +22,8 @@ OPEN = "the definition has an open place that nothing fills"
 LOST = "what fills the idiom's open place would be lost"
 OBJECT = "an object follows the idiom, and the definition takes none"
 NO_OBJECT = "the definition needs an object, and none follows"
-ADVERB = "an adjective where an adverb stands, or the reverse"
-BEFORE_NOUN = "the definition is too long to stand before a noun"
+ADVERB = "an adjective where an adverb is needed, or the reverse"
+BEFORE_NOUN = "the definition is too long to precede a noun"
 AGREEMENT = "the definition disagrees in number with the words around it"
 VOICE = "the idiom is passive and the definition is not"
 LONGER = "the idiom is part of a longer phrase"
@@ -175,7 +175,7 @@ def _with_one_determiner(where: Site, text: str, done: list[str]) -> tuple[int, 
         if not ARTICLE.match(text):
             raise Rejected(DETERMINERS)
         text = text[own.end() :]
-        done.append(f"article of the definition left out behind {determiner!r}")
+        done.append(f"article of the definition left out after {determiner!r}")
     if where.part not in (NOUN, MODIFIER) or before not in ("a", "an"):
         return where.start, text
     start, text = after_article(where.sentence, where.start, text)

@@ -88,7 +88,7 @@ def readme(name: str, report: JSON) -> str:
         ]
         for kind, made in report["kinds"].items()
     ]
-    header = ["", "sentences", "pairs", "idioms or words", "pairs of the commonest one", "with a change of form"]
+    header = ["", "sentences", "pairs", "idioms or words", "pairs of the most frequent one", "with a change of form"]
     located, defined = report["located"], report["definitions"]
     read = ", ".join(f"{count} {label}" for label, count in located["read"].items())
     parts = [
@@ -99,7 +99,7 @@ def readme(name: str, report: JSON) -> str:
         *warnings(report),
         f"## Pairs\n\n{markdown_table(header, rows)}",
         f"## Coverage\n\nSentences read: {read}. An idiom or a word was found in {located['found']} of them, "
-        f"{located['idioms']} different idioms of the {defined['idioms']} that have a definition "
+        f"{located['idioms']} distinct idioms of the {defined['idioms']} that have a definition "
         f"({defined['with_several']} have several).",
         _rejected("Sentences that were left out", located["rejected"]),
         *(_rejected(f"Sentences without a pair: {kind}", made["rejected"]) for kind, made in report["kinds"].items()),
@@ -112,7 +112,7 @@ def warnings(report: JSON) -> Iterator[str]:
     for kind, made in report["kinds"].items():
         read = report["located"]["read"]
         if not made["pairs"] and (kind != METAPHORS or read.get("metaphor")):
-            yield f"There is no pair of the kind {kind}, so it has no task."
+            yield f"There are no pairs of the kind {kind}, so it has no task."
         elif 0 < made["pairs"] < FEW:
             yield f"There are only {made['pairs']} pairs of the kind {kind}; intervals will be wide."
 

@@ -25,7 +25,7 @@ DIRECTIONS = ("right", "ahead", "back", "away", "up", "down", "in", "out", "on",
 LIGHT = frozenset(
     {*DIRECTIONS, "be", "have", "do", "go", "come", "make", "take", "get", "give", "put", "keep", "let", "use"}
 )
-NO_NEAR = "no idiom that is near in form has a definition that fits and differs"
+NO_NEAR = "no idiom of similar form has a definition that fits and differs"
 NO_ANTONYM = "no content word of the definition has an antonym"
 
 

@@ -147,9 +147,11 @@ class Work:
             before = {}
         changed = [key for key, value in self.config.items() if before and before["config"].get(key) != value]
         if changed:
-            raise TrainError(f"{self.output} has a curve with another {changed[0]}; choose another --output")
+            raise TrainError(f"{self.output} has a curve with a different {changed[0]}; choose another --output")
         if before and before["rows"] != self.digest:
-            raise TrainError(f"{self.output} has a curve of other pairs than IMPLI has now; choose another --output")
+            raise TrainError(
+                f"{self.output} has a curve of different pairs than IMPLI has now; choose another --output"
+            )
         shared = dict(read_mapping(files("figeval.builtin.tasks.impli") / "_impli.yaml", TaskError))
         with cure(self.output, "--output"):
             (self.output / "tasks").mkdir(parents=True, exist_ok=True)
@@ -325,7 +327,7 @@ def show(found: Sequence[CurveNumber], model: str) -> None:
     head = ("learned from", "folds", "pairs", "part", "value", "sd", "95 % interval", "n", "trainings")
     console = Console()
     Grid(head, list(cells(found)), f"learning curves: {model}", (*head[1:3], *head[4:])).print(console)
-    say(console, "  pairs: learned from, literal ones included; n: held-out pairs; auc: area under the ROC curve")
+    say(console, "  pairs: trained on, including literal ones; n: held-out pairs; auc: area under the ROC curve")
 
 
 def cells(found: Sequence[CurveNumber]) -> Iterator[tuple[str, ...]]:

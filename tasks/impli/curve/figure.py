@@ -40,7 +40,7 @@ def curves(found: Sequence[CurveNumber], model: str) -> Any:
             if one.part == part and one.value is not None
         ]
         base = alt.Chart(alt.Data(values=values)).encode(
-            x=alt.X("folds:Q", title="Folds of other idioms learned from", axis=alt.Axis(tickMinStep=1, format="d")),
+            x=alt.X("folds:Q", title="Folds of other idioms trained on", axis=alt.Axis(tickMinStep=1, format="d")),
             color=alt.Color(
                 "regime:N",
                 scale=alt.Scale(domain=list(shown), range=[COLOURS[regime] for regime in shown]),
@@ -51,7 +51,7 @@ def curves(found: Sequence[CurveNumber], model: str) -> Any:
         tooltip = [
             alt.Tooltip("regime:N"),
             alt.Tooltip("folds:Q"),
-            alt.Tooltip("n:Q", title="pairs learned from", format=".0f"),
+            alt.Tooltip("n:Q", title="pairs trained on", format=".0f"),
             alt.Tooltip("value:Q", format=".3f"),
             alt.Tooltip("low:Q", format=".3f"),
             alt.Tooltip("high:Q", format=".3f"),
@@ -80,7 +80,7 @@ def about(found: Sequence[CurveNumber], model: str) -> list[str]:
     held_out = trainings // seeds
     behind = f"{model}; {held_out} held-out fold{'s' * (held_out > 1)}, {seeds} seed{'s' * (seeds > 1)}"
     if seeds == 1:
-        return [behind, "bands: 95 % intervals over idioms; how much trainings differ is not in them"]
+        return [behind, "bands: 95 % intervals over idioms; they do not include the variation between trainings"]
     if seeds == 2:
-        return [behind, "no bands: intervals take three seeds"]
+        return [behind, "no bands: intervals need three seeds"]
     return [behind, "bands: 95 % intervals over idioms and seeds"]

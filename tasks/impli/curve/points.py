@@ -101,7 +101,9 @@ def asked(query: str) -> tuple[Point, int | None]:
     numbers = {name: int(value) for name, value in values.items()}
     fold, train = numbers.get("fold", 0), numbers.get("train", 0)
     if not (fold < FOLDS and train < FOLDS):
-        raise DataError(f"impli_curve: there are folds 0 to {FOLDS - 1}, of which at most {FOLDS - 1} are learned from")
+        raise DataError(
+            f"impli_curve: there are folds 0 to {FOLDS - 1}, of which at most {FOLDS - 1} are used for training"
+        )
     wanted = "both" if regime == NOTHING else regime
     point = Point(fold=fold, train=train, regime=wanted, pairs=numbers.get("pairs"), seed=DEFAULT_SEED)
     return point, numbers.get("nli")

@@ -142,7 +142,7 @@ def read_antonyms(file: Path, language: str) -> ListedAntonyms:
         cells = [cell.strip() for cell in line.rstrip("\r\n").split("\t")]
         if len(cells) != 2 or not all(cells):
             raise DataError(
-                f"{file}:{number}: a line is a word, a tab and its antonym; this one has {len(cells)} cells"
+                f"{file}:{number}: a line must have a word, a tab and its antonym; this one has {len(cells)} cells"
             )
         listed.setdefault(cells[0], []).append(cells[1])
     if not listed:

@@ -191,5 +191,5 @@ def read_tasks(given: str) -> tuple[str, ...]:
     for kind in sorted(named - {*KINDS}):
         raise OptionError(f"--tasks has no {kind!r}{near(kind, KINDS)}; it has {', '.join(KINDS)}")
     if not named:
-        raise OptionError(f"--tasks names no task; it has {', '.join(KINDS)}")
+        raise OptionError(f"--tasks names no task; choose from {', '.join(KINDS)}")
     return tuple(kind for kind in KINDS if kind in named)

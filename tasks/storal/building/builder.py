@@ -130,7 +130,9 @@ class StoralBuilder:
     def _mocpt(self, writers: Writers) -> JSON:
         options, by_split = self._options, self._index.by_split
         if "train" not in by_split:
-            raise DataError(f"{options.file.path}: no pair is in the split 'train', whose morals the topics come from")
+            raise DataError(
+                f"{options.file.path}: no pair is in the split 'train', from whose morals the topics are derived"
+            )
         for split, pairs in by_split.items():
             different = len({folded(pair.moral) for pair in pairs})
             if different < OPTIONS:

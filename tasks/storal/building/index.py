@@ -100,12 +100,12 @@ def read_index(file: PairFile, seed: int, *, deduplicate: bool = False) -> Index
         if pair.id in rows:
             raise DataError(f"{file.path}: row {number}: 'id' {pair.id[:40]!r} is that of row {rows[pair.id]}, too")
         if pairs and bool(pair.split) != bool(pairs[0].split):
-            raise DataError(f"{file.path}: row {number}: only some rows have a 'split'; give one to all, or to none")
+            raise DataError(f"{file.path}: row {number}: only some rows have a 'split'; give all rows one, or none")
         rows[pair.id] = number
         pairs.append(replace(pair, story=""))
         stories.append(digest(pair.story))
     if not pairs:
-        raise DataError(f"{file.path}: there is no pair in it")
+        raise DataError(f"{file.path}: it contains no pairs")
     if not pairs[0].split:
         drawn = draw_splits(stories, file.language, seed)
         pairs = [replace(pair, split=split) for pair, split in zip(pairs, drawn, strict=True)]

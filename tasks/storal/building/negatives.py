@@ -31,7 +31,7 @@ RULES = (
     "no two options share a topic",
     "no negative shares the topic of the right moral",
     "topics are not considered, because too many morals share one",
-    "morals are not negatives equally often, because too many are nearly equal",
+    "morals do not occur equally often as negatives, because too many are nearly equal",
 )
 
 

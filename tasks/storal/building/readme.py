@@ -35,8 +35,8 @@ def readme(name: str, report: JSON) -> str:
 def words_in_common(vocabulary: int) -> str:
     """Return a warning that the topics were learned from few words."""
     return (
-        f"The training morals have only {vocabulary} content words that occur in two of them, so the topics say next "
-        "to nothing, and whether a wrong moral is of another topic is arbitrary."
+        f"The training morals have only {vocabulary} content words that occur in two of them, so the topics mean next "
+        "to nothing, and whether a wrong moral has another topic is arbitrary."
     )
 
 

@@ -90,7 +90,9 @@ def learn(
     try:
         matrix = counts.fit_transform(morals)
     except ValueError as error:
-        raise DataError("the morals of the training split have no content words in common, so no topics") from error
+        raise DataError(
+            "the morals of the training split have no content words in common, so there are no topics"
+        ) from error
     if count and len(morals) < count:
         raise DataError(
             f"the training split has fewer stories ({len(morals)}) than --topics {count}; give a smaller one"

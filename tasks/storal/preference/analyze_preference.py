@@ -15,10 +15,11 @@ if TYPE_CHECKING:
 HEAD = ("model", "task", "metric", "value", "95 % interval", "n", "clusters won", "tied", "lost", "p")
 NUMBERS = HEAD[3:]
 READING = (
-    "win_antonym is the preference; win_synonym is its control, since a synonym is meant to say what the moral says. "
+    "win_antonym is the preference; win_synonym is its control, since a synonym should preserve the meaning "
+    "of the moral. "
     "If both are equally large, the preference is one of wording.",
-    "win_difference − no_query: with the story minus without it, question by question; a value not above 0 is no "
-    "preference that the story makes. Its interval is that of figeval compare.",
+    "win_difference − no_query: with the story minus without it, question by question; if it is not above 0, the "
+    "preference does not come from the story. Its interval is that of figeval compare.",
     "p: exact two-sided sign test over clusters without ties, one test per line and not corrected for their number",
 )
 
@@ -87,8 +88,8 @@ def notes(found: Sequence[Preference]) -> Iterator[str]:
         if one.note:
             yield f"{where}: {one.note}"
         if one.unknown:
-            yield f"{where}: {one.unknown} questions without scores of all options have no value"
+            yield f"{where}: {one.unknown} questions without scores for all options have no value"
         if one.seen:
             yield f"{where}: {one.seen} questions that the model was trained or chosen on are left out"
     if any(one.test is not None and one.test.p is None for one in found):
-        yield "no p where every cluster ties"
+        yield "no p if every cluster ties"

@@ -331,6 +331,8 @@ def test_examples_without_an_answer_are_refused(workshop: Workshop) -> None:
 
 
 def test_a_model_that_carries_no_classifier_is_refused(workshop: Workshop) -> None:
-    with pytest.raises(FigevalError, match="gets no head of AutoModelForSequenceClassification") as raised:
+    with pytest.raises(
+        FigevalError, match="cannot be loaded with a head of AutoModelForSequenceClassification"
+    ) as raised:
         pairs(setup(workshop("mamba", "ForCausalLM"))).network()
     assert "\n" not in str(raised.value)

@@ -204,7 +204,7 @@ def test_a_model_that_was_trained_on_other_inputs_is_told_so(tmp_path: Path, wor
     assert backend.network.form == in_training.network.form
     assert backend.network.limit == in_training.network.limit
     assert backend.write(asked(EXAMPLES[:1])).values[0].finish in ("stop", "length")
-    with pytest.raises(FigevalError, match="writes from proverb, keywords, and the task has no 'proverb'"):
+    with pytest.raises(FigevalError, match="writes from proverb, keywords, but the task has no 'proverb'"):
         backend.write([Inputs((("moral", "x"),))])
 
 

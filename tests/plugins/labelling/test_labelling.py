@@ -79,8 +79,8 @@ def test_plain_labels_are_a_scheme_of_their_own() -> None:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"tokens": ["He", "got cold", "feet"]}, "word 2 ('got cold') has a blank in it; split it, or strip it"),
-        ({"tokens": ["He ", "feet"]}, "word 1 ('He ') has a blank in it"),
+        ({"tokens": ["He", "got cold", "feet"]}, "word 2 ('got cold') contains a space; split it, or strip it"),
+        ({"tokens": ["He ", "feet"]}, "word 1 ('He ') contains a space"),
         ({"tokens": ["He", ""]}, "word 2 is empty; leave it out together with its tag"),
         ({"tokens": ["He", "\t"]}, "word 2 is blank"),
         ({"tokens": []}, "field 'tokens': there are no words"),
@@ -88,8 +88,8 @@ def test_plain_labels_are_a_scheme_of_their_own() -> None:
         ({"tags": ["O", "O", "B-PUN", "O"]}, "tag 3 is 'B-PUN', which is not among the labels B-FIG, I-FIG, O"),
         ({"tags": ["O", "O", ["O"], "O"]}, "tag 3 is ['O'], which is not among the labels"),
         ({"tags": "O O O O"}, "expected a list of tags, found 'O O O O'"),
-        ({"seen": [[2, 5]]}, "field 'seen': [2, 5] is not a stretch of 4 words"),
-        ({"seen": [3]}, "field 'seen': 3 is not a stretch of 4 words"),
+        ({"seen": [[2, 5]]}, "field 'seen': [2, 5] is not a span of 4 words"),
+        ({"seen": [3]}, "field 'seen': 3 is not a span of 4 words"),
     ],
 )
 def test_what_has_no_reading_is_refused_in_a_line(changes: dict[str, Any], words: str, tmp_path: Path) -> None:
@@ -296,7 +296,7 @@ def test_columns(tmp_path: Path) -> None:
         ("He", "is not a word and its tag"),
         ("He\t", "is not a word and its tag"),
         ("He\tO\tO", "is not a word and its tag"),
-        ("cold feet\tO", "has a blank in it; give each of its parts a line"),
+        ("cold feet\tO", "contains a space; give each of its parts a line"),
     ],
 )
 def test_lines_without_a_reading(line: str, words: str, tmp_path: Path) -> None:

@@ -295,9 +295,11 @@ def test_no_secrets(option: str) -> None:
 
 
 def test_options_that_the_class_chokes_on(gpt2: Path) -> None:
-    with pytest.raises(ModelError, match="lm_eval:gguf cannot be made of these --model_args: must pass `base_url`"):
+    with pytest.raises(
+        ModelError, match="lm_eval:gguf cannot be created with these --model_args: must pass `base_url`"
+    ):
         _ = lm_eval("gguf").lm
-    with pytest.raises(ModelError, match=r"lm_eval:hf cannot be made of these --model_args: .*no_such_thing"):
+    with pytest.raises(ModelError, match=r"lm_eval:hf cannot be created with these --model_args: .*no_such_thing"):
         _ = lm_eval("hf", pretrained=str(gpt2), no_such_thing=1).lm
 
 

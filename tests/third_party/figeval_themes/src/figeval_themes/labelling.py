@@ -54,7 +54,7 @@ class ThemesExample(Example):
     """A text, and those of the task's labels that it has."""
 
     text: Annotated[str, TextField("The text.")]
-    themes: Annotated[frozenset[str] | None, LabelsField("Its labels, maybe none; null if they are hidden.")]
+    themes: Annotated[frozenset[str] | None, LabelsField("Labels of the text, possibly none; null if they are hidden.")]
 
     @property
     def texts(self):
