@@ -6,12 +6,16 @@ import gc
 import os
 import signal
 import sys
+import tempfile
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 from hypothesis import settings
+
+from tests.warm import start
 
 ROOT = Path(__file__).resolve().parent.parent
 BESIDE = ROOT.parent / "shared" / "data"
@@ -80,6 +84,20 @@ def smollm2(own_home: Path, request: pytest.FixtureRequest) -> Path:
     own_home.mkdir(exist_ok=True)
     (own_home / "models").symlink_to(request.config.cache.mkdir("smollm2"))
     return SMOLLM2.folder()
+
+
+@pytest.fixture(scope="session")
+def warm(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a `figeval` and a `python` that are quick to start, the same for all processes that test."""
+    root, worker = tmp_path_factory.getbasetemp(), "PYTEST_XDIST_WORKER" in os.environ
+    root, owner = (root.parent, os.getppid()) if worker else (root, os.getpid())
+    place = root / "warm"
+    with FileLock(root / "warm.lock"):
+        if not place.exists():
+            folder = Path(tempfile.mkdtemp(prefix="figeval-", dir="/tmp"))  # the path of a socket must be short
+            start(folder, owner)
+            place.write_text(str(folder))
+    return Path(place.read_text())
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -22,8 +22,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.warm import warm_figeval
-
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = (
     "README.md",
@@ -83,7 +81,7 @@ class Session:
     """The folder of a page, a shell that stays open between its blocks, and the Python of earlier blocks."""
 
     folder: Path
-    figeval: Path  # the folder of a command that is quick to start
+    commands: Path  # the folder of a `figeval` and a `python` that are quick to start
     variables: list[str] = field(default_factory=list)
     python: str = ""
     printed: str = ""  # by the last Python
@@ -120,11 +118,11 @@ class Session:
 
     def script(self, block: Block) -> None:
         self.python += block.text
-        self.printed = self.run([sys.executable, "-c", self.python], "the Python of this page")
+        self.printed = self.run([str(self.commands / "python"), "-c", self.python], "the Python of this page")
 
     def run(self, command: list[str], name: str) -> str:
         """What a command prints, blanks squeezed."""
-        path = os.pathsep.join([str(self.figeval), str(Path(sys.executable).parent), os.environ["PATH"]])
+        path = os.pathsep.join([str(self.commands), str(Path(sys.executable).parent), os.environ["PATH"]])
         environment = {**os.environ, "PATH": path, "COLUMNS": "160", "HF_HUB_OFFLINE": "1"}
         done = subprocess.run(command, cwd=self.folder, env=environment, capture_output=True, text=True, check=False)
         assert done.returncode == 0, f"{name} ended with {done.returncode}\n{done.stdout}\n{done.stderr}"
@@ -136,12 +134,6 @@ def commands(text: str) -> Iterator[tuple[str, list[str]]]:
     for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
         command, *printed = part.splitlines()
         yield command, [line for line in printed if line.strip()]
-
-
-@pytest.fixture(scope="session")
-def warm() -> Iterator[Path]:
-    with warm_figeval() as folder:
-        yield folder
 
 
 @pytest.mark.slow

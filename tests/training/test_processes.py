@@ -33,10 +33,10 @@ deepspeed = pytest.mark.skipif(
 class Training:
     """One command with a folder of its own, and what it has left there."""
 
-    def __init__(self, yard: Path, output: str) -> None:
+    def __init__(self, yard: Path, output: str, python: Path | str) -> None:
         self.yard, self.folder = yard, yard / output
         self.command = [
-            *(sys.executable, "-m", "figeval", "train", "--include_path", "tasks", "--task", "tiny_retrieval"),
+            *(str(python), "-m", "figeval", "train", "--include_path", "tasks", "--task", "tiny_retrieval"),
             *("--model", "model", "--output", output, "--head_args", "pooling=mean", "--batch_size", "8"),
             *("--epochs", "3", "--patience", "9", "--lr", "1e-3", "--holdout", "0.2", "--device", "cpu"),
         ]
@@ -62,10 +62,10 @@ class Training:
         assert process.returncode == code, errors
         return output, errors
 
-    def copy(self, output: str) -> Training:
+    def copy(self, output: str, python: Path) -> Training:
         """The same training as it stands, in another folder."""
         shutil.copytree(self.folder, self.yard / output)
-        return Training(self.yard, output)
+        return Training(self.yard, output, python)
 
     @property
     def step(self) -> int:
@@ -120,19 +120,25 @@ def yard(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return yard
 
 
-def once(yard: Path, name: str, make: Callable[[Training], Any]) -> tuple[Training, Any]:
+def once(training: Training, make: Callable[[Training], Any]) -> tuple[Training, Any]:
     """A training that is made by whoever asks first, and what was seen of it."""
-    training, facts = Training(yard, name), yard / f"{name}.json"
-    with FileLock(yard / f"{name}.lock"):
+    name, facts = training.folder.name, training.folder.with_suffix(".json")
+    with FileLock(training.yard / f"{name}.lock"):
         if not facts.exists():
             facts.write_text(json.dumps(make(training)))
     return training, json.loads(facts.read_text())
 
 
 @pytest.fixture(scope="session")
-def one(yard: Path) -> Training:
+def python(warm: Path) -> Path:
+    """One that is quick to start, and so are the processes of a training that it starts."""
+    return warm / "python"
+
+
+@pytest.fixture(scope="session")
+def one(yard: Path, python: Path) -> Training:
     """By one process, undisturbed."""
-    return once(yard, "one", lambda training: training())[0]
+    return once(Training(yard, "one", python), lambda training: training())[0]
 
 
 def killed(training: Training) -> dict[str, Any]:
@@ -148,8 +154,8 @@ def killed(training: Training) -> dict[str, Any]:
 
 @pytest.fixture(scope="session")
 def cut(yard: Path) -> tuple[Training, dict[str, Any]]:
-    """By two processes, until one of them was killed."""
-    return once(yard, "cut", killed)
+    """By two processes, until one of them was killed; these were started like a user's."""
+    return once(Training(yard, "cut", sys.executable), killed)
 
 
 Cut = tuple[Training, dict[str, Any]]
@@ -191,9 +197,11 @@ WAYS = {
 
 
 @pytest.mark.parametrize("way", [pytest.param(way, marks=deepspeed if "zero" in way else ()) for way in WAYS])
-def test_it_goes_on_with_other_processes_that_hold_weights_in_other_ways(way: str, cut: Cut, one: Training) -> None:
+def test_it_goes_on_with_other_processes_that_hold_weights_in_other_ways(
+    way: str, cut: Cut, one: Training, python: Path
+) -> None:
     arguments, tolerance = WAYS[way]
-    training = cut[0].copy(f"on-{way}")
+    training = cut[0].copy(f"on-{way}", python)
     training(*arguments, *(() if way == "zero3" else ("--evaluate", "")))
     losses, whole = training.noted("loss"), one.noted("loss")
     assert losses == {step: pytest.approx(whole[step], rel=tolerance) for step in range(1, STEPS + 1)}
@@ -217,8 +225,8 @@ def alike(left: dict[str, Any], right: dict[str, Any]) -> bool:
     return all(left[name].allclose(right[name], rtol=1e-3, atol=1e-5) for name in names)
 
 
-def test_one_process_that_is_killed_ends_with_the_very_same_weights(yard: Path, one: Training) -> None:
-    training = Training(yard, "again")
+def test_one_process_that_is_killed_ends_with_the_very_same_weights(yard: Path, one: Training, python: Path) -> None:
+    training = Training(yard, "again", python)
     process = training.start("--evaluate", "")
     wait(lambda: training.step >= EPOCH, process)
     process.kill()
@@ -231,11 +239,11 @@ def test_one_process_that_is_killed_ends_with_the_very_same_weights(yard: Path, 
 
 
 @deepspeed
-def test_adapters_beside_weights_in_parts(yard: Path) -> None:
+def test_adapters_beside_weights_in_parts(yard: Path, python: Path) -> None:
     """LoRA with ZeRO-3, for models that do not fit: the adapters are folded into weights that no process has whole."""
     pytest.importorskip("peft", reason="needs peft: pip install 'figeval[lora]'")
     asked = ("--lora", "2", "--max_steps", "3", "--select_on", "none", "--evaluate", "")
-    alone, together = Training(yard, "lora"), Training(yard, "lora-zero3")
+    alone, together = Training(yard, "lora", python), Training(yard, "lora-zero3", python)
     alone(*asked)
     together(*asked, "--processes", "2", "--deepspeed", "zero3")
     assert together.noted("loss") == {step: pytest.approx(loss, rel=1e-5) for step, loss in alone.noted("loss").items()}
@@ -251,8 +259,8 @@ def test_adapters_beside_weights_in_parts(yard: Path) -> None:
 class Moody(Training):
     """Processes that do something else than to train, which takes less time."""
 
-    def __init__(self, yard: Path, mood: str) -> None:
-        super().__init__(yard, mood)
+    def __init__(self, yard: Path, mood: str, python: Path | str = sys.executable) -> None:
+        super().__init__(yard, mood, python)
         self.command[2:3] = ["tests.training.moods"]
         self.command += ["--processes", "2", "--evaluate", ""]
         self.log = self.folder / "training" / "processes.log"
@@ -261,13 +269,13 @@ class Moody(Training):
         return super().start(*arguments, MOOD=self.folder.name, **environment)
 
 
-def test_what_the_user_can_mend_is_one_line(yard: Path) -> None:
-    _, errors = Moody(yard, "mendable")(code=2)
+def test_what_the_user_can_mend_is_one_line(yard: Path, python: Path) -> None:
+    _, errors = Moody(yard, "mendable", python)(code=2)
     assert errors.splitlines() == ["loading model model …", "figeval: this cannot be trained; take that"]
 
 
-def test_a_bug_shows_its_traceback_once_and_the_log_has_what_libraries_print(yard: Path) -> None:
-    training = Moody(yard, "buggy")
+def test_a_bug_shows_its_traceback_once_and_the_log_has_what_libraries_print(yard: Path, python: Path) -> None:
+    training = Moody(yard, "buggy", python)
     output, errors = training(code=1)
     assert errors.count("ZeroDivisionError: a bug") == 1
     assert "process 1 failed; log: buggy/training/processes.log" in errors
