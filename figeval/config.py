@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import MISSING, asdict, dataclass, field, fields
+from numbers import Integral, Real
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias, get_args
 
@@ -28,6 +30,7 @@ ANSWERED = ("tasks", "model", "model_args", "limit", "num_fewshot", "seed", "rou
 SINCE = (
     *("system_instruction", "apply_chat_template", "max_new_tokens", "shots", "orders", "prompts", "probes"),
     *("protocol", "split", "metrics", "temperature", "augment", "fewshot_sampler", "calibrate"),
+    *("sample", "stratify"),
 )
 # Options of models behind an API that change how an answer is obtained, but not the answer.
 UNSEEN = ("max_concurrent", "timeout", "max_retries", "input_price", "output_price", "memo", "api_key_env")
@@ -85,9 +88,25 @@ def _augmented(value: Mapping[str, Any]) -> Mapping[str, Any]:
 
 # Empty, or a mapping with all keys of `Augmentation`.
 Augment = Annotated[Mapping[str, Any], BeforeValidator(_with_keys), AfterValidator(_augmented)]
+Orders = Annotated[str, AfterValidator(_in_orders)]
+SHARE = re.compile(r"0?\.[0-9]{1,18}")
+
+
+def _size(value: Any) -> int | float:
+    """Return the number of examples, or a share of them between 0 and 1; flags of `figeval train` are texts."""
+    number: Any = value
+    if isinstance(value, str):
+        number = whole_number(value) or (float(value) if SHARE.fullmatch(value) else None)
+    if isinstance(number, Integral) and number is not True and number >= 1:  # type: ignore[operator]
+        return int(number)
+    if isinstance(number, Real) and 0 < float(number) < 1:
+        return float(number)
+    raise ValueError("a number of examples from 1, or a share between 0 and 1 such as 0.1")
+
+
+Size = Annotated[int | float, BeforeValidator(_size)]  # a number of examples, or a share of them
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-Orders = Annotated[str, AfterValidator(_in_orders)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +119,9 @@ class RunConfig:
     tasks: tuple[str, ...]
     model: str
     model_args: Mapping[str, Any] = field(default_factory=dict)
-    limit: PositiveInt | None = None
+    limit: Size | None = None  # the first examples of each task
+    sample: Size | None = None  # random examples of each task, instead of the first
+    stratify: str = ""  # cluster, language or a column of the examples: each value has its share of the sample
     num_fewshot: NonNegativeInt = 0
     batch_size: PositiveInt | Literal["auto"] | None = None
     device: str | None = None

@@ -317,7 +317,11 @@ WRONG: list[tuple[Callable[[], object], type[Exception], str]] = [
     (lambda: figeval.run("mini_fablez", "overlap"), figeval.UnknownName, "did you mean 'mini_fables'"),
     (lambda: figeval.run("mini_fables", "overlab"), figeval.FigevalError, "did you mean 'overlap'"),
     (lambda: figeval.run("mini_fables", "overlap", limt=3), TypeError, "no option 'limt'; did you mean 'limit'"),
-    (lambda: figeval.run("mini_fables", "overlap", limit=0), figeval.OptionError, "limit=0: input should be greater"),
+    (
+        lambda: figeval.run("mini_fables", "overlap", limit=0),
+        figeval.OptionError,
+        "limit=0: a number of examples from 1",
+    ),
     (lambda: figeval.run("mini_fables", "overlap", limit=0), ValueError, "limit=0"),
     (lambda: figeval.run("mini_fables", "overlap", temperature=float("nan")), figeval.OptionError, "finite"),
     (lambda: figeval.run("mini_fables", "overlap", batch_size="big"), figeval.OptionError, "batch_size='big'"),

@@ -24,6 +24,8 @@ GIVEN = {
     "augment": {"add": "concepts"},
     "fewshot_sampler": "nearest",
     "calibrate": True,
+    "sample": 0.1,
+    "stratify": "cluster",
 }
 
 

@@ -123,7 +123,7 @@ class Comparison:
 
     def notes(self) -> Iterator[str]:
         """Yield the lines below the table: conditions of the runs, number of tests, and what was left out."""
-        of_a, of_b = (list(conditions.notes(run)) for run in (self.result.a, self.result.b))
+        of_a, of_b = ([*conditions.partial(run), *conditions.notes(run)] for run in (self.result.a, self.result.b))
         for note in dict.fromkeys((*of_a, *of_b)):
             yield f"{'A and B' if note in of_a and note in of_b else 'A' if note in of_a else 'B'}: {note}"
         yield f"Holm's correction over {self.family} test{'s' * (self.family != 1)}"

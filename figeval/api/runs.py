@@ -47,7 +47,9 @@ class RunOptions(TypedDict, total=False):
     """The flags of `figeval run` except tasks and model; `figeval run --help` describes each."""
 
     model_args: Mapping[str, Any]
-    limit: int | None
+    limit: int | float | None
+    sample: int | float | None
+    stratify: str
     num_fewshot: int
     batch_size: int | Literal["auto"]
     device: str | None
@@ -316,12 +318,17 @@ def run_config(tasks: tuple[str, ...], model: str, options: RunOptions) -> RunCo
     given = given_options("figeval.run", options, RunOptions.__annotations__)
     values = {"batch_size": "auto", **given, "tasks": tasks, "model": model}
     try:
-        return TypeAdapter(RunConfig).validate_python(values)
+        config = TypeAdapter(RunConfig).validate_python(values)
     except ValidationError as error:
         problem = error.errors(include_url=False)[0]
         name = str(problem["loc"][0])
         message = without_prefix(problem["msg"])
         raise OptionError(f"{name}={values[name]!r:.80}: {message[0].lower()}{message[1:]}") from error
+    if config.limit is not None and config.sample is not None:
+        raise OptionError("--limit takes the first examples, --sample random ones; give only one of them")
+    if config.stratify and config.sample is None:
+        raise OptionError("--stratify is for random samples; give --sample too, or leave it out")
+    return config
 
 
 def given_options(function: str, options: Mapping[str, Any], known: Iterable[str]) -> dict[str, Any]:

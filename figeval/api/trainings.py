@@ -50,7 +50,7 @@ class TrainOptions(TypedDict, total=False):
     floor: bool
     holdout: float
     holdout_by: Literal["auto", "cluster", "within", "row"]
-    limit: int | None
+    limit: int | float | None
     max_length: int | None
     shuffle: Literal["epochs", "once"]
     epochs: int

@@ -98,6 +98,19 @@ def several(_context: click.Context, parameter: click.Parameter, value: str | No
     raise click.BadParameter(f"must be cyclic, all, or a number of at least 2, not {value!r}", param=parameter)
 
 
+def size(_context: click.Context, parameter: click.Parameter, value: str | None) -> int | float | None:
+    """Return a number of examples, or a share of them between 0 and 1."""
+    from pydantic import TypeAdapter, ValidationError
+
+    from figeval.config import Size
+    from figeval.validation import first_problem
+
+    try:
+        return None if value is None else TypeAdapter[int | float](Size).validate_python(value)
+    except ValidationError as error:
+        raise click.BadParameter(f"{first_problem(error)}, not {value!r:.80}", param=parameter) from error
+
+
 def routes(_context: click.Context, parameter: click.Parameter, value: Sequence[str]) -> dict[str, str]:
     """Read e.g. `choice=by_cosine,pairs=by_head` into {"choice": "by_cosine", "pairs": "by_head"}."""
     found = {}

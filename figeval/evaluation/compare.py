@@ -15,6 +15,7 @@ from figeval.records.schema import CHOSEN_ON_TEST, RunRecord, TaskRecord
 
 DEFAULT = "default"  # a task's own prompt
 OTHER_ARGUMENT = "A and B computed the metric with different models or arguments, so its scores are not comparable"
+DISJOINT = "the runs have no example of it in common; give both the same --sample and --seed"
 ALL_SEEN = "a model was trained or chosen on these examples, so no valid test exists"
 
 
@@ -92,8 +93,8 @@ def compare_runs(
         _refuse_other_examples(task, other)
         values_a = stored_values(folder_a, task.task, metric)
         values_b = stored_values(folder_b, other.task, metric)
-        if not values_a or not values_b or argument_of(task, metric) != argument_of(other, metric):
-            left_out[name] = OTHER_ARGUMENT if values_a and values_b else f"it has no {metric} per example"
+        if problem := _problem(task, other, values_a, values_b, metric):
+            left_out[name] = problem
             continue
         seen = seen_ids(folder_a, task.task) | seen_ids(folder_b, other.task)
         unseen_a, unseen_b = (_without(values, seen) for values in (values_a, values_b))
@@ -124,6 +125,15 @@ def argument_of(task: TaskRecord, metric: str) -> Mapping[str, Any]:
     found = dict(task.settings.get("metric_arguments", {}).get(metric, {}))
     found.pop("argument", None)
     return found
+
+
+def _problem(a: TaskRecord, b: TaskRecord, values_a: Values, values_b: Values, metric: str) -> str:
+    """Return the reason why the values of a task in the two runs cannot be compared, or an empty string."""
+    if not values_a or not values_b:
+        return f"it has no {metric} per example"
+    if argument_of(a, metric) != argument_of(b, metric):
+        return OTHER_ARGUMENT
+    return "" if values_a.keys() & values_b.keys() else DISJOINT
 
 
 def _only(values: Values, members: Collection[str]) -> Values:
@@ -209,7 +219,7 @@ def compare_values(
 
 def _excluded(left_out: Mapping[str, str]) -> str:
     """Name the tasks that have values in both runs but were left out, and say why; empty if there are none."""
-    for why in (ALL_SEEN, OTHER_ARGUMENT):
+    for why in (ALL_SEEN, OTHER_ARGUMENT, DISJOINT):
         if names := ", ".join(name for name, reason in left_out.items() if reason == why):
             return f"{names}: {why}"
     return ""

@@ -26,7 +26,8 @@ from figeval.models.model import Model, open_model
 from figeval.prompts import LETTERS, PromptContext, PromptTemplate, SolvedExamples, load_template
 from figeval.spec import TaskSpec
 from figeval.spec.examples import check_languages
-from figeval.spec.survey import Survey, first, survey
+from figeval.spec.subset import CLUSTER, LANGUAGE, Portion
+from figeval.spec.survey import Survey, survey
 from figeval.task_types.base import Metric
 from figeval.task_types.calibration import CONTENT_FREE, calibrated
 from figeval.task_types.orders import in_orders
@@ -53,7 +54,7 @@ class Plan:
     context: PromptContext
     template: PromptTemplate | None  # None if the route renders no prompt
     fit_examples: Callable[[tuple[str, ...]], Iterator[Example]]
-    available: Survey  # of all examples, before --limit
+    available: Survey  # of all examples, before --limit or --sample
     notes: Mapping[str, Any]  # remarks of the function that reads the data
     signatures: Mapping[str, str]  # metric → how its library computed it, e.g. sacrebleu's signature
     augment: Augmenter | None  # augments examples for the model, never for trivial baselines
@@ -73,8 +74,8 @@ class Plan:
 
     @property
     def n(self) -> int:
-        """Number of examples after --limit."""
-        return self.available.n if self.config.limit is None else min(self.config.limit, self.available.n)
+        """Number of examples after --limit or --sample."""
+        return self.available.subset.n
 
     @property
     def extractor(self) -> str | None:
@@ -82,14 +83,8 @@ class Plan:
         return self.route.reader.version if self.route.reader is not None else None
 
     def examples(self) -> Iterator[Example]:
-        """Yield the examples to score.
-
-        If --limit cuts a minimal pair in two, its remaining members lose their group; otherwise the pair would count as
-        right whenever they are.
-        """
-        cut = self.available.cut_groups
-        for example in first(self.variant.examples(), self.config.limit):
-            yield replace(example, group=None) if example.group in cut else example
+        """Return the examples to score."""
+        return self.available.subset.of(self.variant.examples())
 
     def asked(self, example: Example) -> Example:
         """Return an example as the model sees it, i.e. augmented."""
@@ -97,7 +92,7 @@ class Plan:
 
     def originals(self) -> Iterator[Example]:
         """Return the unchanged examples of a probe, with the same ids; empty for other variants."""
-        return first(self.variant.originals(), self.config.limit)
+        return self.available.subset.of(self.variant.originals())
 
     def source(self, splits: tuple[str, ...]) -> tuple[str, ...]:
         """Return a key that is equal for splits with equal examples: their source and how they are built."""
@@ -167,7 +162,7 @@ def prepare(config: RunConfig, harness: Harness) -> tuple[Model, list[Plan], lis
     routes = [route_of(task, model, harness, config) for task in tasks]
     check_temperature(routes, config)
     plans = [plan for task, route in zip(tasks, routes, strict=True) for plan in planner.plans(task, route)]
-    _check_breakdowns(config, plans)
+    _check_columns(config, [plan.available for plan in plans])
     return model, plans, left_out
 
 
@@ -181,11 +176,12 @@ class Planner:
 
     def plans(self, task: TaskSpec, route: Route) -> Iterator[Plan]:
         """Yield a plan for each variant of the task, the task itself first."""
-        available: Survey | None = None
+        config, available = self.config, None
+        portion = Portion(limit=config.limit, sample=config.sample, stratify=config.stratify, seed=config.seed)
         augment = augmenter(task, self.config.augment, self.harness, self.config.device)
         for variant in variants(task, self.config, self.harness):
             if available is None or variant.kind == "probe":  # prompts share the examples of the task
-                available = survey(variant.full_name, variant.examples, self.config.limit)
+                available = survey(variant.full_name, variant.examples, portion)
                 check_languages(task, available.languages)
             yield self._plan(variant, route, available, augment)
 
@@ -194,7 +190,7 @@ class Planner:
         shots = shots_of(task, self.harness, self.config, augment)
 
         def scored() -> Iterator[Example]:
-            return first(variant.examples(), self.config.limit)
+            return available.subset.of(variant.examples())
 
         added = {} if augment is None else augment.record(scored())
         retrieval = {"augment": added} if added else {}
@@ -492,9 +488,12 @@ def check_temperature(routes: Sequence[Route], config: RunConfig) -> None:
         raise TaskError("--temperature applies only to tasks that compare distributions; leave it out")
 
 
-def _check_breakdowns(config: RunConfig, plans: list[Plan]) -> None:
-    known = {key for plan in plans for key in plan.available.meta_keys}
-    for key in config.by:
-        if key not in known:
-            has = ", ".join(sorted(known)) or "no meta columns"
-            raise TaskError(f"--by {key}: none of these tasks has it{near(key, known)}; they have {has}")
+def _check_columns(config: RunConfig, surveys: Sequence[Survey]) -> None:
+    """Raise `TaskError` if no task has a column that --by or --stratify names."""
+    columns = {key for one in surveys for key in one.meta_keys}
+    wanted = [("--by", key, columns) for key in config.by if key not in columns]
+    if config.stratify and not any(one.subset.is_stratified for one in surveys):
+        wanted.append(("--stratify", config.stratify, (columns | {CLUSTER, LANGUAGE}) - {config.stratify}))
+    for flag, key, known in wanted:
+        has = ", ".join(sorted(known)) or "no meta columns"
+        raise TaskError(f"{flag} {key}: none of these tasks has it{near(key, known)}; they have {has}")

@@ -25,7 +25,7 @@ from figeval.evaluation.plan import Plan, template_file
 from figeval.evaluation.score import MetricSet
 from figeval.evaluation.task_metrics import described
 from figeval.models.model import Model
-from figeval.records import provenance
+from figeval.records import conditions, provenance
 from figeval.records.predictions import PredictionRow, is_own
 from figeval.records.run_folder import RunFolder, own_folder
 from figeval.records.schema import LineageRecord, ModelRecord, RunRecord, TaskRecord
@@ -33,7 +33,14 @@ from figeval.spec import TaskSpec
 from figeval.text import one_line
 
 ELSEWHERE = "choose another --output_path, or start over with --fresh"
-SAME = ("version", "route", "n", "examples_sha256", "template_sha256")  # must be equal for a task to be resumed
+SAME = (
+    "version",
+    "route",
+    "n",
+    "examples_sha256",
+    "sample_sha256",
+    "template_sha256",
+)  # must be equal for a task to be resumed
 SHARDS, LOGS = "shards", "logs"  # folders of worker processes in the folder of a run
 
 
@@ -118,8 +125,9 @@ def _task_record(plan: Plan) -> TaskRecord:
         n=plan.n,
         available=plan.available.n,
         only_label=plan.task.only_label,
-        hidden=plan.available.hidden,
+        hidden=plan.available.subset.hidden,
         examples_sha256=plan.available.sha256,
+        sample_sha256=plan.available.subset.sample_sha256,
         template=plan.template.name if plan.template else None,
         template_sha256=plan.template.sha256 if plan.template else None,
         extractor=plan.extractor,
@@ -140,9 +148,10 @@ def _warnings(plan: Plan) -> list[str]:
         found.append(f"{own} lacks the {blocks} of {plan.route.name}; {plan.template.name} was used instead")
     if plan.n < plan.available.n and (names := MetricSet(plan.metrics, plan.task.labels).size_dependent):
         which = "all metrics" if len(names) == len(plan.metrics) > 1 else ", ".join(names)
+        flags = conditions.portion(plan.config.record())
         depend, are = ("depends", "it is") if len(names) == 1 else ("depend", "they are")
         found.append(
-            f"{which} {depend} on how many examples there are; with --limit {plan.n}, {are} not comparable "
+            f"{which} {depend} on how many examples there are; with {flags}, {are} not comparable "
             f"with what all {plan.available.n} give"
         )
     told: dict[str, list[str]] = {}
@@ -151,19 +160,21 @@ def _warnings(plan: Plan) -> list[str]:
     found += [f"{', '.join(names)}: {remark}" for remark, names in told.items() if remark]
     if plan.floor is not None and (other := plan.floor.differences):
         found.append(f"{plan.floor.name} was trained with other settings than the model: {', '.join(other)}")
-    cut = len(plan.available.cut_groups)
+    cut = len(plan.available.subset.cut)
     if cut and any(metric.name == "acc" for metric in plan.metrics):
         pairs = "a minimal pair" if cut == 1 else f"{cut} minimal pairs"
-        found.append(f"--limit cuts {pairs} in two, which acc_strict leaves out")
+        flag = "--limit" if plan.config.sample is None else "--sample"
+        found.append(f"{flag} cuts {pairs} in two, which acc_strict leaves out")
     return found
 
 
-def warnings_of_run(plans: list[Plan], left_out: list[TaskSpec], config: RunConfig) -> Iterator[str]:
+def warnings_of_run(record: RunRecord, plans: list[Plan], left_out: list[TaskSpec]) -> Iterator[str]:
     """Yield the warnings about all tasks of a run."""
-    cut = {plan.task.name for plan in plans if plan.n < plan.available.n}
-    if cut:
-        tasks = {plan.task.name for plan in plans}
-        yield f"--limit {config.limit}: the first examples of {len(cut)} of {len(tasks)} tasks, not a random sample"
+    yield from conditions.partial(record)
+    cut = {plan.task.name: plan.available.subset for plan in plans if plan.n < plan.available.n}
+    plain = [name for name, subset in cut.items() if not subset.is_stratified]
+    if plain and (column := record.config["stratify"]):
+        yield f"{', '.join(plain)}: not stratified, since no example has a value of {column}"
     if left_out:
         names = ", ".join(task.name for task in left_out)
         yield f"left out, since the model cannot answer them: {names}; name one in --tasks to see why"

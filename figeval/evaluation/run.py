@@ -79,7 +79,7 @@ def run(config: RunConfig, harness: Harness, observer: Observer) -> tuple[RunRec
         record = begin(folder, config, model, plans, lineage_record(line))
         warn_of_helpers(record, plans, line, harness)
         warn_of_augmentation(record, plans, line)
-        record.warnings = list(warnings_of_run(plans, left_out, config))
+        record.warnings = list(warnings_of_run(record, plans, left_out))
         harness.manager.each("run_started", lambda _: {"run": record.model_copy(deep=True)})
         kept = resume(folder, record, plans)
         if kept.rows:

@@ -8,7 +8,7 @@ probes are not conditions: they are tasks of their own, with names of their own.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -86,6 +86,22 @@ def notes(run: RunRecord) -> Iterator[str]:
             found.setdefault(condition.note, []).append(task.task)
     for note, names in found.items():
         yield note if len(names) == len(tasks) else f"{note} ({', '.join(names)})"
+
+
+def portion(config: Mapping[str, Any]) -> str:
+    """Return the flags that select examples, e.g. `--sample 50 --stratify cluster`; empty if all are used."""
+    given = {flag: config.get(flag) for flag in ("limit", "sample", "stratify")}
+    return one_line(" ".join(f"--{flag} {value}" for flag, value in given.items() if value))
+
+
+def partial(run: RunRecord) -> Iterator[str]:
+    """Yield a sentence about the examples if the run did not use all, e.g. `--limit 5: the first examples of …`."""
+    tasks = [task for task in run.tasks if task.kind == "task"]
+    of = f"examples of {sum(task.n < task.available for task in tasks)} of {len(tasks)} tasks"
+    if any(task.sample_sha256 for task in tasks):
+        yield f"{portion(run.config)}: random {of}, seed {run.config.get('seed', 0)}"
+    elif any(task.n < task.available for task in tasks):
+        yield f"{portion(run.config)}: the first {of}, not a random sample"
 
 
 def labels(runs: Sequence[RunRecord]) -> list[str]:

@@ -36,8 +36,9 @@ from figeval.validation import first_problem
 # 1.4: examples that the model was trained on or chosen on, gold answers that all share one label, are hidden or absent;
 # sha256 of the predictions; 2.0: a task's key `protocol` is renamed to `task_type`; 2.1: kinds of options that were
 # chosen (`choices` of a task, `choice` of a prediction), rows in several languages (`languages` of a task, `language`
-# of a prediction), the meaning of a route's settings (`legend` of a task); these keys are omitted if they are empty,
-# and so are `weights` of a baseline (the trained floor of a model) and `contrasts` of a run
+# of a prediction), the meaning of a route's settings (`legend` of a task), a digest of the ids of a random sample
+# (`sample_sha256` of a task); these keys are omitted if they are empty, and so are `weights` of a baseline (the
+# trained floor of a model) and `contrasts` of a run
 SCHEMA_VERSION = "2.1"
 READABLE = ("1", "2")  # major versions
 
@@ -216,7 +217,13 @@ class OverlapRecord(Stored):
     baselines: list[BaselineRecord] = Field(default=[], description="trivial models on the remaining examples")
 
 
-SPARSE = ("choices", "is_floor", "languages", "legend")  # fields of a task that are omitted if they are empty
+SPARSE = (
+    "choices",
+    "is_floor",
+    "languages",
+    "legend",
+    "sample_sha256",
+)  # fields of a task that are omitted if they are empty
 
 
 def _sparse(schema: dict[str, Any]) -> None:
@@ -246,8 +253,8 @@ class TaskRecord(Stored):
     )
     route: str = Field(description="how the model was asked: by_cosine, by_loglikelihood, by_head …")
     status: Literal["running", "done", "failed"]
-    n: int = Field(description="examples, after --limit")
-    available: int = Field(description="examples of the task without --limit")
+    n: int = Field(description="examples that were used; fewer than available with --limit or --sample")
+    available: int = Field(description="examples of the task")
     scores: list[ScoreRecord] = []
     baselines: list[BaselineRecord] = []
     breakdowns: list[BreakdownRecord] = []
@@ -264,6 +271,7 @@ class TaskRecord(Stored):
     only_label: str | None = Field(default=None, description="the right answer to every example, if all share one")
     hidden: int = Field(default=0, description="examples among n with a hidden gold answer, which is not scored")
     examples_sha256: str = Field(description="over ids, texts and labels of all examples")
+    sample_sha256: str | None = Field(default=None, description="over the ids of a random sample (--sample)")
     template: str | None = None
     template_sha256: str | None = None
     extractor: str | None = Field(default=None, description="version of the extractor that read the answers in words")

@@ -1,37 +1,36 @@
-"""Survey of a task's examples in one pass before any model is loaded: count, fingerprint and check of the ids."""
+"""Survey of a task's examples in one pass before any model is loaded: count, fingerprint, ids, and which are used."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from itertools import pairwise
 from typing import Any
 
 from figeval.errors import DataError
+from figeval.spec.subset import WHOLE, Drawing, Portion, Subset, short_digest
 from figeval.types import FINGERPRINTED_AS, Example
 
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """Result of the first pass; `hidden` counts examples with a hidden gold answer, within `limit` if there is one."""
+    """Result of the first pass over all examples of a task."""
 
     n: int
-    hidden: int
+    subset: Subset  # the examples that are used
     sha256: str  # of ids, texts and labels in order, without the texts that only prompts show
     meta_keys: tuple[str, ...]
     languages: tuple[str, ...]  # of the rows, in the order of their first row
     prompted_sha256: str = ""  # of the examples that prompts show, if they differ
-    cut_groups: frozenset[str] = frozenset()  # groups with members on both sides of the limit
 
 
-def survey(task: str, examples: Callable[[], Iterable[Example]], limit: int | None = None) -> Survey:
-    """Count and fingerprint the examples; memory is eight bytes per example.
+def survey(task: str, examples: Callable[[], Iterable[Example]], portion: Portion = WHOLE) -> Survey:
+    """Count and fingerprint the examples, and determine which of them a run of this portion uses.
 
-    `limit` is the number of examples that will be scored: hidden gold answers are counted among these only, and only
-    their groups are remembered.
+    Memory is eight bytes per example, and what `Drawing` needs.
 
     Raises:
         DataError: two examples have the same id, or there are no examples.
@@ -42,22 +41,14 @@ def survey(task: str, examples: Callable[[], Iterable[Example]], limit: int | No
     canonical = _Canonical()
     meta_keys: dict[str, None] = {}
     languages: dict[str, None] = {}
-    scored_groups: set[str] = set()
-    cut_groups: set[str] = set()
-    hidden = 0
+    drawing = Drawing(portion)
     for example in examples():
         digest.update(canonical(example))
         if example.prompted is not None:
             differs = True
             shown.update(canonical(example.prompted))
-        scored = limit is None or len(seen) < limit
-        hidden += example.hidden and scored
-        if limit is not None and example.group is not None:
-            if scored:
-                scored_groups.add(example.group)
-            elif example.group in scored_groups:
-                cut_groups.add(example.group)
-        seen.append(_short(example.id))
+        drawing.add(example)
+        seen.append(short_digest(example.id))
         meta_keys.update(dict.fromkeys(example.meta))
         languages[example.language] = None
     if not seen:
@@ -67,17 +58,12 @@ def survey(task: str, examples: Callable[[], Iterable[Example]], limit: int | No
     languages.pop("", None)
     return Survey(
         n=len(seen),
-        hidden=hidden,
+        subset=drawing.subset(),
         sha256=digest.hexdigest(),
         meta_keys=tuple(meta_keys),
         languages=tuple(languages),
         prompted_sha256=prompted,
-        cut_groups=frozenset(cut_groups),
     )
-
-
-def _short(text: str) -> int:
-    return int.from_bytes(hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big")
 
 
 def _refuse_duplicates(task: str, seen: array[int], examples: Callable[[], Iterable[Example]]) -> None:
@@ -86,7 +72,7 @@ def _refuse_duplicates(task: str, seen: array[int], examples: Callable[[], Itera
         return
     found: dict[str, int] = {}
     for number, example in enumerate(examples(), start=1):
-        if _short(example.id) in suspects:
+        if short_digest(example.id) in suspects:
             if example.id in found:
                 raise DataError(f"{task}: rows {found[example.id]} and {number} have the same id {example.id!r}")
             found[example.id] = number
@@ -136,11 +122,3 @@ def _told(value: Any) -> dict[str, Any]:
         if field.name != "prompted" and (content or "later" not in field.metadata):
             told[field.metadata.get(FINGERPRINTED_AS, field.name)] = content
     return told
-
-
-def first(examples: Iterable[Example], limit: int | None) -> Iterator[Example]:
-    """Yield the first `limit` examples (as --limit of lm-eval), or all if it is None."""
-    for index, example in enumerate(examples):
-        if limit is not None and index >= limit:
-            return
-        yield example

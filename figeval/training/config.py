@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, PositiveInt, model_validator
 
-from figeval.config import Augment
+from figeval.config import Augment, Size
 
 Share = Annotated[float, Field(ge=0, lt=1)]
 
@@ -48,7 +48,7 @@ class TrainConfig(BaseModel):
         "auto",
         description="Hold out whole clusters, some rows of each, or rows; auto: as test differs from train.",
     )
-    limit: PositiveInt | None = Field(None, description="Use only the first N examples of train.")
+    limit: Size | None = Field(None, description="Use only the first N examples of train, or a share, e.g. 0.1.")
     max_length: PositiveInt | None = Field(
         None, description="Maximum length of an input in tokens; longer ones are truncated."
     )

@@ -144,5 +144,5 @@ def caption(runs: Sequence[RunRecord], table: Sequence[Line]) -> str:
 
 
 def escape(text: str) -> str:
-    """Return a text on one line in which nothing is a command."""
-    return "".join(SPECIAL.get(letter, letter) for letter in one_line(text))
+    """Return a text on one line in which nothing is a command or a ligature of hyphens."""
+    return "".join(SPECIAL.get(letter, letter) for letter in one_line(text)).replace("--", "-{}-")

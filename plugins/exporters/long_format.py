@@ -23,7 +23,7 @@ OF_SCORE = (
 COLUMNS = (
     *("run", "started", "kind", "model", "backend", "task", "version", "task_type", "route", "status"),
     *OF_SCORE,
-    *("examples_sha256", "remark", "conditions"),
+    *("examples_sha256", "sample_sha256", "remark", "conditions"),
 )
 
 
@@ -61,7 +61,8 @@ def rows(runs: Sequence[RunRecord]) -> Iterator[Row]:
 
 
 def _of_task(about: Row, task: TaskRecord) -> Iterator[Row]:
-    shared = {key: getattr(task, key) for key in ("task", "version", "task_type", "status", "examples_sha256")}
+    same = ("task", "version", "task_type", "status", "examples_sha256", "sample_sha256")
+    shared = {key: getattr(task, key) for key in same}
     remarks = {name: one.get("remark") for name, one in task.settings.get("metric_arguments", {}).items()}
     kind = "model" if task.kind == "task" else task.kind
     how = {"route": task.route, "conditions": described(task) or None}

@@ -120,8 +120,8 @@ def export_published(runs: Sequence[RunRecord]) -> str:
     body = [[*cells, published_cell(known)] for cells, known in zip(body, numbers, strict=True)]
     sources = dict.fromkeys((one.task, one.source, one.note) for known in numbers for one in known)
     notes = [f"{task}: {source}" + (f": {note}" if note else "") for task, source, note in sources]
-    if sources and any(run.config.get("limit") is not None for run in runs):
-        notes.append("published numbers cover all examples of a task, runs with --limit only the first ones")
+    if sources and any(task.n < task.available for run in runs for task in run.tasks):
+        notes.append("published numbers cover all examples of a task, runs with --limit or --sample only some of them")
     return table([*head, "published"], body, [*remarks(runs), *notes]) + chosen(runs)
 
 

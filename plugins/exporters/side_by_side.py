@@ -39,10 +39,10 @@ class Line:
 def lines(runs: Sequence[RunRecord]) -> list[Line]:
     """Return the lines of the table, in order of appearance.
 
-    Runs share a line only if they answered the same examples: with another --limit or other data there is a second line
-    for the task. If a model has seen some of the examples, another line has its scores on the others.
+    Runs share a line only if they answered the same examples: with another --limit or --sample, or other data, there is
+    a second line for the task. If a model has seen some of the examples, another line has its scores on the others.
     """
-    found: dict[tuple[str, str, int, str, str], Line] = {}
+    found: dict[tuple[str, str, str, str], Line] = {}
     for place, run in enumerate(runs):
         own = {str(task.variant) for task in run.tasks if task.is_floor} if len(runs) > 1 else set()
 
@@ -52,22 +52,27 @@ def lines(runs: Sequence[RunRecord]) -> list[Line]:
         for task in run.tasks:
             for name, rest, scores, baselines in _scored(task):
                 for score in scores:
-                    key = (name, task.examples_sha256, task.n, rest, score.metric)
+                    key = (name, _examples(task), rest, score.metric)
                     line = found.setdefault(key, Line(name, score.metric, score.n))
                     line.scores[place] = score
                     line.baselines |= _of_metric(score.metric, shared(baselines))
-        examples = {task.task: (task.examples_sha256, task.n) for task in run.tasks}
+        examples = {task.task: _examples(task) for task in run.tasks}
         for contrast in run.contrasts:
             same = repr([examples.get(task) for task in contrast.tasks])
             for name, scores in _contrasted(contrast, own):
                 for score in scores:
                     made = Line(name, score.metric, score.n, contrast.within or "")
-                    line = found.setdefault((name, same, 0, "", score.metric), made)
+                    line = found.setdefault((name, same, "", score.metric), made)
                     line.scores[place] = score
                     if name == contrast.name:  # the trivial models of a floor have other inputs
                         line.baselines |= _of_metric(score.metric, shared(contrast.baselines))
     order = {task: place for place, task in enumerate(dict.fromkeys(line.task for line in found.values()))}
     return sorted(found.values(), key=lambda line: order[line.task])
+
+
+def _examples(task: TaskRecord) -> str:
+    """Return a key for the examples that were used: all, the first n, or a random sample."""
+    return f"{task.n} of {task.examples_sha256}: {task.sample_sha256}"
 
 
 def _contrasted(contrast: ContrastRecord, floors: Collection[str]) -> Iterator[tuple[str, Sequence[ScoreRecord]]]:
@@ -106,10 +111,10 @@ def headings(runs: Sequence[RunRecord]) -> list[str]:
 
 
 def asked(runs: Sequence[RunRecord]) -> Iterator[str]:
-    """Yield the conditions of prompts that differ from the tasks' own: augmented inputs, solved examples."""
+    """Yield what a reader must know of the runs: that only some examples were used, and how prompts were changed."""
     told: dict[str, list[str]] = {}
     for name, run in zip(headings(runs), runs, strict=True):
-        for note in conditions.notes(run):
+        for note in (*conditions.partial(run), *conditions.notes(run)):
             told.setdefault(note, []).append(name)
     yield from (f"{', '.join(names)}: {note}" for note, names in told.items())
 

@@ -25,6 +25,7 @@ def test_compare(cli: Cli, runs: tuple[Path, Path]) -> None:
     assert row.split()[0] == "mini_fables"
     assert "exact McNemar" in row
     assert [note.strip() for note in notes] == [
+        "B: --limit 15: the first examples of 2 of 2 tasks, not a random sample",
         "Holm's correction over 1 test",
         "mini_fables: left out 5 only in A",
         "mini_pairs not compared: only in B",

@@ -10,7 +10,7 @@ import pytest
 from figeval import task
 from figeval.errors import DataError, TaskError
 from figeval.spec.examples import build_examples
-from figeval.spec.survey import first, survey
+from figeval.spec.survey import survey
 from figeval.task_types.choice import ChoiceExample
 from figeval.task_types.pairs import PairExample
 from figeval.task_types.ranking import RankingExample
@@ -254,17 +254,6 @@ def test_duplicate_ids_name_both_rows():
 def test_no_examples_at_all():
     with pytest.raises(DataError, match="there are no examples"):
         survey("t", examples())
-
-
-@pytest.mark.parametrize(("limit", "cut"), [(None, ""), (1, "x"), (2, "xy"), (3, "y"), (4, ""), (9, "")])
-def test_survey_names_the_minimal_pairs_that_a_limit_cuts(limit, cut):
-    pairs = [ChoiceExample(id=str(n), query="q", options=("a",), gold=0, group=g) for n, g in enumerate("xyxyz")]
-    assert survey("t", lambda: iter(pairs), limit).cut_groups == set(cut)
-
-
-def test_the_first_examples():
-    assert [e.id for e in first(examples("a", "b", "c")(), 2)] == ["a", "b"]
-    assert len(list(first(examples("a", "b")(), None))) == 2
 
 
 # ---- what is known of each option ------------------------------------------------------------------------------------

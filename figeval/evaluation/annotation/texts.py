@@ -83,7 +83,7 @@ def written_texts(
     }
     common = [key for key in rows[authors[0]] if all(key in own for own in rows.values())]
     if not common:
-        raise RecordError(f"the runs have no example of {name} in common; run them with the same --limit")
+        raise RecordError(f"the runs have no example of {name} in common; run them with the same --limit or --sample")
     drawn = set(random.Random(f"{seed} examples").sample(common, min(n, len(common))))
     texts, missing = [], Counter[str]()
     for example in variant.examples():

@@ -13,7 +13,8 @@ from figeval.errors import TrainError, near
 from figeval.evaluation.harness import Harness
 from figeval.evaluation.retrieval.augmentation import augmentation_of, augmenter
 from figeval.spec import TaskSpec
-from figeval.spec.survey import first, survey
+from figeval.spec.subset import examples_in
+from figeval.spec.survey import survey
 from figeval.training.config import TrainConfig
 from figeval.types import Example, letters
 
@@ -55,7 +56,9 @@ def splits_of(task: TaskSpec, config: TrainConfig, harness: Harness) -> Splits:
         raise TrainError(
             f"{task.name} has no train split; train on a task that has one, then run {task.name} with that model"
         )
-    train = list(first(harness.examples(task, "train"), config.limit))
+    train = list(harness.examples(task, "train"))
+    if config.limit is not None:
+        train = train[: examples_in(config.limit, len(train))]
     found = _probed(_with_dev(task, train, config, harness), task, config)
     if config.batch_size > len(found.train):
         raise TrainError(

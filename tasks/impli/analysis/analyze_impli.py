@@ -23,7 +23,7 @@ SHOWN = 10  # idioms listed per column
 
 @dataclass(frozen=True)
 class ImpliAnalysis:
-    """The analysis of one run, `about` which identity, tasks, limit and split are known.
+    """The analysis of one run, `about` which identity, tasks, limit or sample, and split are known.
 
     `never` maps each column to the idioms without a right answer and the number of their pairs, in descending order.
     """
@@ -110,7 +110,10 @@ def analysed(path: Path) -> ImpliAnalysis:
     counts, by_idiom = flexibilities(impli_rows.open("all", DataContext(files(__package__), fetch))), accuracies(idioms)
     return ImpliAnalysis(
         model=record.model.name,
-        about={"run": record.identity, **{key: record.config.get(key) for key in ("tasks", "limit", "split")}},
+        about={
+            "run": record.identity,
+            **{key: record.config.get(key) for key in ("tasks", "limit", "sample", "split")},
+        },
         answers=answers,
         counts=counts,
         accuracies=by_idiom,
@@ -185,6 +188,8 @@ def show(found: ImpliAnalysis, console: Any) -> None:
     show_correlations(found, console)
     if found.about["limit"]:
         say(console, f"  --limit {found.about['limit']}: the first examples of each task, not a random sample")
+    if found.about["sample"]:
+        say(console, f"  --sample {found.about['sample']}: random examples of each task")
     console.print()
     show_matched(found.matched, console)
     for column, missed in found.never.items():
