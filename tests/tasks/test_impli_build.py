@@ -318,7 +318,7 @@ BAD = {
     "an empty sentence": ([GOOD | {"sentence": " … "}], DEFINITIONS, (), "row 1: 'sentence' is empty"),
     "an idiom of articles": ([GOOD | {"idiom": "the"}], DEFINITIONS, (), "'idiom' is 'the', which has no word"),
     "a span beyond the end": (
-        [GOOD | {"start": 3, "end": 99}], DEFINITIONS, (), "'start' and 'end' are '3' and '99'; they must be positions"),
+        [GOOD | {"start": 3, "end": 99}], DEFINITIONS, (), "'start' and 'end' are '3' and '99'; they must be"),
     "half a span": ([GOOD | {"start": 3}], DEFINITIONS, (), "'start' and 'end' are '3' and ''"),
     "a span in an unclean sentence": (
         [{"sentence": "He  kicked the bucket.", "label": "literal", "start": 4, "end": 21}], DEFINITIONS, (),

@@ -73,7 +73,7 @@ def suite_file(name: str, kinds: Sequence[str]) -> str:
     return (
         f'name: {name}\ndescription: "Idioms and metaphors as inference, built by `figeval build impli-pairs`"\n'
         f"tasks: [{', '.join(task_names(name, kinds))}]\n"
-        "macro_mean: false  # columns with opposite gold labels: their mean would be a count of columns\n"
+        "macro_mean: false  # columns have opposite gold labels, so the mean of a constant answer would count columns\n"
         f"{contrasts}"
     )
 

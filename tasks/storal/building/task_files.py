@@ -98,5 +98,5 @@ def suite_file(name: str, kinds: Iterable[str]) -> str:
     tasks = ", ".join(f"{name}_{kind}" for kind in kinds)
     return (
         f'name: {name}\ndescription: "Stories and morals, built by `figeval build storal`"\ntasks: [{tasks}]\n'
-        "macro_mean: false  # five options, two options and texts have no mean\n"
+        "macro_mean: false  # five options, two options and texts have no common mean\n"
     )
