@@ -1,12 +1,13 @@
 """Reader of the sample's files, in which options are ids.
 
 The rows are `mini:proverbs`, `mini:retrieval`, `mini:fables`, `mini:alignment`, `mini:joint`, `mini:narrative`,
-`mini:narrative_train` and `mini:motif`.
+`mini:narrative_train`, `mini:motif`, `mini:situations_train` and `mini:situations_dev`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from importlib.resources import files
 from typing import Any
 
@@ -36,10 +37,21 @@ def proverbs() -> Iterator[Row]:
 
 
 def retrieval() -> Iterator[Row]:
-    """Yield the narratives with all thirty proverbs."""
+    """Return the narratives with all thirty proverbs."""
+    return _with_candidates(_read("narratives.jsonl"))
+
+
+def situations(split: str) -> Iterator[Row]:
+    """Return the situations of a split with all thirty proverbs."""
+    found = (row for row in _read("situations.jsonl") if row["split"] == split)
+    return _with_candidates({**row, "narrative": row["situation"]} for row in found)
+
+
+def _with_candidates(rows: Iterator[Row]) -> Iterator[Row]:
+    """Yield the rows with all thirty proverbs, and the place of the right one."""
     texts = _texts("proverbs.jsonl", "proverb")
     candidates, places = tuple(texts.values()), {identity: place for place, identity in enumerate(texts)}
-    for row in _read("narratives.jsonl"):
+    for row in rows:
         yield {**row, "candidates": candidates, "relevant": places[row["proverb_id"]]}
 
 
@@ -96,6 +108,8 @@ PATHS: dict[str, Callable[[], Iterator[Row]]] = {
     "narrative": joint,
     "narrative_train": other_narratives,
     "motif": motif,
+    "situations_train": partial(situations, "train"),
+    "situations_dev": partial(situations, "dev"),
 }
 
 

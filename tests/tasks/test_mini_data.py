@@ -15,12 +15,13 @@ import pytest
 
 Rows = list[dict[str, Any]]
 MINI = files("figeval.builtin.tasks.mini")
-FILES = ("proverbs", "narratives", "pairs", "fables")
+FILES = ("proverbs", "narratives", "pairs", "fables", "situations")
 FIELDS = {
     "proverbs": ["id", "proverb"],
     "narratives": ["id", "proverb_id", "narrative", "options", "gold"],
     "pairs": ["id", "premise", "hypothesis", "label", "figure", "expression", "pair"],
     "fables": ["id", "fable", "moral", "options", "gold"],
+    "situations": ["id", "proverb_id", "situation", "split"],
 }
 
 LEAKED_WORDS = 0  # content words that a narrative may share with its proverb, or a fable with its moral
@@ -48,7 +49,7 @@ def read(name: str) -> Rows:
     return [json.loads(line) for line in text.splitlines()]
 
 
-PROVERBS, NARRATIVES, PAIRS, FABLES = map(read, FILES)
+PROVERBS, NARRATIVES, PAIRS, FABLES, SITUATIONS = map(read, FILES)
 PROVERB = {row["id"]: row["proverb"] for row in PROVERBS}
 MORAL = {row["id"]: row["moral"] for row in FABLES}
 CHOICES = [*((row, "narrative", PROVERB) for row in NARRATIVES), *((row, "fable", MORAL) for row in FABLES)]
@@ -108,8 +109,9 @@ def test_every_row_has_exactly_its_fields_and_no_stray_blanks(name: str) -> None
 
 
 def test_counts_and_unique_ids() -> None:
-    assert [len(rows) for rows in (PROVERBS, NARRATIVES, PAIRS, FABLES)] == [30, 60, 60, 20]
-    ids = [row["id"] for rows in (PROVERBS, NARRATIVES, PAIRS, FABLES) for row in rows]
+    whole = (PROVERBS, NARRATIVES, PAIRS, FABLES, SITUATIONS)
+    assert [len(rows) for rows in whole] == [30, 60, 60, 20, 120]
+    ids = [row["id"] for rows in whole for row in rows]
     assert len(set(ids)) == len(ids)
 
 
@@ -149,6 +151,11 @@ def test_two_narratives_for_every_proverb() -> None:
     assert Counter(row["proverb_id"] for row in NARRATIVES) == dict.fromkeys(PROVERB, 2)
 
 
+def test_three_situations_to_train_on_for_every_proverb_and_one_for_dev() -> None:
+    found = Counter((row["proverb_id"], row["split"]) for row in SITUATIONS)
+    assert found == {(name, split): n for name in PROVERB for split, n in (("train", 3), ("dev", 1))}
+
+
 def test_pairs_are_balanced_over_label_and_figure() -> None:
     cells = Counter((row["figure"], row["label"]) for row in PAIRS)
     assert cells == {(f, label): 15 for f in ("idiom", "metaphor") for label in ("entailment", "non-entailment")}
@@ -183,6 +190,12 @@ def test_the_leak_check_sees_inflected_words() -> None:
 def test_the_answers_words_are_not_in_the_text(row: dict[str, Any], field: str, known: dict[str, str]) -> None:
     text, answer = row[field], known[row["options"][row["gold"]]]
     assert len((content(text) & content(answer)) | begun(text, answer)) <= LEAKED_WORDS
+
+
+def test_a_situation_shares_no_content_word_with_its_proverb() -> None:
+    for row in SITUATIONS:
+        text, answer = row["situation"], PROVERB[row["proverb_id"]]
+        assert not (content(text) & content(answer)) | begun(text, answer), row["id"]
 
 
 def test_no_offered_proverb_shares_content_words_with_its_narrative() -> None:
@@ -227,6 +240,7 @@ def test_no_sentence_is_shared_between_items() -> None:
     texts = [
         *((row["id"], row["proverb"]) for row in PROVERBS),
         *((row["id"], row["narrative"]) for row in NARRATIVES),
+        *((row["id"], row["situation"]) for row in SITUATIONS),
         *((row["id"], row[part]) for row in FABLES for part in ("fable", "moral")),
         *((row["id"], row["hypothesis"]) for row in PAIRS),
         *((row["pair"], row["premise"]) for row in PAIRS),
@@ -253,6 +267,7 @@ def test_no_item_occurs_twice() -> None:
     [
         ("proverbs", list(PROVERB.values())),
         ("narratives", [row["narrative"] for row in NARRATIVES]),
+        ("situations", [row["situation"] for row in SITUATIONS]),
         ("premises", [first["premise"] for first, _ in MINIMAL.values()]),
         ("hypotheses, entailment", [row["hypothesis"] for row in PAIRS if row["label"] == "entailment"]),
         ("hypotheses, non-entailment", [row["hypothesis"] for row in PAIRS if row["label"] != "entailment"]),
