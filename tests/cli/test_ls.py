@@ -11,7 +11,7 @@ from jsonschema import Draft202012Validator
 from figeval.cli.ls import LISTINGS
 from tests.cli.conftest import Cli
 
-MORE = {"mini_alignment", "mini_joint", "mini_narrative", "mini_motif"}
+MORE = {"mini_situations", "mini_alignment", "mini_joint", "mini_narrative", "mini_motif"}
 MINI = {"mini_proverbs", "mini_retrieval", "mini_pairs", "mini_fables"} | MORE
 
 
@@ -99,7 +99,7 @@ def test_plugins(cli: Cli) -> None:
     [
         ("mini", MINI),
         ("MINI_P", {"mini_pairs", "mini_proverbs"}),
-        ("mini_*s", {"mini_proverbs", "mini_pairs", "mini_fables"}),
+        ("mini_*s", {"mini_proverbs", "mini_pairs", "mini_fables", "mini_situations"}),
         ("mini_?a*", {"mini_pairs", "mini_fables", "mini_narrative"}),
     ],
 )
