@@ -70,22 +70,22 @@ class TaskEvaluator:
     replies: Mapping[str, KeptReply] = field(default_factory=dict)
     augment: Augmenter | None = None
 
-    def windows(self, examples: Iterable[Example]) -> Iterator[list[Answered]]:
-        """Yield the answered examples in windows, i.e. lists of examples that were put to the model together."""
+    @property
+    def scheduler(self) -> BatchScheduler:
+        """A new scheduler that puts examples to the model."""
 
         def start(example: Example) -> Dialogue:
             return self.route.begin(example if self.augment is None else self.augment(example), self.context)
 
-        scheduler = BatchScheduler(self.model.model.backend, start, self.model.memo, replies=self.replies)
-        return scheduler.windows(examples)
+        return BatchScheduler(self.model.model.backend, start, self.model.memo, replies=self.replies)
 
-    def measured(self, window: Iterable[Answered]) -> dict[str, Measurements]:
+    def measured(self, examples: Iterable[Answered]) -> dict[str, Measurements]:
         """Return the measurements of metrics that read many examples at a time, by example id.
 
         Raises:
             Exception: any error that such a metric raises.
         """
-        cases = [(one.example, one.made) for one in window if isinstance(one.made, Prediction)]
+        cases = [(one.example, one.made) for one in examples if isinstance(one.made, Prediction)]
         found = zip(cases, self.metrics.measured(cases), strict=True)
         return {example.id: measured for (example, _), measured in found}
 
@@ -105,9 +105,9 @@ class TaskEvaluator:
 
     def rows(self, examples: Iterable[Example]) -> Iterator[PredictionRow]:
         """Yield a row for each example, in order."""
-        for window in self.windows(examples):
-            measured = self.measured(window)
-            yield from (self.row(answered, measured.get(answered.example.id, {})) for answered in window)
+        for chunk in self.scheduler.chunks(examples):
+            measured = self.measured(chunk)
+            yield from (self.row(answered, measured.get(answered.example.id, {})) for answered in chunk)
 
 
 def check_value(task: TaskSpec, route: Route, example: Example, prediction: Prediction) -> None:
@@ -148,7 +148,7 @@ class InProcess:
     earlier: RunFolder | None = None  # a second folder with replies of earlier sessions
 
     def answer(self, plan: Plan, task: TaskRecord) -> Iterator[int]:
-        """Store a row for every example that has none; yield the number of new rows now and then."""
+        """Store a row for every example that has none; yield 1 for each."""
         began = time.monotonic()
         yield from self.store(plan, missing_examples(plan, self.folder))
         stored = self.folder.arrange(plan.name, (example.id for example in plan.examples()))
@@ -157,10 +157,11 @@ class InProcess:
             raise RuntimeError(f"{plan.n - stored} rows of {plan.name} are missing, although all were computed")
 
     def store(self, plan: Plan, examples: Iterable[Example]) -> Iterator[int]:
-        """Append a row for each of these examples, and yield the number of those that were answered together.
+        """Append a row for each of these examples as soon as it is answered, and yield 1 for each.
 
-        If the reply reader, a metric or the row of an example fails, the task ends, but only after the other rows of
-        its window are stored. Replies that did not become rows are kept, so the next session does not ask for them.
+        If the reply reader, a metric or the row of an example fails, the task ends, but only after the other rows that
+        were answered with it are stored. Replies that did not become rows are kept, so the next session does not ask
+        for them.
         """
         self.model.fit(plan)
         metrics = MetricSet(plan.metrics, plan.task.labels, plan.task.language_of_rows)
@@ -169,15 +170,14 @@ class InProcess:
         }
         evaluator = TaskEvaluator(plan, self.model, plan.route, plan.context, metrics, self.samples, kept, plan.augment)
         with self.folder.appending(plan.name) as writer:
-            for window in evaluator.windows(examples):
+            for part in evaluator.scheduler.parts(examples):
                 failures: list[BaseException] = []
-                stored = 0
                 try:
-                    measured = evaluator.measured(window)
+                    measured = evaluator.measured(part)
                 except BaseException:
-                    self._keep_replies(plan, window, kept)
+                    self._keep_replies(plan, part, kept)
                     raise
-                for answered in window:
+                for answered in part:
                     try:
                         writer.write(evaluator.row(answered, measured.get(answered.example.id, {})))
                     except (RecordError, KeyboardInterrupt):
@@ -186,8 +186,7 @@ class InProcess:
                         self._keep_replies(plan, [answered], kept)
                         failures.append(error)
                     else:
-                        stored += 1
-                yield stored
+                        yield 1
                 if failures:
                     raise failures[0]
 

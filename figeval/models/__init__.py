@@ -1,1 +1,1 @@
-"""The capabilities of models, and the batching of requests from a window of examples."""
+"""The capabilities of models, and the batching of requests of many examples."""

@@ -1,12 +1,13 @@
 """Batching of the requests of many examples: each distinct request is sent once, in one call per capability and round.
 
-Routes are generators that yield requests about one example. `BatchScheduler` runs the generators of a window of
-examples side by side, round by round, and sends all requests of one round to the model together. `Memo` remembers
-outputs, so that recurring requests are computed once.
+Routes are generators that yield requests about one example. `BatchScheduler` runs the generators of a chunk of examples
+side by side, round by round, and sends all requests of one round to the model together. `Memo` remembers outputs, so
+that recurring requests are computed once.
 
-The size of the window adapts to the model's speed. It starts small, so that a slow model shows progress and loses
-little when it is killed, and grows for a fast one, so that batches are large. It is bounded in examples and in
-requests, so that memory does not grow with the data.
+The size of the chunk adapts to the model's speed. It starts small, so that a slow model loses little when it is killed,
+and grows for a fast one, so that batches are large. It is bounded in examples and in requests, so that memory does not
+grow with the data. If a model answers part by part (`OutputStream`), examples are finished as soon as their requests
+are answered, and the chunk does not shrink.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from itertools import islice
 from typing import Any, TypeVar
 
 from figeval.errors import PluginError
-from figeval.models.capabilities import ask, capability_of
+from figeval.models.capabilities import OutputStream, Part, capability_of, send
 from figeval.registry import a_type
 from figeval.types import Example, KeptReply, Prediction, Reply, Request
 
@@ -31,19 +32,19 @@ Start = Callable[[E], Dialogue]
 
 @dataclass(slots=True)
 class Pace:
-    """Size of the window, adapted to the time that the last one took."""
+    """Size of a chunk, adapted to the time that the last one took."""
 
     size: int = 64
     smallest: int = 1
     largest: int = 4096  # examples
-    requests: int = 131_072  # a window takes no further example beyond this many requests
-    seconds: float = 4.0  # target duration of a window
+    requests: int = 131_072  # a chunk takes no further example beyond this many requests
+    seconds: float = 4.0  # target duration of a chunk
 
-    def adapt(self, elapsed: float) -> None:
-        """Double the size after a quick window, halve it after a slow one."""
+    def adapt(self, elapsed: float, *, may_shrink: bool = True) -> None:
+        """Double the size after a quick chunk, halve it after a slow one if it may shrink."""
         if elapsed < self.seconds / 2:
             self.size = min(self.largest, self.size * 2)
-        elif elapsed > self.seconds * 2:
+        elif may_shrink and elapsed > self.seconds * 2:
             self.size = max(self.smallest, self.size // 2)
 
 
@@ -51,12 +52,24 @@ class Pace:
 class _Pending:
     """An example in progress: its generator, the requests of the current round, and finally its prediction."""
 
+    example: Any
     dialogue: Dialogue
     requests: Sequence[Request] = ()
     prediction: Prediction | None = None
     truncated: bool = False
     error: BaseException | None = None
     replies: dict[str, KeptReply] = field(default_factory=dict)
+
+    @property
+    def ended(self) -> bool:
+        """True if there is a prediction, or an error instead of one."""
+        return self.prediction is not None or self.error is not None
+
+    def answered(self) -> Answered:
+        """Return the result, once there is one."""
+        made = self.prediction or self.error
+        assert made is not None
+        return Answered(self.example, self.replies, made)
 
     def receive(self, outputs: Sequence[tuple[Any, bool]]) -> None:
         """Send the outputs of the last round to the generator. An error in it only ends this example."""
@@ -154,7 +167,7 @@ class BatchScheduler:
         backend: the model object.
         start: function that starts the generator of one example.
         memo: outputs to reuse, shared with later schedulers of the same model.
-        pace: size of the first window and its bounds.
+        pace: size of the first chunk and its bounds.
         replies: the model's texts from an earlier session, by the `digest_of` their request.
     """
 
@@ -170,50 +183,82 @@ class BatchScheduler:
 
     def predictions(self, examples: Iterable[E]) -> Iterator[tuple[E, Prediction]]:
         """Yield (example, prediction) in the order of the examples. Raises the exception of a route that failed."""
-        for window in self.windows(examples):
-            for one in window:
+        for chunk in self.chunks(examples):
+            for one in chunk:
                 yield one.example, one.prediction
 
-    def windows(self, examples: Iterable[E]) -> Iterator[list[Answered]]:
-        """Yield the examples window by window, in order.
+    def chunks(self, examples: Iterable[E]) -> Iterator[list[Answered]]:
+        """Yield the answered examples chunk by chunk, in order.
 
         An exception while the outputs for one example are turned into a prediction does not affect the others.
         """
-        stream = iter(examples)
-        while window := self._open(stream):
-            began = time.monotonic()
-            self._finish([pending for _, pending in window])
-            self.pace.adapt(time.monotonic() - began)
-            answered = []
-            for example, pending in window:
-                made = pending.prediction or pending.error
-                assert made is not None
-                answered.append(Answered(example, pending.replies, made))
-            yield answered
+        for chunk in self._chunks(examples):
+            for _ in self._answers(chunk):
+                pass
+            yield [one.answered() for one in chunk]
 
-    def _open(self, stream: Iterator[E]) -> list[tuple[E, _Pending]]:
-        """Start the generators of the next window."""
-        window: list[tuple[E, _Pending]] = []
+    def parts(self, examples: Iterable[E]) -> Iterator[list[Answered]]:
+        """Yield the answered examples like `chunks`, but within a chunk as soon as they are answered."""
+        for chunk in self._chunks(examples):
+            left = chunk
+            for answered_in_parts in self._answers(chunk):
+                if answered_in_parts and (ended := [one for one in left if one.ended]):
+                    left = [one for one in left if not one.ended]
+                    yield [one.answered() for one in ended]
+            if left:
+                yield [one.answered() for one in left]
+
+    def _chunks(self, examples: Iterable[Any]) -> Iterator[list[_Pending]]:
+        """Yield chunks of examples, whose generators have been started."""
+        stream = iter(examples)
+        while chunk := list(self._open(stream)):
+            yield chunk
+
+    def _open(self, stream: Iterator[Any]) -> Iterator[_Pending]:
+        """Start the generators of the next chunk."""
         requests = 0
         for example in islice(stream, self.pace.size):
-            pending = _Pending(self.start(example))
+            pending = _Pending(example, self.start(example))
             pending.advance(None)
-            window.append((example, pending))
+            yield pending
             requests += len(pending.requests)
             if requests >= self.pace.requests:
                 break
-        return window
 
-    def _finish(self, window: Sequence[_Pending]) -> None:
-        """Advance all generators of a window together until each has ended."""
-        while unfinished := [one for one in window if one.prediction is None and one.error is None]:
-            answers = self._answer(request for one in unfinished for request in one.requests)
-            for one in unfinished:
-                one.receive([answers[request] for request in one.requests])
+    def _answers(self, chunk: Sequence[_Pending]) -> Iterator[bool]:
+        """Advance all generators of a chunk until each has ended, and adapt the pace.
 
-    def _answer(self, requests: Iterable[Request]) -> dict[Request, tuple[Any, bool]]:
-        """Return (output, truncated) by request; each distinct request is sent to the backend once."""
-        answers: dict[Request, tuple[Any, bool]] = {}
+        Yields, after some answers, whether the model answers part by part. The time that the caller takes meanwhile
+        does not count.
+        """
+        steps, elapsed, streams = self._steps(chunk), 0.0, False
+        while True:
+            began = time.monotonic()
+            in_parts = next(steps, None)
+            elapsed += time.monotonic() - began
+            if in_parts is None:
+                break
+            streams |= in_parts
+            yield in_parts
+        self.pace.adapt(elapsed, may_shrink=not streams)
+
+    def _steps(self, chunk: Sequence[_Pending]) -> Iterator[bool]:
+        """Send the requests of round after round, and pass the answers on once an example has all that it asked for."""
+        while waiting := [one for one in chunk if not one.ended]:
+            answers: dict[Request, tuple[Any, bool]] = {}
+            for in_parts in self._collect((request for one in waiting for request in one.requests), answers):
+                complete = [one for one in waiting if all(request in answers for request in one.requests)]
+                served = set(map(id, complete))
+                waiting = [one for one in waiting if id(one) not in served]
+                for one in complete:
+                    one.receive([answers[request] for request in one.requests])
+                yield in_parts
+
+    def _collect(self, requests: Iterable[Request], answers: dict[Request, tuple[Any, bool]]) -> Iterator[bool]:
+        """Fill `answers` with (output, truncated) by request; each distinct request is sent to the backend once.
+
+        Yields, whenever there are further answers, whether the model answers part by part.
+        """
         fresh: dict[str, list[Request]] = defaultdict(list)  # capability → requests
         for request in dict.fromkeys(requests):
             known = self.memo.get(request)
@@ -224,14 +269,21 @@ class BatchScheduler:
             else:
                 answers[request] = known
         for batch in fresh.values():
-            outputs = ask(self.backend, batch)
-            found = {
-                request: (value, index in outputs.truncated)
-                for index, (request, value) in enumerate(zip(batch, outputs.values, strict=True))
-            }
-            # A reply that ended with an error is not remembered: the next attempt may succeed.
-            self.memo.update(
-                {one: answer for one, answer in found.items() if getattr(answer[0], "finish", "") != "error"}
-            )
-            answers |= found
-        return answers
+            outputs = send(self.backend, batch)
+            if in_parts := isinstance(outputs, OutputStream):
+                parts = outputs.parts
+            else:
+                parts = iter([Part(range(len(batch)), outputs.values, outputs.truncated)])
+            for part in parts:
+                found = {
+                    batch[row]: (value, row in part.truncated)
+                    for row, value in zip(part.rows, part.values, strict=True)
+                }
+                # A reply that ended with an error is not remembered: the next attempt may succeed.
+                self.memo.update(
+                    {one: answer for one, answer in found.items() if getattr(answer[0], "finish", "") != "error"}
+                )
+                answers.update(found)
+                yield in_parts
+        if not fresh:
+            yield False

@@ -72,7 +72,60 @@ class Outputs(Generic[T]):
     truncated: Set[int] = field(default_factory=frozenset)
 
 
-Answers: TypeAlias = Sequence[T] | Outputs[T]
+@dataclass(frozen=True, slots=True)
+class Part(Generic[T]):
+    """Answers to some requests of a call.
+
+    Attributes:
+        rows: indexes of the requests.
+        values: answers, parallel to `rows`.
+        truncated: indexes of the requests that did not fit the model.
+    """
+
+    rows: Sequence[int]
+    values: Sequence[T]
+    truncated: Set[int] = frozenset()
+
+
+@dataclass(slots=True)
+class OutputStream(Generic[T]):
+    """Answers that a model gives part by part, in any order, while it computes the others.
+
+    A capability may return this if a call takes minutes: a run then stores the rows that a part completes before it
+    asks for the next part, so that an interrupt loses only the part that was being computed.
+
+    Attributes:
+        requests: number of requests.
+        parts: iterator of the parts, in which every request occurs once.
+    """
+
+    requests: int
+    parts: Iterator[Part[T]]
+    _gathered: Outputs[T] | None = None
+
+    def gathered(self) -> Outputs[T]:
+        """Wait for all parts and return their answers in the order of the requests."""
+        if self._gathered is None:
+            found: dict[int, T] = {}
+            cut: set[int] = set()
+            for part in self.parts:
+                found.update(zip(part.rows, part.values, strict=True))
+                cut.update(part.truncated)
+            self._gathered = Outputs([found[row] for row in range(self.requests)], cut)
+        return self._gathered
+
+    @property
+    def values(self) -> Sequence[T]:
+        """All answers, in the order of the requests."""
+        return self.gathered().values
+
+    @property
+    def truncated(self) -> Set[int]:
+        """Indexes of all requests that did not fit the model."""
+        return self.gathered().truncated
+
+
+Answers: TypeAlias = Sequence[T] | Outputs[T] | OutputStream[T]
 
 
 # ---- requests that a model may answer -------------------------------------------------------------------------------
@@ -255,15 +308,48 @@ def ask(backend: object, requests: Sequence[Request]) -> Outputs[Any]:
     Raises:
         PluginError: the model returned another number of values, or something without an order.
     """
+    answer = send(backend, requests)
+    return answer.gathered() if isinstance(answer, OutputStream) else answer
+
+
+def send(backend: object, requests: Sequence[Request]) -> Outputs[Any] | OutputStream[Any]:
+    """Send requests like `ask`, and return a stream of answers if the model does.
+
+    Raises:
+        PluginError: the model returned another number of values, or something without an order; a stream raises it
+            when the wrong part, or its end, is reached.
+    """
     name = capability_of(requests[0])
     method = f"{type(backend).__name__}.{name}"
-    with foreign_code(), progress.within(progress.begun(len(requests))):
+    call = progress.begun(len(requests))
+    with foreign_code(), progress.within(call):
         answer = getattr(backend, name)(requests)
+        if isinstance(answer, OutputStream):
+            return OutputStream(len(requests), _checked(answer.parts, len(requests), call, method))
         outputs: Outputs[Any] = answer if isinstance(answer, Outputs) else Outputs(answer)
         values = _in_order(outputs.values, method)
     if len(values) != len(requests):
         raise PluginError(f"{method} returned {len(values)} outputs for {len(requests)} requests; return one for each")
     return Outputs(values, outputs.truncated)
+
+
+def _checked(parts: Iterator[Part[Any]], n: int, call: progress.Call | None, method: str) -> Iterator[Part[Any]]:
+    """Yield the parts of the answers to `n` requests. Raises `PluginError` unless each request occurs once."""
+    left = set(range(n))
+    while True:
+        with foreign_code(), progress.within(call):
+            part = next(parts, None)
+        if part is None:
+            break
+        new = len(left.intersection(part.rows))
+        if not new == len(part.rows) == len(part.values):
+            raise PluginError(f"{method} returned a part that does not have one value for each of its requests, once")
+        left.difference_update(part.rows)
+        if call is not None:
+            call.reach(1 - len(left) / n)
+        yield part
+    if left:
+        raise PluginError(f"{method} returned {n - len(left)} outputs for {n} requests; return one for each")
 
 
 def _in_order(values: Any, method: str) -> Sequence[Any]:

@@ -41,7 +41,11 @@ class Call:
 
     def advance(self, share: float) -> None:
         """Add a share, and tell the listener."""
-        self.share = min(1.0, self.share + share)
+        self.reach(self.share + share)
+
+    def reach(self, share: float) -> None:
+        """Set the share, and tell the listener."""
+        self.share = min(1.0, share)
         self.listener.asked(int(self.share * self.requests + 1e-6), self.requests)
 
 

@@ -57,7 +57,8 @@ class Silent:
 class Lines:
     """Display of plain lines: at the start, after five seconds, every ten seconds from then on, and at the end.
 
-    A line is also printed if nothing has changed, so that a slow model can be told from one that hangs.
+    A clock prints the lines: also if nothing has changed, so that a slow model can be told from one that hangs, and
+    once for many updates that come together.
     """
 
     def __init__(self, console: Console) -> None:
@@ -68,14 +69,14 @@ class Lines:
 
     @contextmanager
     def live(self) -> Iterator[None]:
-        """Return a context in which lines are printed even while nobody reports progress."""
+        """Return a context in which the clock goes."""
         ended = threading.Event()
 
-        def repeat() -> None:
+        def clock() -> None:
             while not ended.wait(TICK):
-                self.repeat()
+                self.tick()
 
-        thread = threading.Thread(target=repeat, name="progress", daemon=True)
+        thread = threading.Thread(target=clock, name="progress", daemon=True)
         thread.start()
         try:
             yield
@@ -88,13 +89,12 @@ class Lines:
         self._start(line)
 
     def update(self, done: int | None, status: str, line: str = "") -> None:  # noqa: ARG002
-        """Print the line, with the time since the beginning, if the last one was printed long enough ago."""
+        """Take note of the line for the clock."""
         if line:
             self._line = line
-            self.repeat()
 
-    def repeat(self) -> None:
-        """Print the current line if it is time for one."""
+    def tick(self) -> None:
+        """Print the current line, with the time since the beginning, if the last one was printed long enough ago."""
         with self._lock:
             now = time.monotonic()
             if self._line and now >= self._due:

@@ -2,7 +2,7 @@
 
     logprobs = yield [Continuation(context, option) for option in example.options]
 
-A route may yield more than once (a second round after the first outputs), and never sees batches, windows or devices.
+A route may yield more than once (a second round after the first outputs), and never sees batches, chunks or devices.
 A model's route follows from its capabilities, without any branching on model or task types. Routes of several task
 types share the steps at the end of this module, e.g.
 

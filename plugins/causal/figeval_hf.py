@@ -6,7 +6,7 @@ the same. This module imports lm-eval, so it is imported only when a model is lo
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -21,6 +21,7 @@ from ..encoders.loading import check_weights
 from .engine.encoder_decoder import EncoderDecoder
 from .engine.packed import Answer, Engine
 from .engine.self_test import settle
+from .greedy import GreedyWriter
 from .lm_eval_requests import Ids, encode_pairs, fitted
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
     from transformers.models.auto.auto_factory import _BaseAutoModelClass
 
+MASK = "attention_mask"
 AT_ONCE = 4_096  # requests at a time: shows progress and bounds memory
 Encoded = tuple[tuple[str, str] | None, Ids, Ids]  # texts, context, continuation
 
@@ -40,6 +42,7 @@ class FigevalHF(HFLM):  # type: ignore[misc]
     """
 
     budget: TokenBudget | None = None  # figeval's own backend shares its budget
+    on_end: Callable[[int], None] | None = None  # called with the number of texts that have just ended
 
     @cached_property
     def engine(self) -> Engine | EncoderDecoder:
@@ -74,10 +77,15 @@ class FigevalHF(HFLM):  # type: ignore[misc]
         """Generate as lm-eval does, but let an encoder-decoder write as many tokens as requested.
 
         lm-eval 0.4 adds the length of the longest context in the batch, although the output of an encoder-decoder does
-        not follow it: a text was longer than requested, and its end depended on the rest of the batch.
+        not follow it: a text was longer than requested, and its end depended on the rest of the batch. Rows of a causal
+        model leave the batch when they have ended, unless it samples: drawn tokens would depend on the others.
         """
         if self.backend == "seq2seq":
             max_length += 1 - context.shape[1]  # 1: the decoder's start token
+        elif self.mixed_precision_dtype is None and not any(options[name] for name in options.keys() - {MASK}):
+            writer = GreedyWriter(self.model, self.tokenizer, stop, self.on_end)
+            if writer.can_pause:
+                return writer.write(context, options[MASK], max_length)
         return super()._model_generate(context, max_length, stop, **options)
 
     def _loglikelihood_tokens(

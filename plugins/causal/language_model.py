@@ -7,17 +7,18 @@ to right although every token sees itself.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from figeval.errors import ModelError, TaskError
-from figeval.models.capabilities import Outputs
+from figeval.models.capabilities import Outputs, OutputStream, Part
 from figeval.models.model import refuse_model_name
+from figeval.models.progress import advance
 from figeval.types import JSON, Continuation, Message, Prompt, Reply
 
-from ..encoders.batching import run_batches
+from ..encoders.batching import TokenBudget, finished_batches, free_memory
 from ..encoders.checkpoint import by_class, check_chat_template, locate, require
 from ..encoders.loading import (
     ModelSetup,
@@ -30,6 +31,7 @@ from ..encoders.loading import (
     suppress_logging,
 )
 from ..encoders.settings import Configured, Settings
+from .engine.bodies import kept_per_token
 from .lm_eval_requests import decoding, encode_pairs, fitted, instances, is_cut, reply
 from .packaged import SMOLLM2
 
@@ -82,6 +84,8 @@ class LanguageModel(Neural[LanguageSettings, "FigevalHF"]):
     def __init__(self, setup: ModelSetup[LanguageSettings], kind: str) -> None:
         super().__init__(setup)
         self.kind = kind
+        self.writing = TokenBudget.for_writing(setup.device.partition(":")[0], setup.settings.rows)
+        self.wrote = False
         self.first_prompt: list[int] | None = None
         if setup.settings.apply_chat_template:
             self.chat = self._chat  # defined only if it is wanted
@@ -100,8 +104,10 @@ class LanguageModel(Neural[LanguageSettings, "FigevalHF"]):
         cut = frozenset(index for index, pair in enumerate(ids) if is_cut(lm.backend, *pair, limit))
         return Outputs([value for value, _is_greedy in answers], cut)
 
-    def generate(self, requests: Sequence[Prompt]) -> Outputs[Reply]:
+    def generate(self, requests: Sequence[Prompt]) -> OutputStream[Reply]:
         """Return greedy answers up to a stop text, which is cut off; a prompt that is too long loses its beginning.
+
+        They come batch by batch: as many prompts of similar length as fit into memory with their answers.
 
         Raises:
             TaskError: `max_new_tokens` leaves no room for a prompt.
@@ -114,21 +120,26 @@ class LanguageModel(Neural[LanguageSettings, "FigevalHF"]):
             raise TaskError(f"--max_new_tokens leaves no room for a prompt: the model takes {lm.max_length} tokens")
         prompts = [lm.tok_encode(text) for text in texts]
         self._note(prompts[0])
-        answers = self._written(requests, texts, list(map(len, prompts)))
         cut = frozenset(index for index, ids in enumerate(prompts) if len(ids) > room[index])
-        pairs = zip(requests, answers, strict=True)
-        return Outputs([reply(lm, text, request.max_new_tokens) for request, text in pairs], cut)
+        return OutputStream(len(requests), self._written(requests, texts, list(map(len, prompts)), cut))
 
-    def _written(self, requests: Sequence[Prompt], texts: Sequence[str], lengths: Sequence[int]) -> list[str]:
-        """Return the texts that lm-eval generates, a batch of prompts of similar length at a time."""
+    def _written(
+        self, requests: Sequence[Prompt], texts: Sequence[str], lengths: Sequence[int], cut: Set[int]
+    ) -> Iterator[Part[Reply]]:
+        """Yield the answers that lm-eval generates, a batch of prompts of similar length at a time."""
+        lm = self.network
         asked = instances("generate_until", zip(texts, map(decoding, requests), strict=True))
+        costs = [length + request.max_new_tokens for length, request in zip(lengths, requests, strict=True)]
+        self.wrote = True
+        lm.on_end = lambda texts: advance(texts / len(requests))
 
-        def forward(rows: list[int]) -> list[str]:
-            return list(self.network.generate_until([asked[row] for row in rows], disable_tqdm=True))
+        def forward(rows: list[int]) -> list[Reply]:
+            with suppress_logging("lm_eval"):
+                written = lm.generate_until([asked[row] for row in rows], disable_tqdm=True)
+            return [reply(lm, text, requests[row].max_new_tokens) for row, text in zip(rows, written, strict=True)]
 
-        with suppress_logging("lm_eval"):
-            costs = [length + request.max_new_tokens for length, request in zip(lengths, requests, strict=True)]
-            return run_batches(costs, forward, self.budget)
+        for rows, replies in finished_batches(costs, forward, self.writing):
+            yield Part(rows, list(replies), cut & set(rows))
 
     @cached_property
     def tokenizer(self) -> PreTrainedTokenizerBase:
@@ -180,6 +191,7 @@ class LanguageModel(Neural[LanguageSettings, "FigevalHF"]):
             raise ModelError(f"{setup.checkpoint.model!r} cannot be loaded: {one_line(error)}") from error
         lm.budget = self.budget
         self._check(lm)
+        self.writing.limit(free_memory(setup.device), kept_per_token(lm.model))
         return lm
 
     def _check(self, lm: FigevalHF) -> None:
@@ -194,6 +206,8 @@ class LanguageModel(Neural[LanguageSettings, "FigevalHF"]):
         found = measures(network.model, network.max_length) | {"kind": network.backend}
         if "engine" in vars(network):
             found |= network.engine.describe()
+        if self.wrote:
+            found |= {"writing": self.writing.describe()}
         if self.first_prompt is not None:
             found |= {"first_prompt_ids": self.first_prompt, "chat_template": hasattr(self, "chat")}
             found |= {"warnings": list(opening_warnings(network.tokenizer, self.first_prompt))}

@@ -16,12 +16,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from figeval.errors import ModelError
-from figeval.models.capabilities import Outputs
+from figeval.models.capabilities import OutputStream, Part
 from figeval.types import JSON, Input, Inputs, Reply
 
-from ..encoders.batching import run_batches
+from ..encoders.batching import TokenBudget, finished_batches, free_memory
 from ..encoders.checkpoint import locate, require, with_declared
 from ..encoders.loading import (
+    ModelSetup,
     Neural,
     input_limit,
     load_model,
@@ -33,6 +34,7 @@ from ..encoders.loading import (
 )
 from ..encoders.settings import Configured, Settings, positive
 from ..encoders.tokens import IDS, Tokens, bare_ids, padded, padding_of, tokenize
+from .engine.bodies import kept_per_token
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -212,8 +214,12 @@ class WriterNetwork:
 class WriterModel(Neural[WriterSettings, WriterNetwork]):
     """A model that writes texts."""
 
-    def write(self, requests: Sequence[Inputs]) -> Outputs[Reply]:
-        """Return the best text of each beam search; one without an end is a reply that was cut off.
+    def __init__(self, setup: ModelSetup[WriterSettings]) -> None:
+        super().__init__(setup)
+        self.budget = TokenBudget.for_writing(setup.device.partition(":")[0], setup.settings.rows)
+
+    def write(self, requests: Sequence[Inputs]) -> OutputStream[Reply]:
+        """Return the best text of each beam search, batch by batch; one without an end is a reply that was cut off.
 
         Raises:
             ModelError: an input that the model was trained with is missing.
@@ -226,8 +232,10 @@ class WriterModel(Neural[WriterSettings, WriterNetwork]):
         def forward(rows: list[int]) -> list[Reply]:
             return self._written(network, network.batch(tokens, rows, self.setup.device), decoding)
 
-        costs = [length + room for length in tokens.lengths]
-        return Outputs(run_batches(costs, forward, self.budget), tokens.truncated)
+        costs = [settings.beams * (length + room) for length in tokens.lengths]
+        batches = finished_batches(costs, forward, self.budget)
+        cut = tokens.truncated
+        return OutputStream(len(costs), (Part(rows, list(replies), cut & set(rows)) for rows, replies in batches))
 
     def _written(self, network: WriterNetwork, batch: dict[str, Tensor], decoding: GenerationConfig) -> list[Reply]:
         import torch
@@ -273,6 +281,7 @@ class WriterModel(Neural[WriterSettings, WriterNetwork]):
         model = load_model(auto, setup)
         limit = input_limit(settings.max_length, tokenizer.model_max_length, model)
         form = form_of(tokenizer, settings.separator, settings.inputs, causal=causal, marker=settings.marker)
+        self.budget.limit(free_memory(setup.device), kept_per_token(model))
         return WriterNetwork(model, tokenizer, limit, form)
 
     def details(self, network: WriterNetwork) -> JSON:

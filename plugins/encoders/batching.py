@@ -6,7 +6,7 @@ allows, and the budget is halved when memory runs out. Results come back in the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar, cast
 
@@ -19,6 +19,9 @@ T = TypeVar("T")
 # Smallest budgets that keep the arithmetic units busy. On a CPU, a larger one only evicts activations from the caches.
 TOKENS = {"cpu": 1_024}
 TOKENS_ON_ACCELERATOR = 32_768
+# Budgets for writing, in tokens whose keys and values are kept (prompt and text): a step computes one token per row.
+WRITTEN = {"cpu": 16_384}
+WRITTEN_ON_ACCELERATOR = 131_072
 SHARE = 4  # activations may use one part in this many of the free memory
 EXHAUSTED = ("out of memory", "not enough memory", "can't allocate memory", "cannot allocate memory")
 
@@ -35,6 +38,11 @@ class TokenBudget:
     def on(cls, device: str, rows: int | None = None) -> TokenBudget:
         """Return the initial budget for a kind of device."""
         return cls(TOKENS.get(device, TOKENS_ON_ACCELERATOR), rows)
+
+    @classmethod
+    def for_writing(cls, device: str, rows: int | None = None) -> TokenBudget:
+        """Return the initial budget for generating texts on a kind of device."""
+        return cls(WRITTEN.get(device, WRITTEN_ON_ACCELERATOR), rows)
 
     def limit(self, memory: int, per_token: int) -> None:
         """Lower the budget so that a batch fits into a share of the free memory (in bytes)."""
@@ -79,9 +87,28 @@ def run_batches(
     Raises:
         ModelError: memory runs out and the budget cannot be halved.
     """
-    order = sorted(range(len(lengths)), key=lengths.__getitem__, reverse=True)
     results: list[T | None] = [None] * len(lengths)
-    start, all_tokens = 0, sum(lengths)
+    all_tokens = max(1, sum(lengths))
+    for rows, outputs in finished_batches(lengths, forward, budget):
+        for index, output in zip(rows, outputs, strict=True):
+            results[index] = output
+        if report is not None:
+            report(sum(lengths[row] for row in rows) / all_tokens)
+    return cast("list[T]", results)  # every place is filled by now
+
+
+def finished_batches(
+    lengths: Sequence[int],
+    forward: Callable[[list[int]], Iterable[T]],
+    budget: TokenBudget,
+) -> Iterator[tuple[list[int], Iterable[T]]]:
+    """Run `forward` like `run_batches`, and yield each batch with its results as soon as it is computed.
+
+    Raises:
+        ModelError: memory runs out and the budget cannot be halved.
+    """
+    order = sorted(range(len(lengths)), key=lengths.__getitem__, reverse=True)
+    start = 0
     while start < len(order):
         longest = lengths[order[start]]
         rows = order[start : start + budget.fitting(longest)]
@@ -89,12 +116,8 @@ def run_batches(
         if outputs is None:
             budget.halve(len(rows), longest)
             continue
-        for index, output in zip(rows, outputs, strict=True):
-            results[index] = output
         start += len(rows)
-        if report is not None:
-            report(sum(lengths[row] for row in rows) / max(1, all_tokens))
-    return cast("list[T]", results)  # every place is filled by now
+        yield rows, outputs
 
 
 def attempt(forward: Callable[[list[int]], Iterable[T]], rows: list[int]) -> Iterable[T] | None:

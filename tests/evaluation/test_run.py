@@ -14,6 +14,7 @@ from figeval.errors import CapabilityError, DataError, ModelError, RecordError, 
 from figeval.evaluation import Harness
 from figeval.evaluation.rescore import rescore
 from figeval.hooks import hookimpl
+from figeval.models.capabilities import OutputStream, Part
 from figeval.records.run_folder import read_run
 from figeval.types import Reply
 from tests.evaluation.conftest import Heard, write_task
@@ -58,6 +59,36 @@ def test_a_run_killed_half_way_goes_on_and_ends_as_an_undisturbed_one(workshop):
     whole = workshop.run()
     assert whole.tasks[0].scores == resumed.tasks[0].scores
     assert (workshop.path / "run" / "predictions" / "t.jsonl").read_bytes() == resumed_file
+
+
+def test_a_run_killed_within_a_call_keeps_the_rows_of_the_parts_that_were_answered(workshop):
+    class Slow(Writer):
+        kill = True
+
+        def generate(self, requests):
+            def parts():
+                for begin in (15, 5, 0):
+                    if begin == 0 and self.kill:
+                        raise KeyboardInterrupt
+                    rows = range(begin, min(begin + 10, len(requests)))
+                    rows = [row for row in rows if row not in seen]
+                    seen.update(rows)
+                    self.note([requests[row] for row in rows])
+                    yield Part(rows, ["A"] * len(rows))
+
+            seen = set()
+            return OutputStream(len(requests), parts())
+
+    write_task(workshop.folder, "t")
+    workshop.backend = Slow()
+    with pytest.raises(KeyboardInterrupt):
+        workshop.run()
+    assert [row["id"] for row in workshop.rows()] == [f"t{i}" for i in (*range(15, 20), *range(5, 15))]
+    workshop.backend.kill = False
+    record = workshop.run()
+    assert record.status == "complete"
+    assert len(workshop.backend.asked) == 20, "none is asked twice"
+    assert [row["id"] for row in workshop.rows()] == [f"t{i}" for i in range(20)]
 
 
 def test_a_line_cut_short_is_dropped_and_computed_again(workshop):

@@ -1,4 +1,4 @@
-"""Windows, rounds, duplicates, truncation: what lies between a route and a backend."""
+"""Chunks, rounds, duplicates, truncation: what lies between a route and a backend."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from figeval.errors import PluginError
 from figeval.models.batching import BatchScheduler, Memo, Pace
+from figeval.models.capabilities import OutputStream, Part
 from figeval.task_types.choice import ChoiceExample
 from figeval.types import Message, Prediction, Prompt, Reply, Text, TextPair
 from tests.fakes import Closeness, Counting, Vectors, in_rounds
@@ -33,20 +34,20 @@ def test_predictions_come_in_the_order_of_the_examples():
 
 
 @given(st.lists(st.sampled_from("abcdef"), min_size=1, max_size=40), st.integers(1, 50))
-def test_the_size_of_the_window_changes_nothing(texts, size):
+def test_the_size_of_the_chunk_changes_nothing(texts, size):
     examples = [example(number, text) for number, text in enumerate(texts)]
     small = list(BatchScheduler(Closeness(), ask_pairs, pace=Pace(size=1, largest=1)).predictions(examples))
     large = list(BatchScheduler(Closeness(), ask_pairs, pace=Pace(size=size)).predictions(examples))
     assert small == large
 
 
-def test_duplicates_are_asked_once_within_and_across_windows():
+def test_duplicates_are_asked_once_within_and_across_chunks():
     backend = Closeness()
     list(BatchScheduler(backend, ask_pairs, pace=Pace(size=3)).predictions([example(n) for n in range(50)]))
     assert len(backend.asked) == len(set(backend.asked)) == 2
 
 
-def test_a_window_closes_when_it_holds_enough_requests():
+def test_a_chunk_closes_when_it_holds_enough_requests():
     backend = Closeness()
     conversation = BatchScheduler(backend, ask_pairs, Memo(limit=0), Pace(size=1000, requests=10))
     list(conversation.predictions([example(n, f"text {n}") for n in range(20)]))
@@ -89,7 +90,7 @@ def test_a_backend_that_answers_with_another_number_is_a_bug_not_a_shift():
         list(BatchScheduler(Short(), ask_pairs).predictions([example(1)]))
 
 
-def test_the_window_follows_the_clock():
+def test_the_chunk_follows_the_clock():
     pace = Pace(size=64, seconds=4)
     pace.adapt(0.1)
     assert pace.size == 128
@@ -97,6 +98,7 @@ def test_the_window_follows_the_clock():
     pace.adapt(100)
     assert pace.size == 32
     pace.adapt(4)
+    pace.adapt(100, may_shrink=False)
     assert pace.size == 32
 
 
@@ -117,7 +119,7 @@ def test_a_batch_beyond_the_limit_does_not_wash_out_the_memo():
     assert memo.get(Text("kept")) is not None
 
 
-def test_a_reply_that_failed_is_not_remembered_but_serves_its_window():
+def test_a_reply_that_failed_is_not_remembered_but_serves_its_chunk():
     class Moody(Counting):
         def generate(self, prompts):
             self.note(prompts)
@@ -161,3 +163,67 @@ def test_requests_of_a_plugin_go_to_the_method_that_they_name():
     asked = ChoiceExample(id="1", query="", options=("lantern", "crow", "umbrella"), gold=1)
     ((_, prediction),) = BatchScheduler(Counter(), shortest).predictions([asked])
     assert prediction.value == 1
+
+
+class Gradual(Counting):
+    """A model that answers part by part, the longest text first, with two texts in a part."""
+
+    def generate(self, prompts):
+        def parts():
+            order = sorted(range(len(prompts)), key=lambda row: -len(prompts[row].plain))
+            for rows in (order[begin : begin + 2] for begin in range(0, len(order), 2)):
+                self.note([prompts[row] for row in rows])
+                yield Part(rows, [Reply(text=prompts[row].plain) for row in rows], {rows[0]})
+
+        return OutputStream(len(prompts), parts())
+
+
+def ask_twice(example):
+    (first,) = yield [Prompt((Message("user", "?" * int(example.id)),))]
+    (second,) = yield [Prompt((Message("user", first.text + "!"),))]
+    return Prediction(example_id=example.id, value=0, raw=second.text)
+
+
+def ask_once(example):
+    (reply,) = yield [Prompt((Message("user", "?" * int(example.id)),))]
+    return Prediction(example_id=example.id, value=0, raw=reply.text)
+
+
+EXAMPLES = [example(number) for number in range(1, 6)]
+
+
+def test_examples_end_with_the_part_that_answers_them():
+    backend = Gradual()
+    scheduler = BatchScheduler(backend, ask_once)
+    seen = []
+    for part in scheduler.parts(EXAMPLES):
+        seen.append([one.prediction.example_id for one in part])
+        assert len(backend.batches) == len(seen), "the next part is computed once this one is stored"
+    assert seen == [["4", "5"], ["2", "3"], ["1"]]
+
+
+def test_parts_and_rounds_give_the_same_predictions_in_the_order_of_the_examples():
+    found = list(BatchScheduler(Gradual(), ask_twice, pace=Pace(size=3)).predictions(EXAMPLES))
+    assert [prediction.raw for _, prediction in found] == ["?" * number + "!" for number in range(1, 6)]
+    assert [prediction.truncated for _, prediction in found] == [True, False, True, False, True]
+    in_parts = BatchScheduler(Gradual(), ask_twice, pace=Pace(size=3)).parts(EXAMPLES)
+    assert {one.prediction for part in in_parts for one in part} == {prediction for _, prediction in found}
+
+
+@pytest.mark.parametrize(
+    ("parts", "message"),
+    [
+        ([([0, 1], "ab")], "returned 2 outputs for 5 requests"),
+        ([([0, 0], "ab")], "one value for each of its requests, once"),
+        ([([0, 1], "ab"), ([1], "b")], "one value for each of its requests, once"),
+        ([([5], "a")], "one value for each of its requests, once"),
+        ([([0, 1], "a")], "one value for each of its requests, once"),
+    ],
+)
+def test_parts_that_do_not_answer_every_request_once_are_a_bug(parts, message):
+    class Wrong:
+        def generate(self, prompts):
+            return OutputStream(len(prompts), (Part(rows, list(values)) for rows, values in parts))
+
+    with pytest.raises(PluginError, match=message):
+        list(BatchScheduler(Wrong(), ask_once).predictions(EXAMPLES))

@@ -37,21 +37,27 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 def test_plain_lines_say_what_is_done_now_and_then(clock: list[float]) -> None:
     out = io.StringIO()
-    shown = RunProgress(display_on(Console(file=out)))
-    with shown.live():
-        shown.task_started("proverbs[1]", 400, 100)
-        for clock[0] in (4.0, 5.0, 12.0):
-            shown.advanced(50)
-        shown.asked(1200, 4000)
-        for clock[0] in (14.0, 15.0, 16.0):
-            shown.asked(2400, 4000)
-        shown.scoring("baselines")
-        shown.task_ended(task("proverbs[1]", seconds=24.0, baseline_seconds=1.5))
-        shown.task_ended(task("broken", status="failed"))
+    lines = Lines(Console(file=out))
+    shown = RunProgress(lines)
+    shown.task_started("proverbs[1]", 400, 100)
+    for clock[0] in (4.0, 5.0, 12.0):
+        shown.advanced(25)
+        shown.advanced(25)
+        lines.tick()
+    shown.asked(1200, 4000)
+    for clock[0] in (14.0, 15.0, 16.0):
+        shown.asked(2400, 4000)
+        lines.tick()
+    shown.scoring("baselines")
+    clock[0] = 25.0
+    lines.tick()
+    shown.task_ended(task("proverbs[1]", seconds=24.0, baseline_seconds=1.5))
+    shown.task_ended(task("broken", status="failed"))
     assert out.getvalue().splitlines() == [
         "proverbs[1]: 400 examples, 100 of them kept from before",
         "proverbs[1]: 200 of 400 (5 s)",
         "proverbs[1]: 250 of 400, 2,400 of 4,000 requests (15 s)",
+        "proverbs[1]: computing baselines (25 s)",
         "proverbs[1]: done in 25.5 s",
         "broken: FAILED in 0.0 s",
     ]
@@ -63,14 +69,14 @@ def test_a_line_is_repeated_while_a_model_says_nothing(clock: list[float]) -> No
     shown = RunProgress(lines)
     shown.loading("slow")
     for clock[0] in (4.9, 5.0, 14.0):
-        lines.repeat()  # as the thread of `live` does twice a second
+        lines.tick()  # as the thread of `live` does twice a second
     clock[0] = 20.0
     shown.task_started("proverbs", 60, 0)
     for clock[0] in (24.9, 25.0, 26.0, 35.0, 44.0, 45.0):
-        lines.repeat()
+        lines.tick()
     shown.task_ended(task("proverbs", seconds=26.0))
     clock[0] = 100.0
-    lines.repeat()
+    lines.tick()
     assert out.getvalue().splitlines() == [
         "loading model slow …",
         "loading model slow … (5 s)",
@@ -111,17 +117,18 @@ def test_the_bar_shows_count_rate_and_time_left() -> None:
 
 def test_a_training_is_shown_by_the_same_lines(clock: list[float]) -> None:
     out = io.StringIO()
-    shown = TrainingProgress(display_on(Console(file=out)))
-    with shown.live():
-        for _ in range(2):  # process 0 and the launcher
-            shown.preparing("loading model m[1]")
-        shown.evaluated(0, {"acc": 0.125}, False)
-        shown.began(40, 0)
-        shown.began(40, 10)
-        for step, clock[0] in ((11, 4.0), (12, 5.0)):
-            shown.stepped(step, 0.25, 2e-5, 1234.0, 61.0)
-        shown.evaluated(12, {"acc": 0.5, "loss": None}, True)
-        shown.evaluated(14, {"acc": 0.25}, False)
+    lines = Lines(Console(file=out))
+    shown = TrainingProgress(lines)
+    for _ in range(2):  # process 0 and the launcher
+        shown.preparing("loading model m[1]")
+    shown.evaluated(0, {"acc": 0.125}, False)
+    shown.began(40, 0)
+    shown.began(40, 10)
+    for step, clock[0] in ((11, 4.0), (12, 5.0)):
+        shown.stepped(step, 0.25, 2e-5, 1234.0, 61.0)
+        lines.tick()
+    shown.evaluated(12, {"acc": 0.5, "loss": None}, True)
+    shown.evaluated(14, {"acc": 0.25}, False)
     assert out.getvalue().splitlines() == [
         "loading model m[1] …",
         "step 0: acc 0.1250 (before training)",

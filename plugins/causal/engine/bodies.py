@@ -116,6 +116,15 @@ def bytes_per_token(model: PreTrainedModel) -> int:
     return (8 * width + 4 * wide) * int(next(model.parameters()).element_size())
 
 
+def kept_per_token(model: PreTrainedModel) -> int:
+    """Return the bytes of keys and values that a model keeps for a token of a text that it is writing."""
+    config = model.config.get_text_config(decoder=True)
+    heads = getattr(config, "num_attention_heads", None) or 1  # state-space models have none
+    width = getattr(config, "head_dim", None) or config.hidden_size // heads
+    kept = getattr(config, "num_key_value_heads", None) or heads
+    return int(2 * config.num_hidden_layers * kept * width * model.dtype.itemsize)
+
+
 def growing(kept: Kept) -> Cache:
     """Return a cache that continues from kept keys and values, and holds the longer ones in its layers afterwards."""
     from transformers.cache_utils import Cache, DynamicCache, DynamicLayer
