@@ -8,12 +8,14 @@ probes are not conditions: they are tasks of their own, with names of their own.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from figeval.records.schema import RunRecord, TaskRecord
 from figeval.text import one_line
+
+PORTION = ("limit", "sample", "stratify")  # flags that select examples
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +92,7 @@ def notes(run: RunRecord) -> Iterator[str]:
 
 def portion(config: Mapping[str, Any]) -> str:
     """Return the flags that select examples, e.g. `--sample 50 --stratify cluster`; empty if all are used."""
-    given = {flag: config.get(flag) for flag in ("limit", "sample", "stratify")}
+    given = {flag: config.get(flag) for flag in PORTION}
     return one_line(" ".join(f"--{flag} {value}" for flag, value in given.items() if value))
 
 
@@ -105,16 +107,41 @@ def partial(run: RunRecord) -> Iterator[str]:
 
 
 def labels(runs: Sequence[RunRecord]) -> list[str]:
-    """Return each run's model name, followed by the conditions that not all runs share, e.g. `minilm + concepts`.
+    """Return each run's model name with what distinguishes the run, e.g. `minilm + concepts (seed=1)`.
 
-    Runs whose labels would be equal get the details as well. Their labels are still equal if the runs differ in
-    something else.
+    The name is followed by the conditions that not all runs share, and in parentheses by the flags in which runs of
+    the same model differ. Runs whose labels would still be equal get the details of their conditions. Labels remain
+    equal if the runs differ in something else, e.g. in their tasks.
     """
     found = [dict.fromkeys(one for task in run.tasks for one in conditions(task)) for run in runs]
     own = [[one for one in mine if not all(one in other for other in found)] for mine in found]
-    plain = [" + ".join((run.model.name, *(one.label for one in mine))) for run, mine in zip(runs, own, strict=True)]
+    names, flags = [run.model.name for run in runs], [_flags(run) for run in runs]
+    differing = []
+    for name, mine in zip(names, flags, strict=True):
+        others = [one for other, one in zip(names, flags, strict=True) if other == name]
+        changed = {flag: value for flag, value in mine.items() if any(one.get(flag) != value for one in others)}
+        differing.append(", ".join(f"{flag}={one_line(value, 40)}" for flag, value in changed.items()))
+
+    def label(place: int, parts: Iterable[str]) -> str:
+        more = f" ({differing[place]})" if differing[place] else ""
+        return " + ".join((names[place], *parts)) + more
+
+    plain = [label(place, (one.label for one in mine)) for place, mine in enumerate(own)]
     times = Counter(plain)
     return [
-        label if times[label] == 1 else " + ".join((run.model.name, *(f"{one.label} ({one.detail})" for one in mine)))
-        for label, run, mine in zip(plain, runs, own, strict=True)
+        text if times[text] == 1 else label(place, (f"{one.label} ({one.detail})" for one in own[place]))
+        for place, text in enumerate(plain)
     ]
+
+
+def _flags(run: RunRecord) -> dict[str, str]:
+    """Return the flags that change answers and are not a condition, as typed; without those that have their default."""
+    config = run.config
+    given = {**run.model.options, **(config.get("routes") or {})}
+    given |= {flag: config.get(flag) for flag in ("threshold", "max_new_tokens", *PORTION)}
+    if (is_on := config.get("apply_chat_template")) is not None:
+        given["chat_template"] = "yes" if is_on else "no"
+    given |= {
+        flag: config.get(flag) for flag, default in (("seed", 0), ("temperature", 1.0)) if config.get(flag) != default
+    }
+    return {flag: str(value) for flag, value in given.items() if value not in (None, "")}

@@ -417,6 +417,19 @@ class RunRecord(Stored):
     provenance: dict[str, Any]
     warnings: list[str] = []
 
+    def tasks_with_rows(self) -> list[TaskRecord]:
+        """Return the tasks with rows in a table: all but floors whose scores are among the baselines of their task.
+
+        With --probes, floors have rows too.
+        """
+        known = {(task.task, one.baseline) for task in self.tasks for one in task.baselines}
+        is_asked = bool(self.config.get("probes"))
+        return [
+            task
+            for task in self.tasks
+            if is_asked or not task.is_floor or task.status != "done" or (task.of, task.variant) not in known
+        ]
+
     def shown_scores(self) -> Iterator[ScoreRecord]:
         """Yield the scores that tables show: those of the tasks and those of the contrasts."""
         for task in self.tasks:

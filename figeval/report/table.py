@@ -90,7 +90,7 @@ def baselines(records: Sequence[BaselineRecord], metric: str) -> str:
 
 def rows(record: RunRecord) -> Iterator[tuple[str, ...]]:
     """Yield the rows of the table, with HEAD's columns; a task's name is only in its first row."""
-    for task in record.tasks:
+    for task in record.tasks_with_rows():
         name = f"{task.task} (probe)" if task.kind == "probe" else task.task
         if not task.scores or task.status == "failed":
             state = "failed" if task.status == "failed" else "not yet"

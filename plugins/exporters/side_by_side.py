@@ -39,9 +39,20 @@ class Line:
 def lines(runs: Sequence[RunRecord]) -> list[Line]:
     """Return the lines of the table, in order of appearance.
 
+    Floors of several runs differ, so they have lines of their own; that of a single run is a baseline of its tasks.
+
     Runs share a line only if they answered the same examples: with another --limit or --sample, or other data, there is
     a second line for the task. If a model has seen some of the examples, another line has its scores on the others.
     """
+    found = _collected(runs)
+    for place, run in enumerate(runs):
+        _merge_baseline(found, place, run)
+    order = {task: place for place, task in enumerate(dict.fromkeys(line.task for line in found))}
+    return sorted(found, key=lambda line: order[line.task])
+
+
+def _collected(runs: Sequence[RunRecord]) -> list[Line]:
+    """Return the lines in the order in which runs have them, with the baselines of all runs."""
     found: dict[tuple[str, str, str, str], Line] = {}
     for place, run in enumerate(runs):
         own = {str(task.variant) for task in run.tasks if task.is_floor} if len(runs) > 1 else set()
@@ -49,7 +60,7 @@ def lines(runs: Sequence[RunRecord]) -> list[Line]:
         def shared(baselines: Sequence[BaselineRecord], own: Collection[str] = own) -> list[BaselineRecord]:
             return [one for one in baselines if one.baseline not in own]
 
-        for task in run.tasks:
+        for task in run.tasks if len(runs) > 1 else run.tasks_with_rows():
             for name, rest, scores, baselines in _scored(task):
                 for score in scores:
                     key = (name, _examples(task), rest, score.metric)
@@ -66,8 +77,18 @@ def lines(runs: Sequence[RunRecord]) -> list[Line]:
                     line.scores[place] = score
                     if name == contrast.name:  # the trivial models of a floor have other inputs
                         line.baselines |= _of_metric(score.metric, shared(contrast.baselines))
-    order = {task: place for place, task in enumerate(dict.fromkeys(line.task for line in found.values()))}
-    return sorted(found.values(), key=lambda line: order[line.task])
+    return list(found.values())
+
+
+def _merge_baseline(found: Sequence[Line], place: int, run: RunRecord) -> None:
+    """Remove the baseline that a run is itself, if their scores are equal; the run then has its scores on all lines."""
+    name, both = run.model.name, [line for line in found if run.model.name in line.baselines]
+    if not any(place in line.scores for line in both):
+        return
+    if all(place not in line.scores or line.scores[place].value == line.baselines[name].value for line in both):
+        for line in both:
+            line.scores.setdefault(place, line.baselines[name])
+            del line.baselines[name]
 
 
 def _examples(task: TaskRecord) -> str:

@@ -175,6 +175,30 @@ def test_two_runs_of_one_model_are_told_apart() -> None:
     assert "| a-model (11111111) | a-model (22222222) |" in head
 
 
+def test_a_baseline_that_was_also_run_has_one_column() -> None:
+    """With another value, as `random` has with another seed, it is not the same one."""
+    overlap = [score(value=0.125), score("mrr", 0.3)]
+    ours, trivial = run(task(), task("pairs"), **model("ours")), run(task(scores=overlap), **model("overlap"))
+    head, _, first, *_, last = export("markdown", ours, trivial).split("\n\n")[0].splitlines()
+    assert head == "| task | metric | n | chance | ours | overlap |"
+    assert first.endswith("| 0.200 | 0.250 [0.100, 0.500] | 0.125 [0.100, 0.500] |")
+    assert last.endswith("| pairs | acc | 40 | 0.200 | 0.250 [0.100, 0.500] | 0.125 [0.100, 0.500] |".lstrip("| "))
+    other = run(task(scores=[score(value=0.5)]), **model("overlap"))
+    assert "| chance | overlap | ours | overlap |" in export("markdown", ours, other)
+
+
+def test_the_floor_of_one_run_is_a_baseline_and_has_no_line() -> None:
+    floor = BaselineRecord(baseline="no_query", scores=[score(value=0.2)])
+    about = {"kind": "probe", "of": "proverbs", "variant": "no_query", "is_floor": True, "baselines": []}
+    record = run(task(baselines=[floor]), task("proverbs@no_query", **about))
+    text = export("markdown", record)
+    assert "| task | metric | n | no_query | a-model |" in text
+    assert "| proverbs@no_query |" not in text
+    both = export("markdown", record, run(task(), **model("b")))
+    assert "| proverbs@no_query |" in both
+    assert "| no_query |" not in both
+
+
 CONCEPTS = {"augment": {"add": "concepts", "from": "train", "k": 3, "retriever": "minilm"}}
 ADDED = "a-model + concepts: augmented: concepts of the 3 nearest training examples (minilm)"
 

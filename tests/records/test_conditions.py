@@ -30,6 +30,19 @@ def test_labels(case: dict[str, Any]) -> None:
     assert conditions.labels(runs) == case["labels"]
 
 
+@pytest.mark.parametrize("case", GOLDEN["flags"], ids=lambda case: case["why"][:48])
+def test_labels_name_the_flags_in_which_runs_of_one_model_differ(case: dict[str, Any]) -> None:
+    runs = [
+        run(
+            task(settings=one.get("settings", {})),
+            model=ModelRecord(name=one.get("model", "tiny"), backend="causal", options=one.get("options", {})),
+            config=one.get("config", {}),
+        )
+        for one in case["runs"]
+    ]
+    assert conditions.labels(runs) == case["labels"]
+
+
 def test_a_condition_of_some_tasks_names_them() -> None:
     record = run(task("a", settings=CONCEPTS), task("b"), task("c", settings=CONCEPTS))
     assert list(conditions.notes(record)) == [

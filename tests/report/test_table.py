@@ -9,6 +9,7 @@ import pytest
 from rich.console import Console
 
 from figeval.records.schema import (
+    BaselineRecord,
     BreakdownRecord,
     GroupRecord,
     MacroRecord,
@@ -123,6 +124,20 @@ def test_probes_are_marked_and_prompts_are_named() -> None:
     assert [row[0] for row in rows(run(task(), prompt, probe))] == [
         *("proverbs", "proverbs@short", "proverbs@no_query (probe)")
     ]
+
+
+def test_a_floor_has_rows_only_if_probes_were_asked_for_or_its_scores_are_nowhere_else() -> None:
+    floor = BaselineRecord(baseline="no_query", scores=[score(value=0.2)])
+    about = {"kind": "probe", "of": "proverbs", "variant": "no_query", "is_floor": True, "baselines": []}
+    whole, probe = task(baselines=[floor]), task("proverbs@no_query", **about)
+    assert [row[0] for row in rows(run(whole, probe))] == ["proverbs"]
+    assert "no_query 0.200" in printed(run(whole, probe))
+    for shown in (
+        run(whole, probe, config={"probes": True}),
+        run(task(baselines=[]), probe),
+        run(whole, probe.model_copy(update={"status": "failed", "scores": []})),
+    ):
+        assert [row[0] for row in rows(shown)] == ["proverbs", "proverbs@no_query (probe)"]
 
 
 def test_the_spread_over_prompts_stands_under_the_table() -> None:
