@@ -23,6 +23,7 @@ from jinja2.visitor import NodeTransformer
 
 from figeval import steps
 from figeval.errors import TaskError, near
+from figeval.text import one_line
 
 MAX_SOURCE = 100_000  # characters of a template or an expression
 INCLUDE = 1_000  # steps for including another template
@@ -30,6 +31,7 @@ LONGEST = 200  # characters of third-party text in a message
 REMOVED = {"lipsum", "pprint", "random", "urlize", "xmlattr"}  # not deterministic, or for debugging and web pages
 FORBIDDEN = {"encode", "expandtabs", "format", "format_map", "to_bytes", "translate"}  # methods of str and int
 PATH = re.compile(r"[\w.]+")
+NO_KEY = re.compile(r"'?dict object'? has no (?:attribute|element)")  # Jinja's words
 DIGITS = range(4, 65)  # lengths of a hash; a SHA-256 has 64 hexadecimal digits
 
 
@@ -247,9 +249,9 @@ def evaluating(where: str) -> Iterator[None]:
     except TaskError:
         raise
     except SecurityError as error:
-        raise TaskError(f"{where} is not allowed in the sandbox ({_one_line(error)})") from error
+        raise TaskError(f"{where} is not allowed in the sandbox ({_one_line(error).removesuffix('.')})") from error
     except TemplateError as error:
-        raise LookupError(_one_line(error)) from error
+        raise LookupError(NO_KEY.sub("there is no key", _one_line(error))) from error
     except RecursionError as error:
         raise EvaluationError("nested too deeply, or calls itself") from error
     except Exception as error:
@@ -258,8 +260,7 @@ def evaluating(where: str) -> Iterator[None]:
 
 def _one_line(error: Exception) -> str:
     said = f"there is no template {error.name!r}" if isinstance(error, TemplateNotFound) else str(error)
-    text = " ".join(said.split()) or type(error).__name__
-    return text if len(text) <= LONGEST else text[:LONGEST] + "…"
+    return one_line(said, LONGEST) or type(error).__name__
 
 
 Expression = Callable[[Mapping[str, object]], object]
@@ -295,7 +296,9 @@ def _check(value: object) -> None:
     if isinstance(value, Undefined):
         str(value)  # raises an error with the reason
     if isinstance(value, Iterator) or callable(value) or type(value).__module__.startswith("jinja2."):
-        raise TypeError(f"a {type(value).__name__} is not a value; end a chain of filters with `| list`")
+        raise TypeError(
+            f"an object of type {type(value).__name__} is not a value; end a chain of filters with `| list`"
+        )
 
 
 def _check_inside(value: object) -> None:

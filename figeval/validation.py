@@ -30,6 +30,8 @@ WORDS = {
     tuple[str, str]: "two strings",
 }
 PREFIXES = ("Value error, ", "Assertion failed, ")  # pydantic puts these before the message of a validator
+RULE = "Input should be "  # and begins the messages of its own checks like this
+MEMBERS = ("bool", "float", "int", "str")  # the last part of a place, if the value may be of several types
 
 
 # ---- files -----------------------------------------------------------------------------------------------------------
@@ -55,9 +57,10 @@ def validated(content: object, name: str, model: type[M], failure: type[FigevalE
 
 
 def first_problem(error: Exception, model: type[BaseModel] | None = None) -> str:
-    """Return the most telling of pydantic's errors as `place: message`, or the message of any other error.
+    """Return the most telling of pydantic's errors as a sentence, or the message of any other error.
 
-    A misspelt key is reported rather than the key that is missing because of it.
+    The sentence names the place (`fields.id must be a string`), unless the error is about the content as a whole. A
+    misspelt key is reported rather than the key that is missing because of it.
 
     Args:
         error: exception from validation, or from reading before it.
@@ -67,19 +70,33 @@ def first_problem(error: Exception, model: type[BaseModel] | None = None) -> str
         return str(error)
     problems = error.errors(include_url=False, include_context=False)
     problem = min(problems, key=lambda problem: problem["type"] != "extra_forbidden")
-    place = ".".join(map(str, problem["loc"]))
+    loc = problem["loc"]
+    place = one_line(".".join(map(str, loc[:-1] if len(loc) > 1 and loc[-1] in MEMBERS else loc)), 200)
     if problem["type"] == "extra_forbidden":
         known = () if model is None else set(known_keys(model))
-        return f"unknown key {place!r}{near(str(problem['loc'][-1]), known)}"
-    message = without_prefix(problem["msg"])
+        return f"unknown key {place!r}{near(str(loc[-1]), known)}"
+    if problem["type"] == "missing":
+        return f"{place} is missing"
+    message = one_line(reworded(problem["msg"]))
+    if message.startswith("must "):
+        return f"{place or 'it'} {message}"
     return f"{place}: {message}" if place else message
 
 
-def without_prefix(message: str) -> str:
-    """Return a message of pydantic without the prefix that pydantic adds to a validator's text."""
+def reworded(message: str) -> str:
+    """Return a message of pydantic without its prefixes, and its `Input should be a valid …` as `must be a …`."""
     for prefix in PREFIXES:
         message = message.removeprefix(prefix)
-    return message
+    if not message.startswith(RULE):
+        return message
+    rule, _, _ = message.removeprefix(RULE).partition(" or instance of ")
+    rule = rule.replace("a valid ", "a ").replace("a integer", "an integer")
+    rule = (
+        rule.replace("a dictionary", "a mapping")
+        .replace("a tuple", "a list")
+        .replace("greater than or equal to", "at least")
+    )
+    return f"must be {rule.replace('less than or equal to', 'at most')}"
 
 
 def known_keys(model: type[BaseModel]) -> Iterator[str]:

@@ -282,7 +282,7 @@ def test_a_changed_model_does_not_go_on() -> None:
     model = Changed()
     figeval.run(crows, model, output_path="out")
     model.version = "2"
-    with pytest.raises(figeval.RecordError, match="the weights of Changed changed"):
+    with pytest.raises(figeval.RecordError, match="the weights of Changed have changed"):
         figeval.run(crows, model, output_path="out")
 
 
@@ -344,7 +344,7 @@ WRONG: list[tuple[Callable[[], object], type[Exception], str]] = [
     ),
     (lambda: figeval.run(None, "overlap"), figeval.OptionError, "tasks is None; give names"),
     (lambda: figeval.run(crows, Closeness), figeval.OptionError, r"pass an object of it: Closeness\(…\)"),
-    (lambda: figeval.run(crows, None), figeval.OptionError, "None without a capability"),
+    (lambda: figeval.run(crows, None), figeval.OptionError, "None without capabilities"),
     (lambda: figeval.run(crows, Nameless()), figeval.ModelError, "fingerprint"),
     (lambda: figeval.run(crows, Closeness(), name=""), figeval.OptionError, "name=''"),
     (lambda: figeval.run(crows, Closeness(), name="tfidf"), figeval.DuplicateName, "'tfidf'"),
@@ -377,8 +377,8 @@ WRONG: list[tuple[Callable[[], object], type[Exception], str]] = [
         figeval.TaskError,
         r"@task\(name='x'\): unknown key 'descripton'; did you mean 'description'",
     ),
-    (lambda: figeval.task(name="x", type="choice", metrics=3)(iter), figeval.TaskError, "metrics: Input should be a"),
-    (lambda: figeval.task(name="x", type="choice")(3), figeval.TaskError, "examples: Input should be callable"),
+    (lambda: figeval.task(name="x", type="choice", metrics=3)(iter), figeval.TaskError, "metrics must be a"),
+    (lambda: figeval.task(name="x", type="choice")(3), figeval.TaskError, "examples must be callable"),
 ]
 
 

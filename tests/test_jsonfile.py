@@ -95,8 +95,8 @@ def test_a_text_that_is_too_large_is_not_parsed() -> None:
         (b'{\n"x": }', ":2: not valid JSON: Expecting value (column 6); run again"),
         (b'{"x": 1}\n\xff', ":2: byte 0xff at offset 9 is not utf-8"),
         (b"[" * 100_000, ": not valid JSON: nested too deeply (more than 100 levels); run again"),
-        (b'{"x": "a"}', ": x: Input should be a valid integer"),
-        (b"[]", ": Input should be a valid dictionary"),
+        (b'{"x": "a"}', ": x must be an integer"),
+        (b"[]", ": it must be a mapping; run again"),
     ],
 )
 def test_a_damaged_file_is_named_with_the_place_and_the_cure(tmp_path: Path, content: bytes, words: str) -> None:

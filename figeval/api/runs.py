@@ -30,7 +30,7 @@ from figeval.report.exporters import load_exporters
 from figeval.report.grid import page, plain
 from figeval.report.progress import RunProgress, display_on, stderr
 from figeval.spec import SuiteSpec, TaskSpec
-from figeval.validation import checked_arguments, without_prefix
+from figeval.validation import checked_arguments, reworded
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -322,7 +322,7 @@ def run_config(tasks: tuple[str, ...], model: str, options: RunOptions) -> RunCo
     except ValidationError as error:
         problem = error.errors(include_url=False)[0]
         name = str(problem["loc"][0])
-        message = without_prefix(problem["msg"])
+        message = reworded(problem["msg"])
         raise OptionError(f"{name}={values[name]!r:.80}: {message[0].lower()}{message[1:]}") from error
     if config.limit is not None and config.sample is not None:
         raise OptionError("--limit takes the first examples, --sample random ones; give only one of them")

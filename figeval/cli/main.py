@@ -235,7 +235,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.exit(2)
     except click.UsageError as error:
         path = error.ctx.command_path if error.ctx else "figeval"
-        fail(f"{error.format_message()} (see `{path} --help`)")
+        fail(f"{error.format_message().removesuffix('.')} (see `{path} --help`)")
     except click.ClickException as error:
         fail(error.format_message())
     except (click.Abort, KeyboardInterrupt):

@@ -20,7 +20,7 @@ from figeval.errors import DataError, near
 from figeval.files import BYTE_ORDER_MARK, inside, is_file, read_text
 from figeval.jsonfile import MAX_BYTES as MAX_JSON_BYTES
 from figeval.jsonfile import InvalidJSON, parse_json
-from figeval.text import whole_number
+from figeval.text import one_line, whole_number
 
 MAX_ROW_BYTES = 1_000_000
 Dialect: TypeAlias = str | type[csv.Dialect]  # a name that csv knows, or a class from this module
@@ -110,7 +110,9 @@ def read_jsonl(file: Traversable) -> Iterator[Row]:
     try:
         yield from reader.iter(type=dict, skip_empty=True)
     except jsonlines.InvalidLineError as error:
-        message = str(error).removesuffix(f" (line {error.lineno})")
+        message = (
+            f"not valid JSON: {error.__cause__}" if isinstance(error.__cause__, InvalidJSON) else "not a JSON object"
+        )
         raise DataError(f"{file}:{error.lineno}: {message}; a row is one JSON object on one line") from error
 
 
@@ -120,7 +122,8 @@ def read_json(file: Traversable) -> Any:
     try:
         return _loads(text)
     except InvalidJSON as error:
-        raise DataError(f"{file}:{error.line}: {error}" if error.line else f"{file}: {error}") from error
+        place = f"{file}:{error.line}" if error.line else f"{file}"
+        raise DataError(f"{place}: not valid JSON: {error}") from error
 
 
 def _loads(text: str) -> Any:
@@ -161,7 +164,8 @@ def read_table(file: Traversable, dialect: Dialect) -> Iterator[Row]:
         raise DataError(f"{file}:1: column {twice[0]!r} is named twice")
     for line, record in rows:
         if len(record) != len(header):
-            raise DataError(f"{file}:{line}: {len(record)} values for {len(header)} columns ({', '.join(header)})")
+            columns = one_line(", ".join(header), 200)
+            raise DataError(f"{file}:{line}: {len(record)} values for {len(header)} columns ({columns})")
         yield dict(zip(header, record, strict=True))
 
 

@@ -288,7 +288,7 @@ def read_record(file: Path) -> RunRecord:
     content: JsonValue = cleaned(read_json(file, RecordError, cure="give a run folder that figeval wrote"))
     version = content.get("schema_version") if isinstance(content, dict) else None
     if str(version).partition(".")[0] not in READABLE:
-        raise RecordError(f"{file} has schema version {version}, this figeval reads {SCHEMA_VERSION}")
+        raise RecordError(f"{file} has schema version {version}, but this version of figeval reads {SCHEMA_VERSION}")
     return validated(content, str(file), RunRecord, RecordError, cure="it was not written by this version of figeval")
 
 

@@ -12,6 +12,7 @@ from figeval.registry import a_type
 from figeval.sandbox import EvaluationError, Expression, expression
 from figeval.spec.tasks import FieldSource, TaskSpec
 from figeval.task_types.fields import CandidateCorpus, RowContext, fields_of, reordered
+from figeval.text import one_line
 from figeval.types import Example
 
 Values: TypeAlias = Mapping[str, Any]
@@ -64,11 +65,14 @@ def row_builder(task: TaskSpec, split: str, documents: Documents | None = None) 
 
     It raises as `build_examples` does; a `DataError` about the row alone is a `RowError`.
     """
-    fields = {name: _compile(source, f"{task.origin}, field {name!r}") for name, source in task.fields.items()}
-    shown = {
-        name: _compile(source, f"{task.origin}, prompt field {name!r}") for name, source in task.prompt_fields.items()
+    fields = {
+        name: _compile(source, f"{task.origin or task.name}, field {name!r}") for name, source in task.fields.items()
     }
-    group = expression(task.group, f"{task.origin}, group") if task.group else None
+    shown = {
+        name: _compile(source, f"{task.origin or task.name}, prompt field {name!r}")
+        for name, source in task.prompt_fields.items()
+    }
+    group = expression(task.group, f"{task.origin or task.name}, group") if task.group else None
     corpus = None if task.corpus is None else cache(partial(read_corpus, task, documents))
     source = task.data[split]
 
@@ -116,7 +120,7 @@ def read_corpus(task: TaskSpec, documents: Documents | None) -> CandidateCorpus:
         DataError: two documents have the same id, an id or a text is not a string, or there are no documents.
     """
     assert task.corpus is not None
-    where = f"{task.origin}, corpus"
+    where = f"{task.origin or task.name}, corpus"
     identity, text = expression(task.corpus.id, where), expression(task.corpus.text, where)
     texts: dict[str, str] = {}
     for number, row in enumerate(documents() if documents is not None else (), start=1):
@@ -151,9 +155,9 @@ def _evaluate(field: Expression, names: Values, where: str) -> Any:
     try:
         return field(names)
     except LookupError as error:
-        row, said = names["row"], str(error)
-        columns = ", ".join(sorted(map(str, row))) or "no columns"
-        wanted = said.rpartition("attribute ")[2].strip("'\" ")
+        row, said = names["row"], str(error).removesuffix(".")
+        columns = one_line(", ".join(sorted(map(str, row)))) or "no columns"
+        wanted = said.rpartition(" ")[2].strip("'\" ")
         cure = near(wanted, row)
         if said.endswith(" is undefined"):
             wanted = said.split("'")[1]

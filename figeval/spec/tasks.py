@@ -186,12 +186,14 @@ class TaskSpec(Named):
         if self.examples is None and "test" not in self.data:
             raise ValueError('data has no test split; write data: {test: "jsonl:FILE"}')
         if self.only_label is not None and self.only_label not in self.labels:
-            raise ValueError(f"only_label {self.only_label!r} is not among labels {self.labels}")
+            raise ValueError(f"only_label {self.only_label!r} is not among the labels {', '.join(self.labels)}")
         strange = set(self.verbalizer) - set(self.labels)
         if strange:
-            raise ValueError(f"verbalizer has words for {sorted(strange)}, which are not among labels {self.labels}")
+            words, known = ", ".join(sorted(strange)), ", ".join(self.labels) or "none"
+            raise ValueError(f"verbalizer has words for {words}, but the labels are {known}")
         if strange := set(self.vocabulary) - {"option", "answer"}:
-            raise ValueError(f"vocabulary has words for {sorted(strange)}; it takes words for `option` and `answer`")
+            words = ", ".join(sorted(strange))
+            raise ValueError(f"vocabulary has words for {words}; it takes words for `option` and `answer`")
         if not all(word.strip() for words in self.vocabulary.values() for word in words):
             raise ValueError("vocabulary has an empty word; every word needs at least one letter")
         return self

@@ -257,9 +257,10 @@ class TaskType(Generic[E]):
         if missing := (self.required(task) | {"id"}) - given:
             first_names = {one.name: one.metadata.get(FINGERPRINTED_AS) for one in fields(self.Example)}
             renamed = [f"; {old!r} of figeval 0.1 is {name!r} now" for name, old in first_names.items() if old in given]
-            return f"a {self.name} task needs the fields {', '.join(sorted(missing))}{''.join(renamed)}"
+            noun = "field" if len(missing) == 1 else "fields"
+            return f"a {self.name} task needs the {noun} {', '.join(sorted(missing))}{''.join(renamed)}"
         if unknown := given - set(known) - {"id", "meta", "language"}:
-            return f"a {self.name} task has no fields {sorted(unknown)}"
+            return f"a {self.name} task has no field {' or '.join(map(repr, sorted(unknown)))}"
         shown = {name for name, one in known.items() if one.shown}
         if unknown := set(task.prompt_fields) - (shown & given):
             return f"prompt_fields: {sorted(unknown)} are not among the texts of fields {sorted(given)}"

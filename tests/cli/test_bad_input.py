@@ -76,7 +76,7 @@ def test_an_unknown_name(arguments: tuple[str, ...], words: str, complaint: Call
         (
             "row.q,",
             "row.question,",
-            "row 1 of 'jsonl:t.jsonl', field 'query': 'dict object' has no attribute 'question'",
+            "row 1 of 'jsonl:t.jsonl', field 'query': there is no key 'question'",
         ),
         ("row.q,", "\"''.__class__\",", "t.task.yaml, field 'query': \"''.__class__\" is not allowed in the sandbox"),
         ("row.q,", "row.q.__init__.__globals__,", "t.task.yaml, field 'query': 'row.q.__init__.__globals__' is not"),

@@ -198,4 +198,4 @@ def test_seeds_and_a_grid(cli: Cli, tmp_path: Path) -> None:
 @pytest.mark.parametrize("file", ["seeds.json", "grid.json"])
 def test_a_record_that_is_none(cli: Cli, tmp_path: Path, file: str) -> None:
     (tmp_path / file).write_text('{"task": 1}')
-    assert f"{file}: task: Input should be a valid string; it was not written by" in cli("show", tmp_path).complaint
+    assert f"{file}: task must be a string; it was not written by" in cli("show", tmp_path).complaint

@@ -106,7 +106,7 @@ DEFINITIONS = {
     "a column that is not there": (
         "row.q,",
         "row.qq,",
-        "t: all 20 rows of 'jsonl:t.jsonl', field 'query': 'dict object' has no",
+        "t: all 20 rows of 'jsonl:t.jsonl', field 'query': there is no key 'qq'",
     ),
     "a field outside the sandbox": (
         "row.q,",
@@ -250,7 +250,7 @@ def test_a_missing_column_is_one_error_for_all_rows_and_splits(task: Path, cli: 
     write_task(task.parent, "t", n=84)
     edit(task, "row.g,", "row.gold,")
     (line,) = errors_of(cli("validate", task))
-    assert line.startswith("t: all 84 rows of 'jsonl:t.jsonl', field 'gold': 'dict object' has no attribute 'gold'; ")
+    assert line.startswith("t: all 84 rows of 'jsonl:t.jsonl', field 'gold': there is no key 'gold'; ")
 
 
 def test_many_different_errors_of_a_field_are_counted_the_commonest_named(task: Path, cli: Cli) -> None:
@@ -433,7 +433,7 @@ def test_a_declared_label_must_be_that_of_all_rows(tmp_path: Path, cli: Cli) -> 
     assert done.code == 2
     assert "1 of 4 gold labels differ from only_label: yes_it_does" in done.out
     unknown = cli("validate", ungrouped(tmp_path, mixed, "only_label: perhaps"))
-    assert (unknown.code, "only_label 'perhaps' is not among labels" in unknown.out) == (2, True)
+    assert (unknown.code, "only_label 'perhaps' is not among the labels" in unknown.out) == (2, True)
 
 
 def test_hidden_golds_and_absent_spans_are_told(tmp_path: Path, cli: Cli) -> None:

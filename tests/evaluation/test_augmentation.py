@@ -436,8 +436,8 @@ def test_a_real_encoder_finds_what_means_the_same(own_home):
     ("given", "message"),
     [
         ("k=5", "it does not say what to add; write add=concepts, neighbours or outline"),
-        ("add=words", "Input should be 'concepts', 'neighbours', 'outline' or 'none'"),
-        ("add=concepts,k=0", "k: Input should be greater than"),
+        ("add=words", "must be 'concepts', 'neighbours', 'outline' or 'none'"),
+        ("add=concepts,k=0", "k must be greater than"),
         ("add=concepts,retreiver=x", "unknown key 'retreiver'"),
         ("concepts", "'concepts' is not key=value"),
     ],

@@ -33,6 +33,7 @@ from figeval.sandbox import OWN, REMOVED
 from figeval.spec import TaskSpec
 from figeval.spec.examples import build_examples
 from figeval.spec.loader import read_item
+from figeval.text import clean as clean_text
 from tests.fuzz.hostile import NUMBERS, TEXTS, as_json, as_yaml, damaged, scalars, torn
 from tests.runs import finished
 from tests.typed import bound, task_types
@@ -60,16 +61,26 @@ def soon() -> Iterator[None]:
     assert time.process_time() - began < SECONDS
 
 
+# What a library says to programmers, where a user should be told what to change.
+JARGON = ("Traceback", "Input should be", "Field required", "dict object", "line contains invalid json", ".; ")
+
+
+def readable(message: str, *places: str) -> None:
+    """A message is one line that a terminal can show, begins with what it is about, and is in the user's words."""
+    assert message == clean_text(message) and "\n" not in message, ascii(message)
+    assert message[:1].isalnum() or message[:1] in "-/'", message
+    assert not [words for words in JARGON if words in message.removesuffix(")")], message
+    assert not places or any(place in message for place in places), message
+
+
 @contextlib.contextmanager
-def clean(*more: type[Exception]) -> Iterator[None]:
-    """Nothing but an error that a user can mend, in one line that is short enough to be read."""
+def clean(*more: type[Exception], places: tuple[str, ...] = ()) -> Iterator[None]:
+    """Nothing but an error that a user can mend, in one line that is short enough to be read and names the place."""
     with soon():
         try:
             yield
         except (FigevalError, *more) as error:
-            assert str(error).strip()
-            assert "Traceback" not in str(error)
-            assert str(error).count("\n") == 0, str(error)
+            readable(str(error), *places)
 
 
 # ---- task files and rows ---------------------------------------------------------------------------------------------
@@ -167,7 +178,7 @@ def test_rows(data: st.DataObject, folder: Path) -> None:
     scheme = data.draw(st.sampled_from(["jsonl", "json", "csv", "tsv"]))
     content = {"jsonl": lines, "json": as_json(rows)}.get(scheme, b"id,q,o,g,k\n" + lines)
     (folder / f"rows.{scheme}").write_bytes(data.draw(torn(content)))
-    with clean():
+    with clean(places=("rows.",)):
         examples_of(bound(**{**task, "data": {"test": f"{scheme}:rows.{scheme}"}}), folder)
 
 
@@ -206,7 +217,7 @@ expressions = st.recursive(atoms, deeper, max_leaves=5)
 @given(source=expressions, sound=sound_tasks)
 def test_expressions(source: str, sound: dict[str, Any], folder: Path) -> None:
     name = [*sound["fields"]][len(source) % len(sound["fields"])]
-    with clean():
+    with clean(places=("field ",)):
         task = bound(**{**sound, "fields": {**sound["fields"], name: source}})
         for _ in build_examples(task, [ROW]):
             pass
@@ -238,7 +249,7 @@ templates = st.recursive(
 def test_templates(source: str, data: st.DataObject, folder: Path) -> None:
     text = f"{{% block context %}}{source}{{% endblock %}}".encode("utf-8", "surrogatepass")
     (folder / "t.jinja").write_bytes(data.draw(torn(text)))
-    with clean():
+    with clean(places=("t.jinja",)):
         load_template("t.jinja", folder).render("context", {"q": "a word", "o": ["a", "b"], "row": ROW})
 
 
@@ -262,7 +273,8 @@ def figeval(*arguments: str | Path) -> None:
     assert ended.value.code in (0, 1, 2), err.getvalue()
     if ended.value.code == 2:
         assert err.getvalue().startswith("figeval: ")
-        assert err.getvalue().count("\n") == 1, err.getvalue()
+        assert "No such option" not in err.getvalue()
+        readable(err.getvalue().removesuffix("\n"), str(arguments[1]))
 
 
 @cases(0.15)
@@ -285,8 +297,8 @@ def test_records(data: st.DataObject, runs: Path) -> None:
             [
                 ("show", runs / "run"),
                 ("show", runs / "run", "--json"),
-                ("export", runs / "run", "--format", "csv"),
-                ("export", runs / "run", "--format", "markdown"),
+                ("export", runs / "run", "--to", "csv"),
+                ("export", runs / "run", "--to", "markdown"),
                 ("compare", runs / "run", runs / "sound"),
                 ("rescore", runs / "run"),
             ]

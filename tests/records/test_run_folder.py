@@ -238,9 +238,9 @@ def test_a_kill_while_writing_leaves_the_old_record(tmp_path: Path, monkeypatch:
     [
         ("{", "run.json:1: not valid JSON"),
         ("[]", "has schema version None"),
-        (json.dumps({"schema_version": "3.0"}), "has schema version 3.0, this figeval reads 2.1"),
+        (json.dumps({"schema_version": "3.0"}), "has schema version 3.0, but this version of figeval reads 2.1"),
         (json.dumps({**RECORD.model_dump(), "schema_version": "10.1"}), "has schema version 10.1"),
-        (json.dumps({**RECORD.model_dump(), "status": "half"}), "status: Input should be 'running'"),
+        (json.dumps({**RECORD.model_dump(), "status": "half"}), "status must be 'running'"),
         (json.dumps({**RECORD.model_dump(), "extra": 1}), "unknown key 'extra'"),
     ],
 )
@@ -265,15 +265,15 @@ def test_a_missing_record_says_what_to_give(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("where", "changes", "why"),
     [
-        ("config", {"seed": "first"}, "config: seed: Input should be a valid integer"),
-        ("config", {"seed": None}, "config: seed: Input should be a valid integer"),
-        ("config", {"tasks": "t"}, "config: tasks: Input should be a valid list"),
-        ("config", {"metrics": [3]}, "config: metrics.0: Input should be a valid string"),
-        ("settings", {"languages": None}, "tasks.0.settings: languages: Input should be a valid list"),
-        ("settings", {"languages": ["en", 3]}, "tasks.0.settings: languages.1: Input should be a valid string"),
-        ("settings", {"labels": "yes"}, "tasks.0.settings: labels: Input should be a valid list"),
-        ("settings", {"orders": 2}, "tasks.0.settings: orders: Input should be a valid string"),
-        ("settings", {"verbalizer": []}, "tasks.0.settings: verbalizer: Input should be a valid dictionary"),
+        ("config", {"seed": "first"}, "config: seed must be an integer"),
+        ("config", {"seed": None}, "config: seed must be an integer"),
+        ("config", {"tasks": "t"}, "config: tasks must be a list"),
+        ("config", {"metrics": [3]}, "config: metrics.0 must be a string"),
+        ("settings", {"languages": None}, "tasks.0.settings: languages must be a list"),
+        ("settings", {"languages": ["en", 3]}, "tasks.0.settings: languages.1 must be a string"),
+        ("settings", {"labels": "yes"}, "tasks.0.settings: labels must be a list"),
+        ("settings", {"orders": 2}, "tasks.0.settings: orders must be a string"),
+        ("settings", {"verbalizer": []}, "tasks.0.settings: verbalizer must be a mapping"),
     ],
 )
 def test_settings_that_were_edited_are_named(where: str, changes: dict, why: str, tmp_path: Path) -> None:

@@ -108,9 +108,9 @@ def test_candidates_are_stored_once():
         (ROW, with_field("id", "row.sentence | hash(3)"), "a hash has 4 to 64 digits, not 3"),
         (ROW, with_field("id", "row.sentence | hash(true)"), "a hash has 4 to 64 digits, not True"),
         (ROW, with_field("id", "none | hash"), "null has no hash"),
-        (ROW, with_field("id", "[row.nope] | hash"), "no attribute 'nope'"),
+        (ROW, with_field("id", "[row.nope] | hash"), "there is no key 'nope'"),
         (ROW, with_field("id", "range(3) | hash"), "a range has no hash; write a text, a number"),
-        (ROW, with_field("id", "row.sentence | map('upper') | hash"), "a generator is not a value"),
+        (ROW, with_field("id", "row.sentence | map('upper') | hash"), "an object of type generator is not a value"),
         (ROW, {"cluster": "proverb"}, r"cluster 'proverb' is not among meta \(idiom\)"),
         (ROW, {"group": "row.twin"}, "group: .*twin"),
     ],
@@ -393,7 +393,7 @@ def test_a_corpus_that_is_none(documents, message):
 def test_a_corpus_and_candidates_exclude_each_other():
     with pytest.raises(TaskError, match="t: the candidates are the texts of `corpus`; leave out the field candidates"):
         bound(**{**CORPUS, "fields": RANKING["fields"]})
-    with pytest.raises(TaskError, match="a ranking task needs the fields candidates"):
+    with pytest.raises(TaskError, match="a ranking task needs the field candidates"):
         bound(**{**RANKING, "fields": CORPUS["fields"]})
 
 
