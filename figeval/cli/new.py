@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator, Mapping
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -58,17 +59,43 @@ def task(name: str, kind: str, directory: Path | None) -> None:
 
 @new.command()
 @click.argument("name")
+@click.option(
+    "--type", "kind", help="Type of its task; see `figeval ls types`. A terminal is asked; the default is pairs."
+)
 @directory
-def plugin(name: str, directory: Path | None) -> None:
+def plugin(name: str, kind: str | None, directory: Path | None) -> None:
     """Create a plugin: a distribution with a task and a model, ready for pip install -e."""
     root = directory or Path(name)
     refuse_bad_name(name)
     refuse_taken_module(name)
-    task_name = f"{name}_pairs"
+    own = task_type_of(kind or asked_type("pairs"))
+    task_name = f"{name}_{own.name}"
     refuse_taken_task(task_name)
-    tasks = drafts(scaffold_of(task_type_of("pairs")), root / name / "tasks", task_name)
-    write(drafts(SCAFFOLD / "plugin", root, name) | tasks)
-    click.echo(f"next: pip install -e {root} && figeval ls plugins {name}")
+    tasks = drafts(scaffold_of(own), root / name / "tasks", task_name)
+    model = (
+        "score_pairs" if any(route.of or tuple(route.needs) == ("score_pairs",) for route in own.routes) else "generate"
+    )
+    known = {"task": task_name}
+    write(
+        drafts(SCAFFOLD / "plugin", root, name, **known)
+        | drafts(SCAFFOLD / "models" / model, root, name, **known)
+        | tasks
+    )
+    click.echo(f"next: pip install -e {root}")
+    click.echo(f"      figeval validate {task_name}")
+    click.echo(f"      figeval run --tasks {task_name} --model {name}")
+
+
+def asked_type(default: str) -> str:
+    """Ask for a task type and return its name; without a terminal, return the default."""
+    if not sys.stdin.isatty():
+        return default
+    from figeval import plugins
+    from figeval.evaluation.harness import Harness
+
+    types = [entry.load() for entry in Harness(plugins.plugin_manager()).task_types]
+    known = [one.name for one in types if one.scaffold.is_dir()]
+    return str(click.prompt("Type of the task", type=click.Choice(known), default=default))
 
 
 def purpose(file: Path) -> str:

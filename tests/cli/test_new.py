@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import subprocess
@@ -87,6 +88,49 @@ def test_a_new_plugin_installs_and_passes_its_own_tests(cli: Cli, tmp_path: Path
     run_tests(folder, python)
 
 
+def test_a_new_plugin_of_every_type_is_valid_and_runs(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the commands that `new plugin` names, but for pip; three of them have a model that answers in another way."""
+    kinds = [*TASK_TYPES, *BROUGHT]
+    tasks, runs = [], []
+    for kind in kinds:
+        *_, install, validate, run = cli("new", "plugin", f"acme_{kind}", "--type", kind).out.splitlines()
+        assert install == f"next: pip install -e acme_{kind}"
+        tasks += validate.split()[2:]
+        runs += [run.split()[1:]] if kind in ("ranking", "joint", "labelling") else []
+        monkeypatch.syspath_prepend(tmp_path / f"acme_{kind}")
+    monkeypatch.setenv("FIGEVAL_PLUGINS", ",".join(f"acme_{kind}" for kind in kinds))
+    plugins.plugin_manager.cache_clear()
+    try:
+        assert cli("validate", *tasks).out.splitlines()[-1] == "11 tasks, 0 errors, 0 warnings"
+        for command in runs:
+            assert cli(*command, "--no_baselines", "--output_path", tmp_path / command[-1]).code == 0, command
+    finally:
+        plugins.plugin_manager.cache_clear()
+
+
+class Terminal(io.StringIO):
+    """A terminal on which something is typed."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_terminal_is_asked_for_the_type_of_a_new_plugin(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a terminal, and if nothing is typed, it is pairs."""
+    for name, typed, kind in (("acme_one", "spam\nspans\n", "spans"), ("acme_two", "\n", "pairs")):
+        monkeypatch.setattr("sys.stdin", Terminal(typed))
+        out = cli("new", "plugin", name).out
+        assert out.startswith("Type of the task (choice, ranking, pairs, ")
+        assert (tmp_path / name / name / "tasks" / f"{name}_{kind}.task.yaml").is_file()
+    monkeypatch.setattr("sys.stdin", io.StringIO(""))
+    assert "Type of" not in cli("new", "plugin", "acme_three").out
+    assert (tmp_path / "acme_three/acme_three/tasks/acme_three_pairs.task.yaml").is_file()
+
+
 def environment(folder: Path) -> Path:
     """A virtual environment that sees all that is installed here: what is installed there stays there."""
     venv.create(folder, with_pip=False, symlinks=True)
@@ -115,6 +159,7 @@ def test_nothing_is_overwritten_and_nothing_half_written(cli: Cli, tmp_path: Pat
         (("task", "impli"), "'impli' is a suite of figeval.builtin.tasks.impli; choose another name"),
         (("plugin", "json"), "Python module or keyword 'json' already"),
         (("plugin", "class"), "Python module or keyword 'class' already"),
+        (("plugin", "mine", "--type", "chioce"), "unknown task type 'chioce'; did you mean 'choice'"),
         (("task", "mine", "--type", "chioce"), "unknown task type 'chioce'; did you mean 'choice'"),
         (("task", "mine", "--directory", "a_file/mine"), "cannot write a_file/mine/"),
         (("tsk", "mine"), "'tsk'"),
