@@ -77,6 +77,10 @@ class RecordError(FigevalError):
     """A run folder cannot be written, read or continued."""
 
 
+class FolderInUse(RecordError, TrainError):
+    """Another process is writing to the folder of a run or a training; the same command works once it has ended."""
+
+
 def near(name: str, known: Iterable[str], cutoff: float = 0.5) -> str:
     """Return `; did you mean 'a' or 'b'?` with up to three similar names, or "" if none reaches `cutoff` (0 to 1)."""
     spelled = {str(one).lower(): str(one) for one in known}

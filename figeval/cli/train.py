@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 import click
 
 from figeval.cli.options import C, allow_external_files, listed, settings
-from figeval.errors import TrainError
+from figeval.errors import FolderInUse, TrainError
 from figeval.training.config import TrainConfig
 from figeval.training.slurm import MASTER, script
 
@@ -162,5 +162,11 @@ def several(
         return one(best.model_copy(update={"evaluate": asked.evaluate, "floor": asked.floor}), progress)
     with progress.live():
         trained = sweep.over_seeds(wanted, best)
-    show_seeds(trained, console)
+    if trained.seeds:
+        show_seeds(trained, console)
+    if left := [f"seed {seed} ({asked.output / f'seed-{seed}'})" for seed in wanted if seed not in trained.seeds]:
+        raise FolderInUse(
+            f"{' and '.join(left)}: being trained or evaluated by another process; "
+            f"{'all others are done, so ' if trained.seeds else ''}run the same command when that has finished"
+        )
     return 0 if len(trained.runs) in (0, len(wanted)) else 1

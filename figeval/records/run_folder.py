@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Literal
 
 from typing_extensions import TypedDict  # pydantic asks for this one before Python 3.12
 
-from figeval.errors import RecordError
+from figeval.errors import FolderInUse, RecordError
 from figeval.jsonfile import read_json
 from figeval.records.predictions import (
     MAX_BYTES,
@@ -84,7 +84,7 @@ class RunFolder:
             self.predictions_file("x").parent.mkdir(parents=True, exist_ok=True)
             if not is_own(lock):
                 lock.touch()  # fails here, with the right message, if there is no space or no permission
-        refusal = RecordError(f"{self.path}: another figeval run is writing here; wait for it")
+        refusal = FolderInUse(f"{self.path}: another figeval run is writing here; wait for it")
         with locked(lock, refusal):
             yield
 

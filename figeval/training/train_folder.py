@@ -21,7 +21,7 @@ from pathlib import Path
 import yaml
 from pydantic import BaseModel, ConfigDict
 
-from figeval.errors import TrainError
+from figeval.errors import FolderInUse, TrainError
 from figeval.jsonfile import parse_json, read_model
 from figeval.storage import cure, locked, replace_text
 from figeval.training.config import TrainConfig
@@ -68,7 +68,7 @@ class TrainFolder:
             self.traces.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise TrainError(f"{self.path} cannot be written ({error.strerror}); choose another --output") from error
-        refusal = TrainError(f"{self.path}: another training is writing here; wait for it")
+        refusal = FolderInUse(f"{self.path}: another training is writing here; wait for it")
         with locked(self.traces / ".lock", refusal):
             yield
 

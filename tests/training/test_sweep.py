@@ -10,10 +10,13 @@ from typing import Any
 
 import pytest
 
-from figeval.errors import TrainError
+from figeval.errors import FolderInUse, TrainError
+from figeval.evaluation.training import sweep as sweeps
+from figeval.evaluation.training.seeds import scores_of
 from figeval.evaluation.training.sweep import Sweep, grid_of, seeds_of
 from figeval.records.run_folder import read_record
 from figeval.records.sweep import GridRecord, SeedsRecord
+from figeval.training.train_folder import TrainFolder
 from tests import trainings
 from tests.plugins.tiny import Workshop
 
@@ -107,6 +110,38 @@ def test_what_was_cut_off_goes_on(sweep: Any, tmp_path: Path) -> None:
     rest = Heard()
     assert sweep(rest).over_seeds([0, 1]).seeds == [0, 1]
     assert (rest.began_at, rest.steps) == ([0], 2)
+
+
+def test_a_seed_that_is_trained_elsewhere_is_left_for_last(sweep: Any, tmp_path: Path) -> None:
+    """The others are trained and averaged; the same command adds it when its folder is free."""
+    with TrainFolder(tmp_path / "out/seed-3").locked():
+        record = sweep(Heard()).over_seeds([3, 5])
+    place = tmp_path / "out" / "seed-3"
+    elsewhere = f"seed 3 is being trained or evaluated by another process in {place}"
+    assert sweep.said == ["seed 3, 1 of 2", elsewhere, "seed 5, 2 of 2", "seed 3, again", elsewhere]
+    assert (record.seeds, record.wanted, list(record.runs)) == ([5], [3, 5], ["5"])
+    heard = Heard()
+    assert sweep(heard).over_seeds([3, 5]).seeds == [3, 5]
+    assert heard.began_at == [0]
+
+
+def test_a_combination_that_is_trained_elsewhere_is_waited_for(sweep: Any, tmp_path: Path) -> None:
+    """Choosing the best of the others would be another result than the command gives in the end."""
+    words = "grid-lr-1e-3 in .*: being trained by another process; all other combinations are done"
+    with TrainFolder(tmp_path / "out/grid-lr-1e-3").locked(), pytest.raises(FolderInUse, match=words):
+        sweep(Heard()).over_grid(GRID)
+    heard = Heard()
+    assert not sweep(heard).over_grid(GRID)[0].points[0].error
+    assert heard.began_at == [0], "the other one was trained before"
+
+
+def test_finished_seeds_are_read_once(sweep: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Scores over seeds are computed from all predictions: once at the end, not after every finished seed."""
+    first = sweep(Heard()).over_seeds([0, 1, 2])
+    computed = []
+    monkeypatch.setattr(sweeps, "scores_of", lambda *given: computed.append(given) or scores_of(*given))
+    assert sweep(Heard()).over_seeds([0, 1, 2]) == first
+    assert len(computed) == 1
 
 
 def test_the_best_of_a_grid_is_trained_with_every_seed(sweep: Any, tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from figeval.metrics.seeds import (
     interval_over_seeds,
     over_seeds,
 )
+from figeval.records.predictions import PredictionRow
 from figeval.records.run_folder import RunFolder
 from figeval.records.schema import ContrastRecord, RunRecord, ScoreRecord, TaskRecord
 from figeval.records.sweep import SeedScore
@@ -27,12 +28,28 @@ from figeval.records.sweep import SeedScore
 Runs = Mapping[int, RunRecord]
 
 
-def scores_of(runs: Runs, folders: Mapping[str, Path]) -> list[SeedScore]:
-    """Return a line per task and metric, and per contrast and metric; `folders` has the run folder of each seed.
+class _Rows(RunFolder):
+    """A run folder that keeps the predictions of the task read last, since each metric of a task needs them all."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self._task, self._kept = "", list[PredictionRow]()
+
+    def rows(self, task: str) -> Iterator[PredictionRow]:
+        """Yield the stored predictions of a task."""
+        if task != self._task:
+            self._kept = list(super().rows(task))
+            self._task = task
+        return iter(self._kept)
+
+
+def scores_of(runs: Runs, paths: Mapping[str, Path]) -> list[SeedScore]:
+    """Return a line per task and metric, and per contrast and metric; `paths` has the run folder of each seed.
 
     If a task has several languages, a line for each comes before it; if the models have seen some of its examples, a
     line for the unseen ones follows it.
     """
+    folders = {seed: _Rows(path) for seed, path in paths.items()}
     tasks = (
         _line(one.task.task, one.found, _interval(one, folders), len(folders), one.language, one.unseen_only)
         for one in _lines(runs)
@@ -40,7 +57,7 @@ def scores_of(runs: Runs, folders: Mapping[str, Path]) -> list[SeedScore]:
     return [*tasks, *_contrasts(runs, folders)]
 
 
-def _contrasts(runs: Runs, folders: Mapping[str, Path]) -> Iterator[SeedScore]:
+def _contrasts(runs: Runs, folders: Mapping[str, RunFolder]) -> Iterator[SeedScore]:
     """Yield a line per contrast and metric."""
     records = {str(seed): {one.name: one for one in run.contrasts} for seed, run in runs.items()}
     for name, first in next(iter(records.values()), {}).items():
@@ -52,7 +69,7 @@ def _contrasts(runs: Runs, folders: Mapping[str, Path]) -> Iterator[SeedScore]:
         ]
         answers: list[Mapping[tuple[str, str], ContrastAnswer]] = []
         if not all(reasons):  # read rows only if there may be an interval
-            answers = [_answers(one, runs[int(seed)], RunFolder(folders[seed])) for seed, one in found.items()]
+            answers = [_answers(one, runs[int(seed)], folders[seed]) for seed, one in found.items()]
         for own, reason in zip(scores, reasons, strict=True):
             interval = Interval(reason) if reason else _of_contrast(first, own, answers)
             yield _line(name, own, interval, len(runs))
@@ -145,13 +162,13 @@ def _of(run: RunRecord, name: str, metric: str, language: str, unseen_only: bool
     return next((score for score in scores if score.metric == metric), None)
 
 
-def _interval(line: _Line, folders: Mapping[str, Path]) -> Interval:
+def _interval(line: _Line, folders: Mapping[str, RunFolder]) -> Interval:
     """Return the interval of a mean over examples that all seeds have answered; other scores have no interval."""
     first = next(iter(line.found.values()))
     seen = next((score for score in line.found.values() if score.seen is not None), None)
     if seen is not None:
         return Interval(seen.interval)
-    places = [RunFolder(folders[seed]) for seed in line.found]
+    places = [folders[seed] for seed in line.found]
     tables = [stored_values(place, line.task.task, first.metric, line.unseen_only) for place in places]
     if not all(tables):
         return Interval("none: no mean over examples")

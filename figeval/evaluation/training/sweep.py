@@ -15,12 +15,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from figeval.errors import TrainError, near
+from figeval.errors import FolderInUse, TrainError, near
 from figeval.evaluation.harness import Harness
-from figeval.evaluation.training.complete import complete, probe_of_floor
+from figeval.evaluation.training.complete import complete, evaluation_folder, probe_of_floor
 from figeval.evaluation.training.configure import checked, typed
 from figeval.evaluation.training.seeds import scores_of, warnings_of
-from figeval.evaluation.training.train import criterion_of, stored_record
+from figeval.evaluation.training.train import criterion_of, finished, stored_record
 from figeval.jsonfile import JSONValue
 from figeval.records.schema import RunRecord
 from figeval.records.sweep import GRID, SEEDS, GridPoint, GridRecord, SeedsRecord, write
@@ -50,6 +50,7 @@ class Sweep:
 
         Raises:
             TrainError: There is no dev split to compare on, a value is wrong, or no combination could be trained.
+            FolderInUse: Another process is training a combination; the others are done.
         """
         check_grid(grid, self.config)
         if self.config.floor:
@@ -57,11 +58,21 @@ class Sweep:
         points = [dict(zip(grid, values, strict=True)) for values in product(*grid.values())]
         configs = [self.at(values) for values in points]  # check all before training the first one
         self.begin()
-        record = GridRecord(task=self.config.task, model=self.config.model)
+        record, left = GridRecord(task=self.config.task, model=self.config.model), list[str]()
         for number, (values, config) in enumerate(zip(points, configs, strict=True), start=1):
             self.say(f"{number} of {len(points)}: {listed(values)}")
-            record.points.append(self.point(values, config, record))
+            try:
+                record.points.append(self.point(values, config, record))
+            except FolderInUse:
+                left.append(config.output.name)
+                error = "being trained by another process"
+                record.points.append(GridPoint(folder=config.output.name, values=dict(values), error=error))
             write(record, self.config.output / GRID)
+        if left:
+            raise FolderInUse(
+                f"{' and '.join(left)} in {self.config.output}: being trained by another process; all other "
+                "combinations are done, so run the same command when that has finished"
+            )
         place = self.best(record)
         record.best = record.points[place].folder
         write(record, self.config.output / GRID)
@@ -83,6 +94,8 @@ class Sweep:
         point = GridPoint(folder=config.output.name, values=dict(values))
         try:
             complete(config, self.observer)
+        except FolderInUse:
+            raise
         except TrainError as error:
             point.error = str(error)
             return point
@@ -107,27 +120,52 @@ class Sweep:
     # ---- seeds ------------------------------------------------------------------------------------------------------
 
     def over_seeds(self, seeds: Sequence[int], base: TrainConfig | None = None) -> SeedsRecord:
-        """Train and evaluate with every seed; `base` is the config to use, by default the sweep's own."""
+        """Train and evaluate with every seed; `base` is the config to use, by default the sweep's own.
+
+        A seed that another process is training is tried again at the end; if it is still being trained then, `seeds` of
+        the record lacks it.
+        """
         self.begin()
-        place = self.config.output
-        runs: dict[int, RunRecord] = {}
         record = SeedsRecord(task=self.config.task, model=self.config.model, seeds=[], wanted=list(seeds), runs={})
+        runs: dict[int, RunRecord | None] = {}
         for number, seed in enumerate(seeds, start=1):
             self.say(f"seed {seed}, {number} of {len(seeds)}")
-            given = {"evaluate": self.config.evaluate, "floor": self.config.floor}
-            own = {"seed": seed, "output": place / f"seed-{seed}", **given}
-            config = (base or self.config).model_copy(update=own)
-            run = complete(config, self.observer)
-            record.seeds.append(seed)
-            if run is not None:
-                runs[seed] = run
-                files = (config.output / "runs").glob("*/run.json")
-                folder = next(file.parent for file in files if run.identity in file.read_text("utf-8"))
-                record.runs[str(seed)] = str(folder.relative_to(place))
-            record.scores = scores_of(runs, {one: place / folder for one, folder in record.runs.items()})
-            record.warnings = warnings_of(runs)
-            write(record, place / SEEDS)
+            self._train_seed(base or self.config, seed, record, runs)
+        for seed in [one for one in seeds if one not in runs] if runs else ():
+            self.say(f"seed {seed}, again")
+            self._train_seed(base or self.config, seed, record, runs)
+        if len(record.seeds) < len(runs):
+            self._summarize(record, runs)
         return record
+
+    def _train_seed(self, base: TrainConfig, seed: int, record: SeedsRecord, runs: dict[int, RunRecord | None]) -> None:
+        """Train and evaluate with one seed; bring the record up to date unless the seed was finished before."""
+        given = {"evaluate": self.config.evaluate, "floor": self.config.floor}
+        config = base.model_copy(update={"seed": seed, "output": self.config.output / f"seed-{seed}", **given})
+        new = finished(config, TrainFolder(config.output)) is None
+        try:
+            runs[seed] = complete(config, self.observer)
+        except FolderInUse:
+            self.say(f"seed {seed} is being trained or evaluated by another process in {config.output}")
+            return
+        if new:
+            self._summarize(record, runs)
+
+    def _summarize(self, record: SeedsRecord, runs: Mapping[int, RunRecord | None]) -> None:
+        """Compute the scores over the finished seeds and write the record; this reads all their predictions."""
+        place, tasks = self.config.output, self.config.evaluate or (self.config.task,)
+        record.seeds = [seed for seed in record.wanted if seed in runs]
+        found = {seed: run for seed in record.seeds if (run := runs[seed]) is not None}
+        folders = {str(seed): evaluation_folder(place / f"seed-{seed}", tasks) for seed in found}
+        record.runs = {seed: str(folder.relative_to(place)) for seed, folder in folders.items()}
+        record.scores = scores_of(found, folders)
+        no_better = [
+            f"seed {seed}: no checkpoint was better on dev than the model before training"
+            for seed in record.seeds
+            if stored_record(place / f"seed-{seed}").get("improved") is False
+        ]
+        record.warnings = [*warnings_of(found), *no_better]
+        write(record, place / SEEDS)
 
     def begin(self) -> None:
         """Create the folder.
