@@ -25,7 +25,7 @@ SIMILES = (
     baselines=("chance", "majority", "overlap"),
 )
 def acme_similes():
-    """Earnest and ironical similes: is it meant as it is said?"""
+    """Earnest and ironic similes: is the sentence meant literally?"""
     for vehicle, quality, opposite, ironical in SIMILES:
         for claim, follows in ((quality, not ironical), (opposite, ironical)):
             yield PairExample(
