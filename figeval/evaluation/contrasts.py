@@ -43,9 +43,13 @@ class ContrastAnswer(Judged):
 
 @dataclass(frozen=True, slots=True)
 class Contrast:
-    """A contrast declared by a suite of this run, with the tasks that are run for it."""
+    """A contrast declared by a suite of this run, with the tasks that are run for it.
+
+    `origin` is the file of the suite, or its name if it was made in Python; errors begin with it.
+    """
 
     suite: str
+    origin: str
     name: str
     tasks: tuple[TaskSpec, ...]
     within: str | None
@@ -112,16 +116,17 @@ def declared(
         TaskError: the tasks of a contrast differ in their first label, or do not belong to the suite.
         UnknownName: there is no such task.
     """
+    origin = suite.origin or suite.name
     for name, one in suite.contrasts.items():
         tasks = tuple(chosen(catalogue.contrasted(suite, name)))
         firsts = {task.labels[:1] for task in tasks}
         if len(firsts) != 1 or () in firsts:
             which = ", ".join(f"{task.name}: {task.labels[0] if task.labels else 'none'}" for task in tasks)
             raise TaskError(
-                f"{suite.origin or suite.name}: contrast {name!r}: the tasks have different first labels ({which}); "
+                f"{origin}: contrast {name!r}: the tasks have different first labels ({which}); "
                 "list tasks whose first label is the same"
             )
-        yield Contrast(suite.name, name, tasks, one.within)
+        yield Contrast(suite.name, origin, name, tasks, one.within)
 
 
 def check_columns(contrasts: Iterable[Contrast], columns: Mapping[str, Collection[str]]) -> None:
@@ -139,7 +144,7 @@ def check_columns(contrasts: Iterable[Contrast], columns: Mapping[str, Collectio
         if one.within not in known:
             cure = f"write one of {', '.join(known)}" if known else "give the tasks a field `meta`"
             raise TaskError(
-                f"{one.suite}: contrast {one.name!r}: no example has {one.within!r} in meta"
+                f"{one.origin}: contrast {one.name!r}: no example has {one.within!r} in meta"
                 f"{near(one.within, known)}; {cure}, or leave `within` out"
             )
 

@@ -45,11 +45,14 @@ class Gathered:
         """Record what is wrong with a suite."""
         try:
             columns = {one.name: one.fields.get("meta") for one in catalogue.expand(suite.tasks)}
-            known = {name: list(meta) for name, meta in columns.items() if isinstance(meta, Mapping)}
-            check_columns(declared(suite, catalogue), known)
         except FigevalError as error:
-            origin = suite.origin or suite.name
-            self.problems.append(str(error) if origin in str(error) else f"{origin}: {error}")
+            self.problems.append(f"{suite.origin or suite.name}: {error}")
+            return
+        known = {name: list(meta) for name, meta in columns.items() if isinstance(meta, Mapping)}
+        try:
+            check_columns(declared(suite, catalogue), known)
+        except FigevalError as error:  # begins with the file of the suite
+            self.problems.append(str(error))
 
 
 def gather(targets: Iterable[str], folders: Iterable[Path], harness: Harness) -> Gathered:

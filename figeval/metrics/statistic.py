@@ -89,15 +89,36 @@ def _alone(_example: Any, _prediction: Prediction) -> Features:
     return None
 
 
-def collective(family: Family, *, no_interval: str = "", pooled: bool = False) -> Collective:
-    """Return the mean of a number that `family` gives for each example as (value, 1.0).
+def collective(
+    family: Family,
+    *,
+    combine: Callable[[Floats], Floats] | None = None,
+    absent: str = "no examples",
+    no_interval: str = "",
+    pooled: bool = False,
+    size_invariant: bool = False,
+) -> Collective:
+    """Return a score whose features `family` gives for each example.
 
     Args:
         family: see `Collective`.
-        no_interval: reason why there is no interval. The score is then the ratio of the sums of any two features.
+        combine: see `Statistic`; by default the mean of features (value, 1.0) or, with `no_interval`, the ratio of the
+            sums of any two features.
+        absent: see `Statistic`.
+        no_interval: reason why there is no interval.
         pooled: see `Collective`.
+        size_invariant: see `Collective`.
     """
-    return Collective(_alone, ratio, is_mean=not no_interval, no_interval=no_interval, family=family, pooled=pooled)
+    return Collective(
+        _alone,
+        ratio if combine is None else combine,
+        is_mean=combine is None and not no_interval,
+        absent=absent,
+        no_interval=no_interval,
+        family=family,
+        pooled=pooled,
+        size_invariant=size_invariant,
+    )
 
 
 Case: TypeAlias = "tuple[Any, Prediction]"  # an example and its prediction

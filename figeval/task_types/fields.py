@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cache
@@ -98,7 +99,7 @@ class RowContext:
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class Field(ABC):
     """Field of an example.
 
     Attributes:
@@ -111,9 +112,9 @@ class Field:
     shown: bool = dataclasses.field(default=False, kw_only=True)
     of: str = dataclasses.field(default="", kw_only=True)
 
+    @abstractmethod
     def read(self, value: Any, row: RowContext) -> Any:
         """Return the value for the example. Raises `DataError`, made by `row.error`, if it is invalid."""
-        raise NotImplementedError
 
     def problem(self, value: Any, example: Any) -> str:  # noqa: ARG002 - for fields that check something
         """Return what is wrong with the value in an example that was made in Python, or an empty text."""
@@ -122,12 +123,15 @@ class Field:
     def prompted(self, value: Any, read: Any, where: str) -> Any:
         """Return the value of a prompt field that replaces `read`.
 
-        Both must have the same shape, so that an answer to one can be scored on the other.
+        Both must have the same shape, so that an answer to one can be scored on the other. By default, the value must
+        have the same type; only fields that are `shown` are asked.
 
         Raises:
             DataError: the value has another shape; the message begins with `where`.
         """
-        raise NotImplementedError
+        if type(value) is not type(read):
+            raise DataError(f"{where}: {value!r:.80} is not of the type of the field, {type(read).__name__}")
+        return value
 
     def replaced(self, value: Any, text: str) -> Any:  # noqa: ARG002 - for fields with texts
         """Return the value with each of its texts replaced by `text`; a value without texts is returned unchanged."""

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from figeval.metrics.classification import per_label
 from figeval.metrics.discrimination import placements
-from figeval.metrics.statistic import Collective, Features, PerLabel, Rows, Statistic, quotient
+from figeval.metrics.statistic import Features, PerLabel, Rows, Statistic, collective, quotient
 from figeval.types import Prediction
 
 if TYPE_CHECKING:
@@ -79,13 +79,8 @@ def _area(sums: Floats) -> Floats:
     return np.asarray(positive + negative - whole)
 
 
-ROC_AUC = Collective(
-    lambda _example, _prediction: None,
-    _area,
-    family=roc_features,
-    pooled=True,
-    size_invariant=True,
-    absent="no scores, or all texts of one class",
+ROC_AUC = collective(
+    roc_features, combine=_area, absent="no scores, or all texts of one class", pooled=True, size_invariant=True
 )
 
 

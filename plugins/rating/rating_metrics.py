@@ -20,7 +20,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from figeval.metrics import Collective, PerLabel, Statistic, answered, mean_of, tied_answers
+from figeval.metrics import PerLabel, Statistic, answered, collective, mean_of, tied_answers
 
 if TYPE_CHECKING:
     import numpy as np
@@ -181,9 +181,5 @@ FEATURES: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-def _alone(_example: Any, _prediction: Prediction) -> None:
-    """Return None: one row has no correlation."""
-
-
-CORRELATION = Collective(_alone, correlation, absent=UNDEFINED, family=correlations, pooled=True, size_invariant=True)
+CORRELATION = collective(correlations, combine=correlation, absent=UNDEFINED, pooled=True, size_invariant=True)
 PEARSON = SPEARMAN = KENDALL = CORRELATION  # distinguished by name; one call computes all three
