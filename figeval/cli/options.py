@@ -111,6 +111,14 @@ def size(_context: click.Context, parameter: click.Parameter, value: str | None)
         raise click.BadParameter(f"{first_problem(error)}, not {value!r:.80}", param=parameter) from error
 
 
+def also(alias: str, name: str) -> dict[str, Any]:
+    """Return context settings with which a command also accepts `--alias` for its option `--name`.
+
+    As everywhere, hyphens and underscores are alike.
+    """
+    return {"token_normalize_func": lambda text: name if text.replace("-", "_") == alias else text.replace("-", "_")}
+
+
 def routes(_context: click.Context, parameter: click.Parameter, value: Sequence[str]) -> dict[str, str]:
     """Read e.g. `choice=by_cosine,pairs=by_head` into {"choice": "by_cosine", "pairs": "by_head"}."""
     found = {}

@@ -7,11 +7,11 @@ from typing import Any
 
 import click
 
-from figeval.cli.options import Finite, include_path, listed, model_args, prompting, seed, size, some
+from figeval.cli.options import Finite, also, include_path, listed, model_args, prompting, seed, size, some
 from figeval.text import whole_number
 
 
-@click.command()
+@click.command(context_settings=also("output", "output_path"))
 @click.option(
     "--tasks", "-t", multiple=True, required=True, callback=some, help="Tasks and suites, separated by commas."
 )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
 import click
 
-from figeval.cli.options import C, allow_external_files, listed, settings
+from figeval.cli.options import C, allow_external_files, also, listed, settings
 from figeval.errors import FolderInUse, TrainError
 from figeval.training.config import TrainConfig
 from figeval.training.slurm import MASTER, script
@@ -65,7 +65,7 @@ def shown(default: object) -> str:
     return ",".join(map(str, default)) if isinstance(default, tuple) else str(default)
 
 
-@click.command()
+@click.command(context_settings=also("output_path", "output"))
 @click.option(
     "--config", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="YAML file with these options."
 )

@@ -93,6 +93,13 @@ def test_underscores_and_hyphens_are_alike(command: tuple[str, ...], spelling: s
     assert cli(*command, spelling, "0").code == 0
 
 
+def test_the_folder_of_a_run_and_of_a_training_may_be_given_by_either_name(cli: Cli, tmp_path: Path) -> None:
+    assert cli("run", "--tasks", "mini_fables", "-m", "overlap", "--output", "run", "--num-fewshot", "0").code == 0
+    assert (tmp_path / "run" / "run.json").exists()
+    trained = cli("train", "--task", "mini_fablez", "--model", "minilm", "--output-path", "out")
+    assert "unknown task 'mini_fablez'" in trained.err
+
+
 def test_every_option_of_every_command_is_spelled_with_underscores() -> None:
     """A hyphen in a declaration would be one that `--num_fewshot` cannot reach."""
     for path, command in walk("figeval", root):
