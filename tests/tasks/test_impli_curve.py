@@ -116,7 +116,7 @@ def test_scores_of_two_models_are_never_compared() -> None:
     assert {one.part: one.value for one in found}["auc"] == 1.0
 
 
-@pytest.mark.parametrize(("seeds", "words"), [(1, "variation between trainings"), (2, "no bands"), (3, "idioms and seeds")])
+@pytest.mark.parametrize(("seeds", "words"), [(1, "between trainings"), (2, "no bands"), (3, "idioms and seeds")])
 def test_the_figure_says_what_its_bands_are(seeds: int, words: str) -> None:
     behind, bands = figure.about(results.numbers([answered(0.5, seed) for seed in range(seeds)]), "m")
     assert behind == f"m; 1 held-out fold, {seeds} seed{'s' * (seeds > 1)}"
