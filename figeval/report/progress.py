@@ -289,7 +289,6 @@ class TrainingProgress:
     def __init__(self, display: Display) -> None:
         self._display = display
         self._total = 0
-        self._waiting = ""
         self._warnings: set[str] = set()
 
     def live(self) -> AbstractContextManager[object]:
@@ -297,10 +296,8 @@ class TrainingProgress:
         return self._display.live()
 
     def preparing(self, what: str) -> None:
-        """Show what is done before the first step or after the last one, once if several processes say so."""
-        if what != self._waiting:
-            self._waiting = what
-            self._display.wait(what)
+        """Show what is done before the first step or after the last one."""
+        self._display.wait(what)
 
     def warned(self, text: str) -> None:
         """Print a warning, once for all trainings of a sweep."""
@@ -310,7 +307,7 @@ class TrainingProgress:
 
     def began(self, total: int, done: int) -> None:
         """Begin at the first step that is not done."""
-        self._total, self._waiting = total, ""
+        self._total = total
         if done:
             self._display.say(f"continuing from step {done} of {total}")
         self._display.begin("training", total, done, f"training: {total - done} steps{' left' if done else ''}")

@@ -119,8 +119,7 @@ def test_a_training_is_shown_by_the_same_lines(clock: list[float]) -> None:
     out = io.StringIO()
     lines = Lines(Console(file=out))
     shown = TrainingProgress(lines)
-    for _ in range(2):  # process 0 and the launcher
-        shown.preparing("loading model m[1]")
+    shown.preparing("loading model m[1]")
     shown.evaluated(0, {"acc": 0.125}, False)
     shown.began(40, 0)
     shown.began(40, 10)

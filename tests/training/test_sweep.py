@@ -142,6 +142,8 @@ def test_finished_seeds_are_read_once(sweep: Any, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(sweeps, "scores_of", lambda *given: computed.append(given) or scores_of(*given))
     assert sweep(Heard()).over_seeds([0, 1, 2]) == first
     assert len(computed) == 1
+    monkeypatch.setattr(sweeps, "complete", lambda *_: pytest.fail("run again"))
+    assert sweep(Heard()).over_seeds([0, 1, 2]) == first
 
 
 def test_the_best_of_a_grid_is_trained_with_every_seed(sweep: Any, tmp_path: Path) -> None:
@@ -168,7 +170,7 @@ def test_a_combination_whose_loss_breaks_does_not_stop_the_others(sweep: Any) ->
         (["lr=1e-3"], {"select_on": "none"}, "leave out --select_on none"),
         (["lr=1e-3,1e-3"], {}, "give distinct, non-empty values"),
         (["lr=1e-3,"], {}, "give distinct, non-empty values"),
-        (["lr=quick"], {}, "--grid: lr: "),
+        (["lr=quick"], {}, "--grid: lr must be a number"),
         (["lr"], {}, "write field=value,value"),
         (["seed=1,2"], {}, "--grid seed: this field cannot be varied"),
         (["learn=1"], {}, "--grid learn: this field cannot be varied"),

@@ -13,12 +13,13 @@ from figeval.evaluation.training.launcher import launch, needs_launcher
 from figeval.evaluation.training.train import catch_up, finished, stored_record, train_here
 from figeval.frontend import notice
 from figeval.jsonfile import read_json
+from figeval.records.run_folder import read_run
 from figeval.records.schema import RunRecord, TaskRecord
 from figeval.training.config import TrainConfig
-from figeval.training.floor import config_of_floor
+from figeval.training.floor import config_of_floor, floor_in
 from figeval.training.learners import load_learners
 from figeval.training.loop import LOSS, TrainingObserver
-from figeval.training.seen import about_in
+from figeval.training.seen import FILE, about_in, weights_in
 from figeval.training.train_folder import DECLARED, TrainFolder, write_json
 from figeval.types import JSON
 
@@ -85,10 +86,20 @@ def trained(config: TrainConfig, harness: Harness, observer: TrainingObserver) -
 
 def evaluated(config: TrainConfig, harness: Harness, observer: TrainingObserver) -> RunRecord | None:
     """Run the tasks of `evaluate` (by default the task that the model was trained on), augmented as in training."""
+    asked = evaluation_of(config, harness)
+    if asked is None:
+        return None
+    observer.preparing(f"running {', '.join(asked.tasks)} with the trained model")
+    record, _ = run(asked, harness, Unheard())
+    return record
+
+
+def evaluation_of(config: TrainConfig, harness: Harness) -> RunConfig | None:
+    """Return the config of the run that ends a training, or None if there are no tasks to evaluate."""
     tasks = (config.task,) if config.evaluate is None else config.evaluate
     if not tasks:
         return None
-    asked = RunConfig(
+    return RunConfig(
         tasks=tasks,
         model=harness.backends.folder_name(config.output),
         augment=config.augment,
@@ -96,9 +107,27 @@ def evaluated(config: TrainConfig, harness: Harness, observer: TrainingObserver)
         include_path=config.include_path,
         output_path=evaluation_folder(config.output, tasks),
     )
-    observer.preparing(f"running {', '.join(tasks)} with the trained model")
-    record, _ = run(asked, harness, Unheard())
-    return record
+
+
+def stored_evaluation(config: TrainConfig) -> RunRecord | None:
+    """Return the run of a finished training as it is stored, or None if there is anything left to do.
+
+    The data of the tasks are not read. A model with a floor always has something to do, because the floor may be new.
+
+    Raises:
+        RecordError: the predictions of the run have been changed.
+    """
+    output = config.output
+    asked = evaluation_of(config, Harness(include=config.include_path))
+    done = finished(config, TrainFolder(output)) is not None and (output / FILE).is_file()
+    if not done or config.floor or floor_in(output) is not None or asked is None or asked.output_path is None:
+        return None
+    as_trained = stored_record(output).get("weights_sha256") == weights_in(output)
+    if not as_trained or not (asked.output_path / "run.json").is_file():
+        return None
+    record, folder = read_run(asked.output_path)
+    whole = record.status == "complete" and all(folder.has_predictions(task.task) for task in record.tasks)
+    return record if whole and record.identity == asked.identity() else None
 
 
 def store_held_out(config: TrainConfig, record: RunRecord | None) -> None:

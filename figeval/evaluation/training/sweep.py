@@ -17,7 +17,7 @@ from itertools import product
 
 from figeval.errors import FolderInUse, TrainError, near
 from figeval.evaluation.harness import Harness
-from figeval.evaluation.training.complete import complete, evaluation_folder, probe_of_floor
+from figeval.evaluation.training.complete import complete, evaluation_folder, probe_of_floor, stored_evaluation
 from figeval.evaluation.training.configure import checked, typed
 from figeval.evaluation.training.seeds import scores_of, warnings_of
 from figeval.evaluation.training.train import criterion_of, finished, stored_record
@@ -142,6 +142,10 @@ class Sweep:
         """Train and evaluate with one seed; bring the record up to date unless the seed was finished before."""
         given = {"evaluate": self.config.evaluate, "floor": self.config.floor}
         config = base.model_copy(update={"seed": seed, "output": self.config.output / f"seed-{seed}", **given})
+        stored = stored_evaluation(config)
+        if stored is not None:
+            runs[seed] = stored
+            return
         new = finished(config, TrainFolder(config.output)) is None
         try:
             runs[seed] = complete(config, self.observer)

@@ -30,6 +30,7 @@ class Wire:
     def __init__(self, descriptor: int, process: int) -> None:
         self.descriptor = descriptor
         self.process = process
+        self.announced = False
 
     def say(self, what: str, *values: object) -> None:
         """Write a line at once; if the reader is gone, `end_with_stdin` notices it."""
@@ -37,8 +38,10 @@ class Wire:
             os.write(self.descriptor, json.dumps({what: values}).encode() + b"\n")
 
     def preparing(self, what: str) -> None:
-        """Pass on what is done before the first step."""
-        self._tell("preparing", what)
+        """Pass on what is done before the first step, except that the model is loaded, which the launcher has said."""
+        if self.announced:
+            self._tell("preparing", what)
+        self.announced = True
 
     def warned(self, text: str) -> None:
         """Pass on a warning."""
