@@ -343,7 +343,7 @@ def test_weights_that_changed_under_a_run(workshop):
     workshop.backend.fingerprint = lambda: "one"
     workshop.run()
     workshop.backend.fingerprint = lambda: "two"
-    with pytest.raises(RecordError, match="the weights of model changed"):
+    with pytest.raises(RecordError, match="the weights of model have changed"):
         workshop.run()
 
 
