@@ -442,7 +442,7 @@ def test_a_model_that_is_known_by_its_name_and_options_goes_on_only_with_these(t
 def test_a_changed_model_goes_on_with_no_run_of_the_old_one(tried: Tried) -> None:
     tried.run()
     error, _ = tried.run(code=2, fingerprint="return '2'")
-    assert "the weights of mine changed since (1 before, 2 now)" in error
+    assert "the weights of mine have changed since (1 before, 2 now)" in error
 
 
 def test_a_factory_that_cannot_be_asked_what_it_takes(tried: Tried) -> None:

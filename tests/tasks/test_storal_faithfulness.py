@@ -410,8 +410,8 @@ def test_a_real_classifier_in_two_processes_says_what_it_says_in_one(tmp_path: P
         ({"held_out": {**HELD_OUT, "metric": "macro_f1"}}, "no held-out accuracy"),
         ({"held_out": {**HELD_OUT, "value": None}}, "no held-out accuracy"),
         ({"held_out": [0.75]}, "`about.held_out` of its figeval.json: .*; run its `figeval train` command again"),
-        ({"held_out": {**HELD_OUT, "value": float("nan")}}, "held_out` of its figeval.json: value: .*finite"),
-        ({"held_out": {**HELD_OUT, "value": 1.7}}, "value: .*less than or equal to 1; run"),
+        ({"held_out": {**HELD_OUT, "value": float("nan")}}, "figeval.json: value must be a finite number; run"),
+        ({"held_out": {**HELD_OUT, "value": 1.7}}, "value must be at most 1; run"),
         ({"held_out": {**HELD_OUT, "value": "\x1b[31m.9"}}, "value must be a number; run"),
         ({"held_out": {**HELD_OUT, "value": True}}, "value must be a number"),
         ({"held_out": {**HELD_OUT, "low": "*"}}, "low must be a number"),
@@ -450,9 +450,7 @@ def test_a_folder_is_refused_before_anything_is_opened(bench: Bench, tmp_path: P
     (tmp_path / "raw").mkdir()
     (tmp_path / "raw" / "config.json").write_text('{"model_type": "bert"}')
     for name in ("runs", "raw"):
-        with pytest.raises(
-            ModelError, match=r"it was not trained by figeval, .*`figeval train --task storal_faithfuln"
-        ):
+        with pytest.raises(ModelError, match=r"was not trained by figeval and .*`figeval train --task storal_faithf"):
             bench.run(metrics=[f"faithfulness={tmp_path / name}"])
 
 

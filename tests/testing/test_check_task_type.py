@@ -256,7 +256,7 @@ BROKEN: dict[str, tuple[Any, str]] = {
         "row.. returns values that cannot be written",
     ),
     "an answer that comes back otherwise": (reading(value=lambda found: (found.value,)), "which from_json reads as"),
-    "a status that there is not": (reading(status="fine"), r"returns values that cannot be stored \(status: "),
+    "a status that there is not": (reading(status="fine"), r"returns values that cannot be stored \(status must be "),
     "a reader that wants a template": (
         broken(routes=(by_reply("by_word", "word", ReplyReader(rendering, "1")),)),
         "the route renders the prompt block 'word'",

@@ -241,7 +241,7 @@ class Acme:
         (FILE.replace("{CONFIG}", "{epoch: 1}"), "did you mean 'epochs'"),
         (FILE.replace("{CONFIG}", "{model: x}"), "'model' cannot be set by a preset"),
         (FILE.replace("{CONFIG}", "{select_on: test}"), "a preset does not choose on test"),
-        (FILE.replace("{CONFIG}", "{epochs: 0}"), "acme:table1-a: epochs: "),
+        (FILE.replace("{CONFIG}", "{epochs: 0}"), "acme:table1-a: epochs must be greater than 0"),
         (
             FILE.replace("{CONFIG}", "{}").replace("source", "sauce"),
             "unknown key 'presets.0.sauce'; did you mean 'source'",
