@@ -31,6 +31,7 @@ LONGEST = 200  # characters of third-party text in a message
 REMOVED = {"lipsum", "pprint", "random", "urlize", "xmlattr"}  # not deterministic, or for debugging and web pages
 FORBIDDEN = {"encode", "expandtabs", "format", "format_map", "to_bytes", "translate"}  # methods of str and int
 PATH = re.compile(r"[\w.]+")
+VALUES = (str, int, float, bool, list, dict)  # types of a row, which need no check; null may also be a missing name
 NO_KEY = re.compile(r"'?dict object'? has no (?:attribute|element)")  # Jinja's words
 DIGITS = range(4, 65)  # lengths of a hash; a SHA-256 has 64 hexadecimal digits
 
@@ -278,8 +279,17 @@ def expression(source: str, where: str) -> Expression:
             raise ValueError(f"more than {MAX_SOURCE:,} characters")
         compiled = environment().compile_expression(source, undefined_to_none=False)
     plain = PATH.fullmatch(source) is not None
+    names = source.split(".")
+    # Jinja prefers the methods of a dict to its keys, and reads `row.0` as an index.
+    direct = all(name.isidentifier() and not hasattr(dict, name) for name in names)
 
     def evaluate(variables: Mapping[str, object]) -> object:
+        found: object = variables
+        if direct:  # what most fields are: a value of the row, which takes Jinja ten times as long to find
+            for name in names:
+                found = found.get(name) if type(found) is dict else None
+            if type(found) in VALUES:
+                return found
         with evaluating(f"{where}: {shown}"):
             value = compiled(**variables)
             _check(value)

@@ -8,7 +8,9 @@ model describes.
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from importlib.resources.abc import Traversable
 from typing import Any, TypeAlias, TypeVar
 
@@ -106,8 +108,7 @@ def parse_yaml(text: str, *, max_bytes: int = MAX_BYTES) -> Any:
     if len(text) > max_bytes:
         raise InvalidYAML(f"larger than {max_bytes:,} characters")
     try:
-        _check_limits(text)
-        return yaml.load(text, Loader=_Loader)
+        return pickle.loads(_pickled(text))
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         column = f" (column {mark.column + 1})" if mark else ""
@@ -121,8 +122,16 @@ def parse_yaml(text: str, *, max_bytes: int = MAX_BYTES) -> Any:
         raise InvalidYAML(str(error)) from error
 
 
+@lru_cache(maxsize=1024)
+def _pickled(text: str) -> bytes:
+    """Parse a text once, and pickle its value, of which each caller gets a copy: every run reads the same files."""
+    _check_limits(text)
+    return pickle.dumps(yaml.load(text, Loader=_Loader))
+
+
 def _check_limits(text: str) -> None:
     """Check nesting, expanded size and aliases. Raises `InvalidYAML`. Only events are read, which need no stack."""
+    total = 0  # nodes so far
     sizes: dict[str, tuple[int, int]] = {}  # anchor → nodes and levels below it, once it is complete
     open_nodes: list[tuple[str | None, int, int]] = [(None, 0, 0)]  # anchor, nodes, levels; the first is the stream
     for event in yaml.parse(text, Loader=_Loader):
@@ -130,10 +139,12 @@ def _check_limits(text: str) -> None:
         if isinstance(event, yaml.CollectionStartEvent):
             open_nodes.append((event.anchor, 1, 1))
             sizes.pop(event.anchor or "", None)
+            total += 1
             nodes, levels = 0, 0
         elif isinstance(event, yaml.CollectionEndEvent):
             anchor, nodes, levels = open_nodes.pop()
             sizes[anchor or ""] = nodes, levels
+            total -= nodes
         elif isinstance(event, yaml.AliasEvent):
             if event.anchor not in sizes:
                 problem = f"the alias *{event.anchor} refers to a value that contains it, or that does not exist"
@@ -146,9 +157,10 @@ def _check_limits(text: str) -> None:
             continue
         anchor, counted, below = open_nodes[-1]
         open_nodes[-1] = anchor, counted + nodes, max(below, levels + 1)
+        total += nodes
         if len(open_nodes) + levels > MAX_DEPTH + 1:
             raise InvalidYAML(f"nested too deeply (more than {MAX_DEPTH} levels)", line)
-        if sum(count for _, count, _ in open_nodes) > MAX_NODES:
+        if total > MAX_NODES:
             raise InvalidYAML(f"more than {MAX_NODES:,} values, aliases expanded", line)
 
 

@@ -39,7 +39,8 @@ def test_any_text_is_read_or_refused_in_one_line(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("[" * 100_000, "nested too deeply (more than 50 levels)"),
+        ("[" * 51 + "]" * 51, "nested too deeply (more than 50 levels)"),
+        ("[" * 100_000, "nest"),  # newer versions of libyaml refuse it in words of their own
         ("- " * 100_000, "nested too deeply"),
         ("{a: " * 100_000, "nested too deeply"),
         ("? " * 100_000, "nested too deeply"),
