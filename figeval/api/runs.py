@@ -370,7 +370,7 @@ def task_names(tasks: Task | Sequence[Task]) -> tuple[tuple[str, ...], tuple[Tas
         else:
             raise OptionError(f"tasks has {a_type(one)}; give names, or tasks made with @figeval.task")
     if not names:
-        raise OptionError("tasks names no task; see `figeval ls tasks`")
+        raise OptionError("tasks is empty; name at least one, see `figeval ls tasks`")
     return tuple(names), tuple(objects)
 
 

@@ -38,7 +38,7 @@ def test_sheets_are_written_and_scored(cli: Cli, tmp_path: Path) -> None:
     shown = cli("annotate", "score", "sheets")
     assert shown.code == 0, shown.err
     assert "mini_narrative: share of texts with an error" in shown.out
-    assert "sheet_2.csv: 10 of 10 cells are empty, which is not a judgement" in shown.out
+    assert "sheet_2.csv: 10 of 10 cells are empty and do not count as judgements" in shown.out
     assert "no alpha of 'unrelated': no text was judged by more than one annotator" in shown.out
 
     fill(tmp_path / "sheets" / "sheet_2.csv", "1")

@@ -338,7 +338,7 @@ def test_a_suite_file_stands_for_its_tasks(task: Path, cli: Cli) -> None:
     [
         ("mini_prs", "unknown task 'mini_prs'; did you mean 'mini_pairs'"),
         ("absent.task.yaml", "absent.task.yaml: cannot be read"),
-        ("mine.yaml", "a task file is called NAME.task.yaml"),
+        ("mine.yaml", "the name of a task file must end in .task.yaml"),
         (".", ". holds no *.task.yaml"),
     ],
 )

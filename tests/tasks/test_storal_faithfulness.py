@@ -128,7 +128,7 @@ def test_the_permutation_is_a_function_of_the_ids(pairs: list[tuple[str, str]], 
 
 
 def test_too_many_equal_morals_are_an_error() -> None:
-    with pytest.raises(DataError, match="of 3 morals too many are the same to give every story another one"):
+    with pytest.raises(DataError, match="too many of the 3 morals are identical to give every story a different one"):
         list(storal_rows.matched_and_mismatched(made_of([("s", "Be kind."), ("t", "be kind"), ("u", "Run.")])))
 
 

@@ -57,7 +57,7 @@ def test_several_machines_meet_at_the_first(master: str, address: str, port: str
 
 @pytest.mark.parametrize("master", ["node:port", ":123"])
 def test_no_address(master: str) -> None:
-    with pytest.raises(TrainError, match="is not an address; give host:port of machine 0"):
+    with pytest.raises(TrainError, match="is not an address; write the address of machine 0 as host:port"):
         launcher.rendezvous(config(nodes=2, master=master))
 
 

@@ -144,7 +144,7 @@ def rendezvous(config: TrainConfig) -> list[str]:
     host, colon, port = (config.master or "").rpartition(":")
     host, port = (host, port) if colon else (port, PORT)
     if not host or not port.isdecimal():
-        raise TrainError(f"--master {config.master} is not an address; give host:port of machine 0")
+        raise TrainError(f"--master {config.master} is not an address; write the address of machine 0 as host:port")
     return [
         f"--nnodes={config.nodes}",
         f"--node_rank={config.node_rank}",

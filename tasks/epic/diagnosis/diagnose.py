@@ -30,8 +30,8 @@ def diagnose(run_a: Path, run_b: Path | None, task: str | None, output: Path, no
     """Diagnose stored runs proverb by proverb (ePiC: retrieval, multiple choice).
 
     \b
-    Accuracy per proverb, which proverb is taken for which, accuracy that accepts near-duplicates;
-    from two runs also the heat map of the paper's Figure 5. No model is needed.
+    Reports accuracy per proverb, the most frequent confusions, and accuracy that accepts near-duplicates;
+    for two runs, also draws the heat map of the paper's Figure 5. No model is needed.
 
     \b
     figeval diagnose results/runs/minilm --task epic_retrieval_seen

@@ -270,7 +270,7 @@ def test_wrong_options_are_one_line(changes: dict[str, Any], words: str, worksho
 def test_examples_that_cannot_be_learnt_from_are_refused(workshop: Workshop) -> None:
     with pytest.raises(FigevalError, match="p0 has no label to learn from"):
         pairs(setup(workshop("bert", "Model"))).features([replace(PAIRS[0], label=None)])
-    with pytest.raises(FigevalError, match="p1 has a text of no token"):
+    with pytest.raises(FigevalError, match="p1 has a text without tokens"):
         pairs(setup(workshop("gpt2", "Model"))).features([PAIRS[0], replace(PAIRS[1], right="")])
 
 
