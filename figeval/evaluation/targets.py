@@ -111,7 +111,7 @@ def in_folder(
     for message in broken:
         complain(message)
     if not found and not broken:
-        raise TaskError(f"{folder} holds no *.task.yaml")
+        raise TaskError(f"{folder} does not contain a *.task.yaml file")
     return found, harness.catalogue.overlaid(found)
 
 

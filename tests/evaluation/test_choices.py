@@ -206,7 +206,7 @@ def test_such_a_metric_says_that_a_limit_makes_it_another(workshop):
     write_task(workshop.folder, "t", n=8)
     record = workshop.run(metrics=("echoes",), limit=3, harness=harness_with_echoes(workshop))
     assert record.tasks[0].warnings == [
-        "echoes depends on how many examples there are; with --limit 3, it is not comparable with what all 8 give"
+        "echoes depends on the number of examples, so scores with --limit 3 are not comparable with those on all 8"
     ]
 
 

@@ -254,7 +254,7 @@ def test_it_learns_and_answers_as_it_did_in_training(tmp_path: Path) -> None:
     [
         ({"options": {"pooling": None}}, "declares no pooling"),
         ({"options": {"pooling": "max"}}, "pooling=max is not one of"),
-        ({"options": {"product": "maybe"}}, "product=maybe is neither true nor false"),
+        ({"options": {"product": "maybe"}}, "product=maybe must be true or false"),
         ({"options": {"poling": "cls"}}, "no such option.*pooling"),
         ({"options": {"freeze": "head"}}, "no such module"),
         ({"labels": ("LABEL_0", "LABEL_1")}, "rename them"),
