@@ -373,7 +373,7 @@ BAD = [
     ({"base_url": "http://localhost:port"}, "base_url is not a valid address"),
     ({"base_url": "http://ann:hunter2@localhost"}, "base_url holds a user, password or query"),
     ({"base_url": "http://localhost?key=hunter2"}, "base_url holds a user, password or query"),
-    ({"api_key_env": "sk-hunter2"}, "it is not the key itself"),
+    ({"api_key_env": "sk-hunter2"}, "not the key"),
     ({"api_key": "hunter2"}, "has no option 'api_key'; did you mean 'api_key_env'"),
     ({"max_concurrent": 0}, "max_concurrent=0 is not a positive integer"),
     ({"timeout": 0}, "timeout=0 is not above 0"),
