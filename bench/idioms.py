@@ -4,13 +4,13 @@
 
 FOLDER holds `epie/{Formal,Static}_idioms.txt` of prateeksaxena2809/EPIE_Corpus (commit cb6007e),
 `mwe_pie/data_cleaned.csv` of zhjjn/MWE_PIE (6c985dc) and `pie_english/idiomscorpus.csv` of tosingithub/idesk (fcc8774);
-figeval itself needs none of them. Compared are the pairs in which the words of exactly one listed idiom stand side by
-side, inflected or not, where premise and hypothesis differ. Per column:
+figeval itself needs none of them. The comparison includes the pairs in which exactly one listed idiom occurs, inflected
+or not, as a contiguous phrase where premise and hypothesis differ. The columns are:
 
-* same: both names have the same words, inflection, articles and pronouns apart;
-* agreement: the words of one of the two names contain those of the other;
-* homogeneity and completeness (Rosenberg and Hirschberg 2007) of the recovered names against the listed ones;
-* modal: the share of pairs that have the commonest recovered name of their listed idiom.
+* same: both names have the same words, ignoring inflection, articles and pronouns;
+* agreement: the words of one of the two names include those of the other;
+* homogeneity and completeness (Rosenberg and Hirschberg 2007) of the recovered names with respect to the listed ones;
+* modal: the share of pairs with the most frequent recovered name of their listed idiom.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Study of means over languages for `bench/coverage.py`.
 
-The languages differ in size and accuracy; clusters have rows in one language or in all.
+The languages differ in size and accuracy; each cluster has rows in one language or in all languages.
 """
 
 from __future__ import annotations

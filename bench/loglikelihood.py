@@ -4,10 +4,11 @@
 
 Both score the same requests with the same weights in one process, taking turns: random weights in GPT-2's shape (12
 layers, 768 wide, a vocabulary of 50,257), on real narratives and proverbs of ePiC. lm-eval's batch size is the best of
-8, 16 and 32, tried on a part of the requests. Each side's time is everything from texts to numbers: tokenising,
-planning, forward passes. It is compared with the ratio of multiply-adds: those of the tokens that lm-eval forwards over
-those of the tokens that figeval reads, in the layers, in attention and, where it is computed, in the vocabulary. That
-ratio is no bound: activation functions and softmax take time, too, and figeval computes less of both.
+8, 16 and 32, tried on a part of the requests. The time covers everything from texts to numbers: tokenisation, planning
+and forward passes. The speed-up is compared with the ratio of multiply-adds: those for the tokens that lm-eval forwards
+to those for the tokens that figeval forwards, in the layers, in attention and, where it is computed, in the output
+layer. That ratio is not an upper bound: activation functions and softmax take time, too, and figeval computes less of
+both.
 """
 
 from __future__ import annotations
@@ -262,7 +263,7 @@ def main() -> int:
     torch.set_num_threads(chosen.threads)
     model, tokenizer = model_of_gpt2s_shape(), tokenizer_for(narratives())
     theirs = HFLM(pretrained=model, tokenizer=tokenizer, batch_size=8)
-    # It replaces parts of its model, so it gets a copy.
+    # It replaces parts of its model, so pass a copy.
     ours = FigevalHF(pretrained=copy.deepcopy(model), tokenizer=tokenizer)
     print(f"GPT-2's shape, {len(tokenizer):,} words known, {ours.engine.describe()}, {chosen.threads} threads")
     warm = instances_of(requests(Workload("", "epic_mcq", 2, 0, 0)))

@@ -3,12 +3,12 @@
     python -m bench.measure [NAME ...] [--models DIR] [--dry_run]
 
 Without NAME, every run that needs no training: the trivial and small models on all tasks, in the published and the
-authors' setting, and the run of `make demo`. With `--models DIR`, also the trained models below DIR (`seen`, `unseen`,
-`spans`, `joint`, `nli`; those that are there), on the tasks that they were evaluated on: scored anew by the same
-`figeval train` command, which finds the training complete. Then `python -m bench.pages` puts the numbers into pages.
+authors' setting, and the run of `make demo`. With `--models DIR`, also the trained models in DIR (those of `seen`,
+`unseen`, `spans`, `joint` and `nli` that exist), on the tasks that they were evaluated on: they are scored again by the
+same `figeval train` command, which skips the completed training. Afterwards, `python -m bench.pages` updates the pages.
 
-A run is made in `results/runs/measured/NAME`, where it goes on after an interruption. What is kept of it are the record
-and the rows without scores of options, texts and replies (`KEPT`), packed; `compare` and `show --by` need no more.
+Each run is made in `results/runs/measured/NAME` and resumed there after an interruption. Only its record and the
+compressed rows are kept, without scores of options, texts and replies (`KEPT`); `compare` and `show --by` need no more.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ def keep(run: Path, target: Path) -> None:
         kept.replace(task.task, map(slim, source.rows(task.task)))
         kept.seal(task)
         file = kept.predictions_file(task.task)
-        # No name and no time in the archive, so that the same rows give the same bytes.
+        # Without a name and a time in the archive, equal rows give equal bytes.
         with replacing(packed(file)) as out, gzip.GzipFile("", "wb", 9, out, mtime=0) as archive:
             archive.write(file.read_bytes())
         file.unlink()

@@ -2,8 +2,8 @@
 
     python bench/memory.py
 
-The bar: ten times the pairs (261,240) take at most 15 % more memory. Each run is a separate process, because peak
-memory never falls within a process.
+Pass criterion: ten times the pairs (261,240) take at most 15 % more memory. Each run is a separate process, because the
+peak memory of a process never decreases.
 """
 
 from __future__ import annotations

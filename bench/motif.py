@@ -2,15 +2,16 @@
 
     python bench/motif.py [--full] [--rows R] [--random]
 
-1000 distributions over ePiC's 250 proverbs: softmax of MiniLM's cosines between the narratives of the seen test split
-and the proverbs, at temperature 1 (almost flat) and sharpened until the mean top probability is .96 (a fine-tuned
-model's; most cells underflow to nothing). Without that data, or with `--random`, normal logits from a seed.
+The data are 1000 distributions over ePiC's 250 proverbs: the softmax of MiniLM's cosines between the narratives of the
+seen test split and the proverbs, at temperature 1 (almost uniform), and at a temperature that gives a mean top
+probability of .96 (as of a fine-tuned model; most values underflow to 0). Without that data, or with `--random`, the
+logits are random normal numbers.
 
-Beside `figeval.metrics.neighbours` stands the plain loop, `for i: for j > i: distance(p[i], p[j])`, with scipy's four
-functions: over all 499,500 pairs with `--full`, else over those of R random rows, and its time extrapolated. Both are
-timed in CPU seconds (`time.process_time`) in this process on one thread; figeval's is the median of several passes.
-The bar: a fiftieth of the loop's time, and every row has the nearest neighbour that the loop finds, or one that scipy's
-own values put within rounding of it.
+`figeval.metrics.neighbours` is compared with a plain loop, `for i: for j > i: distance(p[i], p[j])`, over scipy's four
+functions. The loop covers all 499,500 pairs with `--full`; otherwise those of R random rows, and its time is
+extrapolated. Both are timed in CPU seconds (`time.process_time`) in this process on one thread; figeval's time is the
+median of several passes. Pass criterion: at most a fiftieth of the loop's time, and for every row the nearest neighbour
+that the loop finds, or one whose distance according to scipy differs only by rounding.
 """
 
 from __future__ import annotations

@@ -1,24 +1,24 @@
-"""Put measured numbers into README and docs, from the records in `results/measured`; no number there is typed by hand.
+"""Update the measured numbers in README and docs from the records in `results/measured`; none is typed by hand.
 
     python -m bench.pages [--check]
 
-Rewritten are the tables of measured values, the demo's table in README, and every number in prose that carries a mark:
+This updates the tables of measured values, the demo's table in README, and every number in prose that has a marker:
 
-    .433<!-- floor random epic_alignment span_f1 last_sentence -->   a trivial model of a run
-    .162<!-- run minilm-seen epic_retrieval_seen acc -->             a run, or the mean over the seeds of a training
-    .080<!-- paired minilm-seen minilm epic_retrieval_seen acc -->   how much more one run gets than another; with `low`
-                                                     or `high` behind it an end of the interval of this difference
-    .229<!-- paper epic_retrieval_seen acc BERT -->                  a published number, as `results/reference` has it
-    5.4<!-- bench loglikelihood 5_choices.ratio -->                  a benchmark, blanks of a name as underscores
-    .345<!-- file results/measured/analysis/epic.json -->            a number of a file, not rewritten but looked for
+    .433<!-- floor random epic_alignment span_f1 last_sentence -->   a trivial model's score in a run
+    .162<!-- run minilm-seen epic_retrieval_seen acc -->             a run's score, or the mean over a training's seeds
+    .080<!-- paired minilm-seen minilm epic_retrieval_seen acc -->   the difference between two runs; with `low` or
+                                                     `high` appended, an end of the interval of this difference
+    .229<!-- paper epic_retrieval_seen acc BERT -->                  a published number from `results/reference`
+    5.4<!-- bench loglikelihood 5_choices.ratio -->                  a benchmark's figure; underscores replace blanks
+    .345<!-- file results/measured/analysis/epic.json -->            a number that must occur in a file; not updated
 
-A claim about two of them is `<!-- holds: run A TASK METRIC > run B TASK METRIC -->`. If task and metric are the same,
-the runs are compared example by example: the interval of the difference has to lie above 0, and the sign-flip test must
-not contradict it. Where that cannot be done (two tasks, a trivial model, a metric that is no mean), the intervals (of
-numbers without one, the numbers) have to lie apart in this order.
+`<!-- holds: run A TASK METRIC > run B TASK METRIC -->` marks a claim about two scores. If task and metric are the same,
+the runs are compared example by example: the interval of the difference must be above 0, and the sign-flip test must
+agree. If they cannot be compared in this way (two tasks, a trivial model, a metric that is not a mean), the intervals,
+or the numbers if there are no intervals, must not overlap.
 
-`--check` rewrites nothing and lists what would change, claims that do not hold, and decimals in the prose of `MARKED`
-pages that carry no mark. Exit code 1 if there are any.
+`--check` changes nothing. It lists what would change, claims that do not hold, and decimals without a marker in the
+prose of the pages in `MARKED`; the exit code is 1 if there are any.
 """
 
 from __future__ import annotations

@@ -2,12 +2,12 @@
 
     python bench/train.py [--steps 20] [--passes 3] [--batch_size 8]
 
-MiniLM on epic_retrieval_seen: every step reads `batch_size` narratives and all 250 proverbs, with gradient. Beside
-`figeval train`'s loop stands a straightforward restatement of the released one (Ghosh and Srivastava 2022): proverbs
-padded to the longest of all (32 tokens) and narratives to the longest of their batch, everything tokenised beforehand,
-one forward each, cross-entropy, AdamW. Both see the same examples in the same order, without dropout, in float32.
-Passes alternate in this process; a step's time is the median over all passes but its first, in wall and in CPU seconds.
-The bar: twice the examples per second, and every loss within 1e-3 over 20 steps.
+MiniLM is trained on epic_retrieval_seen: every step reads `batch_size` narratives and all 250 proverbs, with gradient.
+`figeval train`'s loop is compared with a straightforward reimplementation of the released one (Ghosh and Srivastava
+2022): proverbs padded to the longest of all (32 tokens) and narratives to the longest of their batch, tokenised in
+advance, one forward pass each, cross-entropy, AdamW. Both use the same examples in the same order, without dropout, in
+float32. Their passes alternate in one process; the time of a step is the median over all passes except the first, in
+wall-clock and in CPU seconds. Pass criterion: twice the examples per second, and every loss within 1e-3 over 20 steps.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Compare answers that a language model writes one prompt at a time with those that it writes in batches.
+"""Compare a language model's generation in batches with generation one prompt at a time.
 
     python bench/writing.py [--model smollm2] [--prompts 24] [--tokens 48] [--threads T] [--store]
 
-The prompts are about mini's fables, in the model's chat template, and differ in length. Both ways take turns in one
-process, half of the prompts alone before the batch and half after it, so that the load of the machine affects both.
-Time is everything from prompts to texts, memory what the process takes beyond what it had with the model loaded.
+The prompts are about mini's fables, in the model's chat template, and differ in length. Both ways run in one process:
+half of the prompts one at a time before the batch and half after it, so that other load affects both. The time covers
+everything from prompts to texts; memory is what the process uses in addition to the loaded model.
 """
 
 from __future__ import annotations

@@ -48,7 +48,9 @@ class Stages:
         """
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            busy = FigevalError(f"another process builds in {self.folder}; wait for it, or choose another --output")
+            busy = FigevalError(
+                f"another process is building in {self.folder}; wait for it, or choose another --output"
+            )
             with locked(self.folder / ".lock", busy):
                 if (file := self.folder / RECORD).is_file():
                     self._done = _finished_in(file)

@@ -155,9 +155,10 @@ class RunConfig:
     max_tokens: PositiveInt | None = None
 
     def identity(self) -> str:
-        """Return eight hex digits over the flags that can change a prediction.
+        """Return a hash, in eight hex digits, of the flags that can change a prediction.
 
-        Batch size, device and processes only change the speed, budgets the number of answers, folders their place.
+        It excludes flags that affect only speed (batch size, device, processes), the number of answers (budgets) or the
+        location of files.
         """
         values = {key: getattr(self, key) for key in ANSWERED}
         values["model_args"] = {key: value for key, value in self.model_args.items() if key not in UNSEEN}

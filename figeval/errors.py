@@ -34,7 +34,7 @@ class PluginError(FigevalError):
 
 
 class DataError(FigevalError):
-    """A data file, row or field is not what the task says it is."""
+    """A data file, row or field is missing, damaged or does not match the task definition."""
 
 
 class RowError(DataError):
@@ -66,7 +66,7 @@ class BudgetExhausted(ModelError):
 
 
 class CapabilityError(FigevalError):
-    """No route connects the task with the capabilities of the model."""
+    """The model lacks the capabilities that the routes of the task need."""
 
 
 class TrainError(FigevalError):

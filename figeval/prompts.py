@@ -179,7 +179,7 @@ class PromptContext:
     pool: Callable[[], Sequence[Any]] = tuple
 
     def turns(self, block: str, example: Example, **extra: Any) -> tuple[Message, ...]:
-        """Return the conversation that ends with this block as a question: system message, solved examples, question.
+        """Return the conversation that ends with this block: system message, solved examples, question.
 
         A solved example is a user turn and an assistant turn, which begins as it would continue the user's text.
         """

@@ -317,7 +317,7 @@ UNRELIABLE = ", unreliable: fewer than 10 effective clusters"  # suffix of an in
 class Score:
     """One number with its uncertainty.
 
-    `low` and `high` bound the 95 % interval and are None if no honest one exists (`interval` then says why); `stderr`
+    `low` and `high` bound the 95 % interval and are None if there is no valid one (`interval` then says why); `stderr`
     is the standard error behind it; `n` counts examples and `clusters` the independent groups they form.
     `effective_clusters` is the number of groups of equal size with the same precision, None if all sizes are equal.
     """

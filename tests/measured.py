@@ -1,4 +1,4 @@
-"""Tables of documents beside the stored runs that they quote."""
+"""Compare tables in the documentation with the stored runs that they quote."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MEASURED = ROOT / "results" / "measured"
 
 
 def table(page: str, heading: str) -> Iterator[list[str]]:
-    """The cells of each row of a table in docs/; `heading` is how its first line begins, such as `task | metric`."""
+    """Yield the cells of each row of a table in docs/ whose header begins with `heading`, e.g. `task | metric`."""
     inside = False
     for line in (ROOT / "docs" / page).read_text(encoding="utf-8").splitlines():
         begins = line.startswith(f"| {heading} |")
@@ -28,7 +28,7 @@ def table(page: str, heading: str) -> Iterator[list[str]]:
 
 
 def by_task(rows: Iterator[list[str]]) -> list[tuple[str, list[str]]]:
-    """(task, other cells): a row without one goes on with the task above it."""
+    """Return (task, other cells) for each row; an empty first cell stands for the task above it."""
     found, task = [], ""
     for first, *others in rows:
         task = first or task
@@ -37,7 +37,7 @@ def by_task(rows: Iterator[list[str]]) -> list[tuple[str, list[str]]]:
 
 
 def tasks(name: str) -> dict[str, TaskRecord]:
-    """The tasks of a stored run."""
+    """Return the tasks of a stored run by name."""
     return {task.task: task for task in read_record(MEASURED / name / "run.json").tasks}
 
 
@@ -46,10 +46,10 @@ def scores(task: TaskRecord | None) -> dict[str, ScoreRecord]:
 
 
 def quoted(cell: str, task: str, metric: str) -> Iterator[tuple[str, str, str]]:
-    """(model, its number in a cell of the paper's, the same as we keep it).
+    """Yield (model, number in a cell of the paper's column, the stored reference number).
 
-    A part of a cell that begins with a version (`arXiv v1: BERT .260`) quotes that one; without, the cell quotes the
-    latest number of each model, and these must all stand in one version.
+    A part of a cell that begins with a version (`arXiv v1: BERT .260`) quotes that version of the paper. Otherwise the
+    cell quotes the latest number of each model, and all of these must be from the same version.
     """
     known = [one for one in published(task) if one.metric == metric]
     for part in cell.split("; "):

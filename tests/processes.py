@@ -1,4 +1,4 @@
-"""figeval as a user starts it: in a process of its own."""
+"""Run figeval in a subprocess, as a user would."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def beside(path: str) -> str:
-    """A PYTHONPATH with a further folder, in front of what is there: this checkout may be found through it."""
+    """Return PYTHONPATH with a folder prepended; the other entries stay, because this checkout may be among them."""
     return os.pathsep.join(filter(None, [path, os.environ.get("PYTHONPATH")]))
 
 

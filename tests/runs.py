@@ -1,4 +1,4 @@
-"""Runs to look at: real ones of a model without weights, and records made up cell by cell."""
+"""Runs for tests: real runs of a model without weights, and hand-made records."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from figeval.records.schema import BaselineRecord, ModelRecord, RunRecord, Score
 
 
 def row(identity: str = "1", **changes: Any) -> dict[str, Any]:
-    """A whole line of predictions."""
+    """Return a complete row of a predictions file."""
     fields = {"status": "ok", "pred": 0, "gold": 0, "tied": 1, "truncated": False, "metrics": {"acc": 1.0}}
     return {"id": identity, **fields, "cluster": None, "group": None, "meta": {}, **changes}
 
 
 class Deaf:
-    """An observer that does not listen."""
+    """Observer that ignores all events."""
 
     def resumed(self, folder: Path, kept: int, n: int) -> None: ...
     def task_started(self, task: str, n: int, done: int) -> None: ...
@@ -29,7 +29,7 @@ class Deaf:
 
 
 def finished(folder: Path, *tasks: str, **settings: Any) -> Path:
-    """The folder of a run of `overlap`, or of another model, on these tasks."""
+    """Run `overlap`, or another model, on these tasks and return the folder of the run."""
     config = RunConfig(**{"model": "overlap", "tasks": tasks, "output_path": folder, **settings})
     run_pipeline(config, Harness(plugins.plugin_manager()), Deaf())
     return folder

@@ -335,7 +335,7 @@ WRONG: list[tuple[Callable[[], object], type[Exception], str]] = [
     (lambda: figeval.run("mini_fables", "overlap", augment={"k": 3}), figeval.OptionError, "does not say what to add"),
     (lambda: figeval.run("mini_fables", "overlap", name="x"), figeval.OptionError, "for models given as objects"),
     (lambda: figeval.run("mini_fables", "overlap", by="idiom"), figeval.TaskError, "idiom"),
-    (lambda: figeval.run([], "overlap"), figeval.OptionError, "tasks names no task"),
+    (lambda: figeval.run([], "overlap"), figeval.OptionError, "tasks is empty"),
     (lambda: figeval.run([3], "overlap"), figeval.OptionError, "tasks has an int"),
     (
         lambda: figeval.run(5, "overlap"),
@@ -362,7 +362,7 @@ WRONG: list[tuple[Callable[[], object], type[Exception], str]] = [
     (lambda: figeval.train("mini_fables", "tfidf", None), figeval.OptionError, "output=None: give a string or a path"),
     (lambda: figeval.train("mini_fables", "tfidf", "out", config=3), figeval.OptionError, "config=3: give a string, a"),
     (lambda: figeval.train("mini_fables", "tfidf", "out", head_args="a=1"), figeval.TrainError, "head_args"),
-    (lambda: figeval.Training("nowhere").record, figeval.TrainError, "no finished training"),
+    (lambda: figeval.Training("nowhere").record, figeval.TrainError, "not contain a finished training"),
     (lambda: figeval.Training(None), figeval.OptionError, "path=None: give a string or a path"),
     (lambda: figeval.run("mini_fables", "overlap", progress="loud"), figeval.OptionError, "progress='loud': give True"),
     (lambda: figeval.compare("a", "b", metric=None), figeval.OptionError, "metric=None: give a string"),

@@ -436,7 +436,7 @@ def test_a_model_that_is_known_by_its_name_and_options_goes_on_only_with_these(t
     assert record["model"]["fingerprint"] == 'named: {"size": 2}'
     tried.run("--model_args", "size=2", model="named")
     error, _ = tried.run("--model_args", "size=3", model="named", code=2)
-    assert "holds another run" in error
+    assert "contains another run" in error
 
 
 def test_a_changed_model_goes_on_with_no_run_of_the_old_one(tried: Tried) -> None:

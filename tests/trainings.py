@@ -1,4 +1,4 @@
-"""Trainings of a tiny encoder on the narratives of `mini`, from beginning to end in a few seconds."""
+"""Complete trainings of a tiny encoder on the narratives of `mini`, each in a few seconds."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SAME = TASK.replace("tiny_retrieval", "tiny_again").replace("[acc, mrr]", "[mrr]
 
 
 def write_tasks(folder: Path) -> Path:
-    """The folder, with the tasks in it."""
+    """Write the task files into a folder and return it."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in {"retrieval": TASK, "again": SAME}.items():
         (folder / f"{name}.task.yaml").write_text(text, encoding="utf-8")
@@ -33,7 +33,7 @@ def write_tasks(folder: Path) -> Path:
 
 
 def config(model: Path, folder: Path, output: Path, **changes: Any) -> TrainConfig:
-    """Two steps of eight examples."""
+    """Return the configuration of a training of two steps with eight examples each."""
     values = {
         "task": "tiny_retrieval",
         "model": str(model),

@@ -1,4 +1,4 @@
-"""Task types as tests ask for them: their routes by name, and task definitions that know theirs."""
+"""Access to task types in tests: their routes by name, and task definitions bound to them."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ def task_types() -> TaskTypes:
 
 
 def bound(**keys: Any) -> TaskSpec:
-    """A task with these keys of a task file, bound to its task type as one of a catalogue is."""
+    """Return a task with these keys of a task file, bound to its task type as in a catalogue."""
     return TaskSpec.model_validate(keys).bound(task_types())
 
 
 def route_of(task_type: type[TaskType[Any]], name: str) -> Route:
-    """The route of this name that a task type brings along."""
+    """Return the route of this name among a task type's own."""
     return next(route for route in task_type.routes if route.name == name)
 
 
 def start_of(task_type: type[TaskType[Any]], name: str) -> Callable[..., Dialogue]:
-    """The function with which that route begins."""
+    """Return the `start` function of that route."""
     start = route_of(task_type, name).start
     assert callable(start)
     return start

@@ -1,10 +1,12 @@
-"""`figeval` and `python`, forked from a process that has imported torch and the like. Pages of docs and trainings start
-dozens of processes, and each would spend seconds of CPU on these imports. What runs is a process of its own, with its
-own folder, environment and streams; signals reach it, and it dies with the one that asked for it. What it starts itself
-with `sys.executable -m` is as quick.
+"""Fork server for `figeval` and `python`, which saves tests the import of torch and other large libraries.
 
-python -m … CLIENT ──folder, environment, arguments, streams──▶ server ──forks──▶ waits ──forks──▶ the process
-                   ◀──────────process id, then its exit code──────────────────────┘
+The tests of documentation pages and trainings start dozens of processes, each of which would spend seconds of CPU on
+these imports. Here, every command is forked from a server that has imported them already. The command is still a
+separate process with its own working folder, environment and streams; it receives the signals sent to its client, and
+is killed if the client ends. Processes that it starts with `sys.executable -m` are forked from the server, too.
+
+client (python -m …) ──folder, environment, arguments, streams──▶ server ──forks──▶ watcher ──forks──▶ command
+                     ◀──────────process id, then the exit code──────────────────────┘
 """
 
 from __future__ import annotations
@@ -44,14 +46,17 @@ IMPORTED = (
     "figeval.evaluation",
 )
 STREAMS = (0, 1, 2)
-OPTIONS = ("-u", "-P")  # of Python, before -m and -c
-OURS = ("figeval", "tests.")  # modules that are run in this way
+OPTIONS = ("-u", "-P")  # options of Python that may precede -m and -c
+OURS = ("figeval", "tests.")  # prefixes of the modules that the server runs
 
 
 @contextmanager
 def warm_figeval(imported: Sequence[str] = IMPORTED, limits: Mapping[int, int] | None = None) -> Iterator[Path]:
-    """A folder for PATH, whose `figeval` and `python` start quickly while this lasts; `limits` of the module resource
-    hold for each.
+    """Context manager that returns a folder for PATH with a `figeval` and a `python` that start quickly.
+
+    Args:
+        imported: modules that the server imports.
+        limits: resource limits of each command, by the constants of the module `resource`.
     """
     with tempfile.TemporaryDirectory(prefix="figeval-", dir="/tmp") as name:  # the path of a socket must be short
         server = start(Path(name), os.getpid(), imported, limits)
@@ -62,7 +67,7 @@ def warm_figeval(imported: Sequence[str] = IMPORTED, limits: Mapping[int, int] |
 
 
 def start(folder: Path, owner: int, imported: Sequence[str] = IMPORTED, limits: Mapping[int, int] | None = None) -> int:
-    """Start a server that ends with the process `owner`, and write its two commands into the folder; its process id."""
+    """Start a server, write its commands into the folder and return its process id; it ends when `owner` does."""
     address = folder / "socket"
     ask = f'"{sys.executable}" -SE "{__file__}" ask "{address}"'
     for command, text in {"figeval": f'{ask} -P -m figeval "$@"', "python": f'{ask} "$@"'}.items():
@@ -78,7 +83,7 @@ def start(folder: Path, owner: int, imported: Sequence[str] = IMPORTED, limits: 
 
 
 def ask(address: str, arguments: list[str]) -> int:
-    """Have `python ARGUMENTS …` run as if it were this process; its exit code, negative for a signal."""
+    """Let the server run `python ARGUMENTS …` in place of this process; return the exit code, negative for a signal."""
     how, what, *_ = [*(argument for argument in arguments if argument not in OPTIONS), "", ""]
     if how != "-c" and not (how == "-m" and what.startswith(OURS)):
         os.execv(sys.executable, [sys.executable, *arguments])
@@ -100,7 +105,7 @@ def ask(address: str, arguments: list[str]) -> int:
 
 
 def end(code: int) -> NoReturn:
-    """End as the command did."""
+    """Exit with the command's exit code, or by the signal that killed it."""
     if code < 0:
         if -code != signal.SIGKILL:
             signal.signal(-code, signal.SIG_DFL)
@@ -112,10 +117,10 @@ def end(code: int) -> NoReturn:
 
 
 def serve(address: str, owner: str, limits: str, imported: Sequence[str]) -> dict[str, Any]:
-    """Wait for orders; returns one, in a process that is there for it alone."""
+    """Accept requests; fork for each one, and return it in the child process, which serves only this request."""
     for name in imported:
         importlib.import_module(name)
-    gc.freeze()  # a collection would touch, and so copy, all that is shared
+    gc.freeze()  # otherwise a collection would write to the shared memory pages, and so copy them
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(address)
         server.listen()
@@ -143,7 +148,7 @@ def serve(address: str, owner: str, limits: str, imported: Sequence[str]) -> dic
 
 
 def leave() -> None:
-    """Let whoever started the server go on, and tell it which process serves."""
+    """Detach the server from the process that started it, and print the server's process id there."""
     if server := os.fork():
         os.write(1, str(server).encode())
         os._exit(0)
@@ -155,7 +160,7 @@ def leave() -> None:
 
 
 def take(client: socket.socket) -> dict[str, Any]:
-    """An order; the streams of who sent it become those of this process."""
+    """Receive a request, and replace the streams of this process by those of the client."""
     _, streams, _, _ = socket.recv_fds(client, 1, len(STREAMS))
     for ours, theirs in zip(STREAMS, streams, strict=True):
         os.dup2(theirs, ours)
@@ -165,7 +170,7 @@ def take(client: socket.socket) -> dict[str, Any]:
 
 
 def watch(client: socket.socket, command: int) -> NoReturn:
-    """Tell the client of its command, which must not outlive the client."""
+    """Send the client the command's process id and exit code; kill the command if the client ends first."""
     with suppress(OSError):
         client.sendall(f"{command}\n".encode())
     ended = os.pidfd_open(command)
@@ -178,7 +183,7 @@ def watch(client: socket.socket, command: int) -> NoReturn:
 
 
 def obey(order: dict[str, Any], python: str) -> NoReturn:
-    """Be Python, but for the interpreter's end, which takes a second where torch is loaded."""
+    """Run the requested module or code as Python would, but skip the interpreter's shutdown (a second with torch)."""
     os.chdir(order["folder"])
     os.environ.clear()
     os.environ.update(order["environment"])

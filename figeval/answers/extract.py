@@ -69,9 +69,9 @@ def extract_choice(
     letters: Sequence[str],
     vocabulary: Mapping[str, Sequence[str]] = MappingProxyType({}),
 ) -> Extracted:
-    """Return the option that a reply commits itself to.
+    """Return the option that a reply chooses.
 
-    No reply makes this raise. `status` is `error` if there is no reply, i.e. if `reply.finish` is `error`.
+    No reply raises an exception. `status` is `error` if there is no reply, i.e. if `reply.finish` is `error`.
 
     Args:
         reply: What the model wrote.
@@ -96,7 +96,7 @@ def extract_choice(
 
 
 def extract_label(reply: Reply, words: Sequence[Sequence[str]]) -> Extracted:
-    """Return the label that a reply commits itself to; `words[i]` are the words that express label i.
+    """Return the label that a reply chooses; `words[i]` are the words that express label i.
 
     Labels that answer "does it follow?" are also found if the reply expresses them in other words.
     """

@@ -42,7 +42,7 @@ def compare(
 
     Raises:
         OptionError: an argument has another type.
-        RecordError: there is no run, no predictions, no common task, no such metric, or a name has other examples.
+        RecordError: a run, its predictions, a common task or the metric is missing, or a task has different examples.
 
     Example:
         ```python

@@ -93,7 +93,7 @@ def run(
     """Run tasks with a model, or resume a run that was interrupted.
 
     The same arguments continue where the run stopped, and runs of the command line can be continued in the same way.
-    Everything is stored in a folder while it is computed; an interrupt loses nothing.
+    Results are stored in a folder as they are computed, so an interrupted run loses nothing.
 
     Args:
         tasks: names of tasks and suites (`"epic_mcq"`, `"epic_mcq,impli"`, `["epic_mcq", "impli"]`), and tasks made
@@ -370,7 +370,7 @@ def task_names(tasks: Task | Sequence[Task]) -> tuple[tuple[str, ...], tuple[Tas
         else:
             raise OptionError(f"tasks has {a_type(one)}; give names, or tasks made with @figeval.task")
     if not names:
-        raise OptionError("tasks names no task; see `figeval ls tasks`")
+        raise OptionError("tasks is empty; name at least one, see `figeval ls tasks`")
     return tuple(names), tuple(objects)
 
 

@@ -173,7 +173,7 @@ class Training:
         try:
             found = stored_record(self.path)
         except FigevalError as error:
-            raise TrainError(f"{self.path} holds no finished training ({error})") from error
+            raise TrainError(f"{self.path} does not contain a finished training ({error})") from error
         missing = {"config", "evaluations", "best", "task"} - found.keys()
         if missing:
             raise TrainError(f"{self.path} was not written by this version of figeval (no {sorted(missing)[0]})")

@@ -97,7 +97,7 @@ def score(folder: Path, files: tuple[Path, ...], as_json: bool) -> None:
     """Score the filled-in sheets in FOLDER, or SHEETs from elsewhere.
 
     Prints the share of texts with each error per model with 95 % intervals, and the agreement of the annotators. A cell
-    is yes (y, 1, x, true), no (n, 0, false) or empty; an empty cell is not a judgement.
+    is yes (y, 1, x, true), no (n, 0, false) or empty; an empty cell does not count as a judgement.
 
     \b
     figeval annotate score sheets
@@ -148,7 +148,7 @@ def notes(found: Annotation) -> Iterator[str]:
     """Yield notes on what is missing."""
     for name, count in found.empty.items():
         if count:
-            yield f"{name}: {count} of {found.cells} cells are empty, which is not a judgement"
+            yield f"{name}: {count} of {found.cells} cells are empty and do not count as judgements"
     for one in found.agreement:
         if one.why:
             yield f"no alpha of {one.error_type!r}: {one.why}"

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
 def doctor(as_json: bool) -> int:
-    """Report versions, devices, caches, data and plugins, and what is wrong with them; exit code 1 if something is."""
+    """Report versions, devices, caches, data and plugins, and any problems; exit code 1 if there are problems."""
     from figeval.cli.ls import plugins
     from figeval.evaluation.doctor import checkup
     from figeval.evaluation.harness import Harness
@@ -31,11 +31,11 @@ def doctor(as_json: bool) -> int:
     for hint in found.hints:
         echo(f"hint: {hint}")
     for problem in found.problems:
-        echo(f"wrong: {problem}")
+        echo(f"problem: {problem}")
     if found.problems or found.hints:
         echo(f"{counted(len(found.problems), 'problem')}, {counted(len(found.hints), 'hint')}")
     else:
-        echo("nothing is missing and nothing is wrong")
+        echo("no problems found")
     return 1 if found.problems else 0
 
 

@@ -187,7 +187,9 @@ def prompting(command: C) -> C:
     return command
 
 
-model_args = click.option("--model_args", "-a", callback=settings, help="key=value,… or a JSON object.")
+model_args = click.option(
+    "--model_args", "-a", callback=settings, help="Options of the model, as key=value,… or a JSON object."
+)
 seed = click.option("--seed", type=int, default=0, show_default=True, help="Random seed.")
 
 
@@ -221,7 +223,7 @@ own_data = click.option(
     metavar="NAME=FOLDER",
     expose_value=False,
     callback=use_copies,
-    help="Your copy of a benchmark that cannot be fetched, e.g. storal=FOLDER.",
+    help="Folder with your copy of a benchmark that cannot be downloaded, e.g. storal=FOLDER.",
 )
 
 

@@ -53,13 +53,15 @@ from figeval.text import whole_number
     help="Folder for the run; by default a new one in results/runs.",
 )
 @click.option("--log_samples", "-s", is_flag=True, help="Store texts and all scores with the predictions.")
-@click.option("--by", multiple=True, callback=listed, help="Also print scores per idiom, proverb, corpus …")
+@click.option(
+    "--by", multiple=True, callback=listed, help="Also print scores for each value of a key: idiom, proverb, corpus …"
+)
 @click.option("--protocol", default="", help="Use another protocol of tasks that have it, e.g. published.")
 @click.option("--split", default="", help="Use another split of tasks that have it, e.g. authors.")
 @click.option(
     "--metrics", multiple=True, callback=listed, help="Additional metrics for the tasks that they apply to: a,b=MODEL."
 )
-@click.option("--threshold", type=Finite(), help="Similarity from which a pair counts as the first label.")
+@click.option("--threshold", type=Finite(), help="Minimum similarity for a pair to get the first label.")
 @click.option(
     "--temperature",
     type=Finite(min=0, min_open=True),
@@ -67,11 +69,17 @@ from figeval.text import whole_number
     show_default=True,
     help="Temperature of the distributions that similarity tasks compare.",
 )
-@click.option("--max_cost", type=Finite(min=0, min_open=True), help="Stop before an API model costs more than this.")
-@click.option("--max_tokens", type=click.IntRange(min=1), help="Stop before an API model uses more tokens than this.")
+@click.option(
+    "--max_cost", type=Finite(min=0, min_open=True), help="Stop before the cost of an API model exceeds this amount."
+)
+@click.option(
+    "--max_tokens", type=click.IntRange(min=1), help="Stop before an API model uses more than this number of tokens."
+)
 @include_path
 @click.option("--no_baselines", is_flag=True, help="Leave out the trivial baselines.")
-@click.option("--fresh", is_flag=True, help="Start over; a run in --output_path is moved to its folder earlier/.")
+@click.option(
+    "--fresh", is_flag=True, help="Start over; an earlier run in --output_path is moved to its subfolder earlier/."
+)
 def run(**flags: Any) -> int:
     """Run tasks with a model. The same command resumes an interrupted run.
 

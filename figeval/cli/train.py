@@ -67,11 +67,17 @@ def shown(default: object) -> str:
 
 @click.command(context_settings=also("output_path", "output"))
 @click.option(
-    "--config", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="YAML file with these options."
+    "--config",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="YAML file that sets any of these options.",
 )
 @flags
 @allow_external_files
-@click.option("--seeds", metavar="N|A,B", help="Train with N seeds, or with these seeds, and report mean and spread.")
+@click.option(
+    "--seeds",
+    metavar="N|A,B",
+    help="Train once for each of N seeds, or of the seeds listed, and report mean and spread.",
+)
 @click.option(
     "--grid", multiple=True, metavar="FIELD=A,B;…", help="Train every combination, and choose the best on dev."
 )

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 @click.argument("targets", nargs=-1, metavar="[TASK|SUITE|FILE|FOLDER]...")
 @include_path
 def validate(targets: tuple[str, ...], include_path: tuple[Path, ...]) -> int:
-    """Check tasks from end to end without a model; exit code 2 if one is wrong.
+    """Check tasks from end to end without a model; exit code 2 if a task has errors.
 
     Reads every row of every split, compares gold with options, renders every prompt, and looks up every name that a
     task file mentions. Without arguments: the tasks of the --include_path folders, or all tasks of all plugins.

@@ -113,8 +113,8 @@ def settle(part: Path, target: Path, file: DataFile, url: str) -> None:
 def wrong_bytes(name: str, url: str, what: str) -> DataError:
     """Return the error for a server that sent something else, of which nothing is kept."""
     return DataError(
-        f"{name}: {url} sent {what}; nothing was kept. A proxy or login page may have answered: look at the address "
-        f"in a browser, or name a good copy in FIGEVAL_DATA_MIRROR"
+        f"{name}: {url} sent {what}; nothing was kept. A proxy or a login page may have answered: open the address "
+        f"in a browser, or set FIGEVAL_DATA_MIRROR to a folder that has the file"
     )
 
 

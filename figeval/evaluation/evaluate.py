@@ -117,7 +117,7 @@ def check_value(task: TaskSpec, route: Route, example: Example, prediction: Pred
     problem = task.task_type.value_problem(prediction.value, example, task.labels)
     if problem:
         raise PluginError(
-            f"{route.name} predicted an impossible value for example {example.id!r:.80}: {problem}; correct the route, "
+            f"{route.name} predicted an invalid value for example {example.id!r:.80}: {problem}; correct the route, "
             "its reader or the model"
         )
 

@@ -302,7 +302,7 @@ def opened(config: RunConfig, harness: Harness) -> Model:
     if config.apply_chat_template is True and not model.converses:
         raise CapabilityError(f"{model.name} has no chat template to apply; leave out --apply_chat_template")
     if config.apply_chat_template is False and model.converses:
-        raise CapabilityError(f"{model.name} answers conversations only; leave out --no_chat_template")
+        raise CapabilityError(f"{model.name} accepts chat messages only; leave out --no_chat_template")
     return model
 
 

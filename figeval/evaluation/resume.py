@@ -95,7 +95,7 @@ def begin(
 def _check_same(path: Path, stored: RunRecord, fresh: RunRecord, config: RunConfig) -> None:
     if stored.identity != fresh.identity:
         what = _changes(config.changed(stored.config)) or f"its identity is {stored.identity}, not {fresh.identity}"
-        raise RecordError(f"{path} holds another run ({what}); {ELSEWHERE}")
+        raise RecordError(f"{path} contains another run ({what}); {ELSEWHERE}")
     if stored.model.fingerprint != fresh.model.fingerprint:
         what = f"{_shown(stored.model.fingerprint)} before, {_shown(fresh.model.fingerprint)} now"
         raise RecordError(f"{path}: the weights of {fresh.model.name} have changed since ({what}); {ELSEWHERE}")
@@ -149,22 +149,22 @@ def _warnings(plan: Plan) -> list[str]:
     if plan.n < plan.available.n and (names := MetricSet(plan.metrics, plan.task.labels).size_dependent):
         which = "all metrics" if len(names) == len(plan.metrics) > 1 else ", ".join(names)
         flags = conditions.portion(plan.config.record())
-        depend, are = ("depends", "it is") if len(names) == 1 else ("depend", "they are")
+        depend = "depends" if len(names) == 1 else "depend"
         found.append(
-            f"{which} {depend} on how many examples there are; with {flags}, {are} not comparable "
-            f"with what all {plan.available.n} give"
+            f"{which} {depend} on the number of examples, so scores with {flags} are not comparable with those on all "
+            f"{plan.available.n}"
         )
     told: dict[str, list[str]] = {}
     for name, one in described(plan.metrics).items():
         told.setdefault(str(one.get("remark", "")), []).append(name)
     found += [f"{', '.join(names)}: {remark}" for remark, names in told.items() if remark]
     if plan.floor is not None and (other := plan.floor.differences):
-        found.append(f"{plan.floor.name} was trained with other settings than the model: {', '.join(other)}")
+        found.append(f"{plan.floor.name} was trained with different settings from the model's: {', '.join(other)}")
     cut = len(plan.available.subset.cut)
     if cut and any(metric.name == "acc" for metric in plan.metrics):
         pairs = "a minimal pair" if cut == 1 else f"{cut} minimal pairs"
         flag = "--limit" if plan.config.sample is None else "--sample"
-        found.append(f"{flag} cuts {pairs} in two, which acc_strict leaves out")
+        found.append(f"{flag} splits {pairs}, which acc_strict leaves out")
     return found
 
 

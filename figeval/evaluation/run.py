@@ -221,7 +221,7 @@ class _Session:
         scorer.sum_up(task, rows, by=[key for key in self.config.by if key in plan.available.meta_keys])
         if errors := [str(row.get("error", "")) for row in rows() if has_no_reply(row)]:
             what, them = ("1 example", "it") if len(errors) == 1 else (f"{len(errors)} examples", "them")
-            task.warnings.append(f"{what} failed (first: {errors[0]}); the same command asks {them} again")
+            task.warnings.append(f"{what} failed (first: {errors[0]}); run the same command again to retry {them}")
         if self.config.baselines:
             self._score_baselines(plan, task)
 

@@ -97,7 +97,9 @@ def behind(
         if target.endswith(tuple(KINDS)):
             return from_file(path, harness)
         if path.suffix in {".yaml", ".yml"}:
-            raise TaskError(f"{target}: a task file is called NAME.task.yaml, a suite NAME.suite.yaml; rename it")
+            raise TaskError(
+                f"{target}: the name of a task file must end in .task.yaml, that of a suite in .suite.yaml; rename it"
+            )
     return list(catalogue.expand([target])), catalogue
 
 
@@ -109,7 +111,7 @@ def in_folder(
     for message in broken:
         complain(message)
     if not found and not broken:
-        raise TaskError(f"{folder} holds no *.task.yaml")
+        raise TaskError(f"{folder} does not contain a *.task.yaml file")
     return found, harness.catalogue.overlaid(found)
 
 

@@ -48,7 +48,8 @@ def check_metrics(tasks: Sequence[TaskSpec], config: RunConfig, metrics: Metrics
     """Raise `TaskError` if a metric of --metrics applies to none of the tasks."""
     for name in config.metrics:
         if not any(applies(name, task, metrics) for task in tasks):
-            raise TaskError(f"--metrics {name}: it is for {' and '.join(metrics.types_of(name))}, not these tasks")
+            types = " and ".join(metrics.types_of(name))
+            raise TaskError(f"--metrics {name}: it applies to {types}, not to these tasks")
 
 
 def described(metrics: Sequence[Metric]) -> dict[str, Mapping[str, Any]]:

@@ -75,7 +75,8 @@ def recorded_variant(task: TaskRecord, seed: int, harness: Harness) -> Variant:
     config = RunConfig(tasks=(name,), model="", seed=seed, prompts=(ALL,), probes=task.kind == "probe")
     found = next((one for one in variants(spec, config, harness) if one.full_name == task.task), None)
     if found is None:
-        raise RecordError(f"{name} has no prompt {task.variant!r} any more, so {task.task} cannot be read again")
+        gone = f"{name} has no prompt {task.variant!r} any more"
+        raise RecordError(f"{gone}, so the replies of {task.task} cannot be read again")
     if survey(task.task, found.examples).sha256 != task.examples_sha256:
         raise RecordError(f"examples of {task.task} changed since this run was made; run it again")
     return found

@@ -19,7 +19,7 @@ from figeval.types import Example, Request, Role
 
 
 class MetricModel(Protocol):
-    """Model that a metric asks. Its weights are loaded with the first request."""
+    """Model that a metric uses. Its weights are loaded at the first request."""
 
     @property
     def capabilities(self) -> frozenset[str]:

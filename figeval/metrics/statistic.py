@@ -67,7 +67,7 @@ Family: TypeAlias = "Callable[[Rows, Sequence[str], Mapping[str, Any]], Mapping[
 
 @dataclass(frozen=True, slots=True)
 class Collective(Statistic):
-    """Score whose per-example numbers depend on the other examples, e.g. a nearest neighbour or a word not used before.
+    """Score whose per-example values depend on other examples, e.g. on nearest neighbours or on words used before.
 
     Attributes:
         family: `family(rows, names, settings)` computes the metrics with these names together once all rows exist;
@@ -143,7 +143,7 @@ Batch: TypeAlias = "Callable[[Sequence[Case]], Sequence[Measured]]"
 
 @dataclass(frozen=True, slots=True)
 class Batched(Statistic):
-    """Mean of a number that is computed for many examples in one call.
+    """Mean of per-example values that are computed for many examples in one call.
 
     Attributes:
         batch: returns the value of each case, in order. The value of a case does not depend on the other cases.

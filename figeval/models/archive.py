@@ -73,7 +73,9 @@ class Archive:
         row = self._connection.execute("SELECT tokens_in, tokens_out FROM spending WHERE account = ?", [account])
         spent = row.fetchone() or (0, 0)
         if not all(isinstance(count, int) and count >= 0 for count in spent):
-            raise RecordError(f"the memo is damaged: it says that {spent} tokens were spent; delete it, {ELSEWHERE}")
+            raise RecordError(
+                f"the reply cache is damaged, since it records {spent} tokens as spent; delete it, {ELSEWHERE}"
+            )
         return Usage(*spent)
 
     def record(self, account: str, entries: Sequence[PaidAnswer]) -> Usage:
@@ -110,5 +112,5 @@ def open_archive(file: Path) -> Iterator[Archive]:
             yield Archive(connection)
     except sqlite3.Error as error:
         raise RecordError(
-            f"cannot use the memo {file} ({error}); free some space, delete it if it is damaged, {ELSEWHERE}"
+            f"cannot use the reply cache {file} ({error}); free some space, delete it if it is damaged, {ELSEWHERE}"
         ) from error

@@ -133,10 +133,10 @@ Answers: TypeAlias = Sequence[T] | Outputs[T] | OutputStream[T]
 
 @runtime_checkable
 class Embeds(Protocol):
-    """Turns texts into vectors.
+    """Computes embeddings of texts.
 
-    An attribute `similarity = "dot"` says that the vectors are to be compared by their dot product, as in training; it
-    counts as a capability of its own, `dot`.
+    An attribute `similarity = "dot"` declares that vectors must be compared by their dot product, as in training; it
+    counts as a separate capability, `dot`.
     """
 
     def embed(self, requests: Sequence[Text], /) -> Vectors | Outputs[Any]:
@@ -180,16 +180,16 @@ class Fills(Protocol):
 
 @runtime_checkable
 class Generates(Protocol):
-    """Answers conversations in words.
+    """Generates answers to conversations.
 
-    An attribute `converses` overrides the guess whether prompts are answered as conversations (see `Model.converses`);
-    an attribute `at_once` is the number of examples that should be asked together, however slow the model is.
+    figeval infers whether the model reads conversations or plain text; an attribute `converses` overrides this (see
+    `Model.converses`). An attribute `at_once` sets the minimum number of examples per batch.
     """
 
     def generate(self, requests: Sequence[Prompt], /) -> Answers[Reply | str]:
         """Return a `Reply` per conversation (`Prompt.messages`, or `Prompt.plain` as one text), or its text alone.
 
-        A failed reply has `finish="error"`: the next run asks about its example again.
+        A failed reply has `finish="error"`; the next run retries its example.
         """
 
 
@@ -234,7 +234,7 @@ class DeterministicByName(Protocol):
 
 @runtime_checkable
 class Fits(Protocol):
-    """Learns from a task before it answers.
+    """Is fitted to a task before answering.
 
     The examples are those of the task's `prior` split, or else of its train or test split; an attribute `fit_splits`
     names others.
@@ -254,7 +254,7 @@ class Describes(Protocol):
 
 @runtime_checkable
 class Closes(Protocol):
-    """Holds resources that should be released."""
+    """Has resources that must be released."""
 
     def close(self) -> None:
         """Release resources. Called at the end of a run, perhaps more than once."""
@@ -262,7 +262,7 @@ class Closes(Protocol):
 
 @runtime_checkable
 class Chats(Protocol):
-    """Has a chat template. The method exists only while the template is switched on."""
+    """Has a chat template. The method exists only if the template is enabled."""
 
     def chat(self, messages: Sequence[Message], /) -> str:
         """Return a conversation as one text, with the header of the answer."""

@@ -208,10 +208,10 @@ def open_model(
         if option not in known and not open_ended:
             raise ModelError(f"model {name!r} has no option {option!r}{near(option, set(known) - {'model'})}")
         if option in BUDGETS and option in known:  # a changed option makes another run, a raised budget must not
-            raise ModelError(f"{option} is not an option of the model but a flag: --{option}")
+            raise ModelError(f"{option} is a flag, not an option of the model; write --{option}")
     for flag in BUDGETS:
         if (common or {}).get(flag) is not None and flag not in known:
-            raise ModelError(f"--{flag} limits what models behind an API may spend; leave it out for {name!r}")
+            raise ModelError(f"--{flag} limits the spending of API models; leave it out for {name!r}")
     shared = {key: value for key, value in (common or {}).items() if key in known and value is not None}
     given = {**shared, **options}
     _check_call(name, signature, wanted, given)

@@ -84,7 +84,7 @@ class RunFolder:
             self.predictions_file("x").parent.mkdir(parents=True, exist_ok=True)
             if not is_own(lock):
                 lock.touch()  # fails here, with the right message, if there is no space or no permission
-        refusal = FolderInUse(f"{self.path}: another figeval run is writing here; wait for it")
+        refusal = FolderInUse(f"{self.path}: another figeval run is writing to this folder; wait for it")
         with locked(lock, refusal):
             yield
 

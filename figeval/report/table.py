@@ -40,7 +40,7 @@ MEAN = "  mean"  # head of a line with the unweighted mean over languages
 REST = "  remaining examples"  # head of a line with the score on examples that the model has not seen
 COUNTED = {
     "ties": "ties, scored by expectation",
-    "truncated_inputs": "inputs cut to the model's length",
+    "truncated_inputs": "inputs truncated to the model's maximum length",
     "nan": "NaN",
     "ambiguous": "ambiguous answers",
     "unparseable": "answers that name none of the options",

@@ -238,7 +238,7 @@ class TaskType(Generic[E]):
         """Check training examples. Raises `ValueError` if the task cannot be learned from them."""
 
     def held_apart(self, examples: Sequence[E]) -> Sequence[E]:
-        """Return the examples of a split that shares no cluster with another, without anything that belongs to that."""
+        """Return the examples reduced to what belongs to their split; called if it shares no cluster with the other."""
         return examples
 
     # ---- fields of task files ----------------------------------------------------------------------------------------

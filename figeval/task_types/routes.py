@@ -84,7 +84,7 @@ class ReplyReader:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """Way from an example to a prediction.
+    """Procedure that obtains a prediction for an example from a model with certain capabilities.
 
     Attributes:
         name: name in records, `--route` and `figeval ls routes`.
@@ -282,8 +282,9 @@ def covered(route: Route, offered: frozenset[str], routes: Sequence[Route]) -> R
 def decide(example_id: str, scores: Iterable[float], among: int | None = None) -> Prediction:
     """Return the prediction for these scores, in float64; `among` limits the choice to the first `among` of them.
 
-    One NaN gives status `nan` and no value: a broken model must not look like one that always picks the first option.
-    Of several best scores, the first is the value, and `tied` counts them; metrics score ties by expectation.
+    A NaN gives status `nan` and no value, so that a broken model is not mistaken for one that always picks the first
+    option. If several scores are the best, the first is the value, and `tied` counts them; metrics score ties by
+    expectation.
     """
     values = tuple(float(score) for score in scores)
     if any(math.isnan(value) for value in values):

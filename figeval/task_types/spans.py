@@ -23,9 +23,9 @@ SPANS = "figeval.metrics.spans"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpanExample(Example):
-    """Example that asks for the stretch of `text` that corresponds to `given`, a part of `known`.
+    """Example that asks for the span of `text` that corresponds to `given`, a part of `known`.
 
-    `gold` is the place of the stretch (the first one if it occurs more than once), `NO_SPAN` if nothing in the text
+    `gold` is the position of the span (the first one if it occurs more than once), `NO_SPAN` if nothing in the text
     corresponds to `given`, which is a possible answer, or None if the answer is hidden. `weight` lets several rows
     share the weight of one: 1/k for each of the k spans of a narrative gives means by narrative.
     """

@@ -1,4 +1,4 @@
-"""Test tools for authors of plugins: fake models, and checks that a plugin keeps its contract.
+"""Testing tools for plugin authors: fake models, and checks that a plugin fulfils its contract.
 
     from figeval.testing import check_model
 

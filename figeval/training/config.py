@@ -46,7 +46,7 @@ class TrainConfig(BaseModel):
     holdout: Share = Field(0.1, description="Share of train to hold out as dev, if the task has no such split.")
     holdout_by: Literal["auto", "cluster", "within", "row"] = Field(
         "auto",
-        description="Hold out whole clusters, some rows of each, or rows; auto: as test differs from train.",
+        description="Hold out whole clusters, some rows of each, or rows; auto: as the test split differs.",
     )
     limit: Size | None = Field(None, description="Use only the first N examples of train, or a share, e.g. 0.1.")
     max_length: PositiveInt | None = Field(
@@ -65,9 +65,11 @@ class TrainConfig(BaseModel):
     weight_decay: float = Field(0.01, ge=0, description="Weight decay, except for biases and norms.")
     schedule: Literal["linear", "cosine", "constant"] = Field("linear", description="Decay of the learning rate.")
     warmup: float = Field(0.06, ge=0, description="Steps to the peak learning rate; below 1, a share of all steps.")
-    clip: PositiveFloat | None = Field(1.0, description="Maximum norm of the gradient.")
+    clip: PositiveFloat | None = Field(1.0, description="Maximum norm of the gradient (gradient clipping).")
 
-    dropout: Share | None = Field(None, description="Dropout of the whole model; by default as in its configuration.")
+    dropout: Share | None = Field(
+        None, description="Dropout rate of the whole model; by default that of its configuration."
+    )
 
     select_on: Literal["dev", "test", "none"] = Field(
         "dev",
@@ -82,24 +84,26 @@ class TrainConfig(BaseModel):
     mixed_precision: Literal["no", "bf16", "fp16"] = Field(
         "no", description="Precision of the forward pass; on GPUs only."
     )
-    compile: bool = Field(False, description="Compile the network; pays on large models and long trainings.")
+    compile: bool = Field(False, description="Compile the network; worthwhile for large models and long trainings.")
     gradient_checkpointing: bool = Field(False, description="Recompute activations instead of keeping them.")
     tokens_per_batch: PositiveInt | None = Field(
         None, description="Padded tokens per forward pass; a step accumulates as many passes as it needs."
     )
     lora: PositiveInt | None = Field(None, description="Train adapters of this rank instead of all weights.")
     lora_alpha: PositiveFloat | None = Field(None, description="Scale of the adapters; by default twice the rank.")
-    lora_targets: tuple[str, ...] = Field((), description="Modules that get an adapter; by default peft's choice.")
+    lora_targets: tuple[str, ...] = Field(
+        (), description="Modules to which adapters are added; by default those that peft chooses."
+    )
     allow_pickle: bool = Field(False, description="Allow initial weights that are not safetensors.")
 
-    processes: PositiveInt = Field(1, description="Processes on this machine.")
-    deepspeed: str | None = Field(None, description="zero2, zero3, or a configuration file of DeepSpeed.")
+    processes: PositiveInt = Field(1, description="Number of processes on this machine.")
+    deepspeed: str | None = Field(None, description="Use DeepSpeed: zero2, zero3 or a configuration file.")
     fsdp: bool = Field(False, description="Shard weights with PyTorch's FSDP.")
     nodes: PositiveInt = Field(1, description="Number of machines.")
     node_rank: int = Field(0, ge=0, description="Number of this machine, counted from 0.")
-    master: str | None = Field(None, description="host:port of machine 0.")
+    master: str | None = Field(None, description="Address of machine 0, as host:port.")
     checkpoint_every: PositiveInt | None = Field(
-        None, description="Steps between checkpoints besides those at evaluations."
+        None, description="Also save a checkpoint every N steps, between evaluations."
     )
     trackers: tuple[str, ...] = Field((), description="Trackers of accelerate: wandb, tensorboard, mlflow …")
 

@@ -23,7 +23,7 @@ Batch: TypeAlias = "dict[str, Tensor]"  # name → tensor; the first axis is the
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setup:
-    """The arguments of a learner's factory: the model to start from, and the settings that concern it.
+    """Arguments of a learner's factory: the model to start from, and the settings for the learner.
 
     `labels` are those of a pairs task. `device` is where the network will run; the learner leaves it on the CPU.
     """

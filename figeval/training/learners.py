@@ -43,12 +43,11 @@ class Learners:
         own = [one for one in heads if f"{task_type}:{one}" in self.registry]
         wanted = head or next(iter(own), None)
         if wanted is None:
-            raise TrainError(
-                f"nothing is trained for {task_type} tasks by default; there are --head {', '.join(heads)}"
-            )
+            raise TrainError(f"{task_type} tasks have no default head; choose one with --head: {', '.join(heads)}")
         if wanted not in heads:
             raise TrainError(
-                f"--head {wanted}: no such head for {task_type}{near(wanted, heads)}; there are {', '.join(heads)}"
+                f"--head {wanted}: {task_type} tasks have no such head{near(wanted, heads)}; "
+                f"they have {', '.join(heads)}"
             )
         return wanted, self.registry.get(f"{task_type if wanted in own else ANY}:{wanted}")
 

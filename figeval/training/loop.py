@@ -185,7 +185,7 @@ class Session:
         kept = "no checkpoint was kept" if self.progress.best is None else f"step {self.progress.best} is kept"
         examples = ", ".join(self.job.ids[row] for row in rows[:5]) + (" …" if len(rows) > 5 else "")
         raise TrainError(
-            f"the loss of step {step + 1} is {loss} (examples {examples}); it changed nothing, {kept} in "
+            f"the loss of step {step + 1} is {loss} (examples {examples}); the update was discarded, and {kept} in "
             f"{self.job.folder.traces}; lower --lr, or use --mixed_precision no"
         )
 

@@ -152,12 +152,12 @@ class Presets:
         of_task = [preset for preset in of_name if task in preset.table.tasks]
         if not of_task:
             known = {task for preset in of_name for task in preset.table.tasks}
-            raise TrainError(f"--preset {name} has no settings for {task}{near(task, known)}; name a row, see `{SEE}`")
+            raise TrainError(f"--preset {name} has no settings for {task}{near(task, known)}; choose a row: `{SEE}`")
         fitting = [preset for preset in of_task if preset.is_of(models)]
         fitting += [preset for preset in of_task if preset.stands_for(models)]
         if not fitting:
             rows = ", ".join(preset.full_name for preset in of_task)
-            raise TrainError(f"--preset {name} has no row for {models[0]} on {task}; name one of {rows}")
+            raise TrainError(f"--preset {name} has no row for {models[0]} on {task}; choose one of {rows}")
         return fitting[0]
 
 

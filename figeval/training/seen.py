@@ -181,7 +181,7 @@ def about_in(folder: Path) -> JSON:
         return {}
     declared = read_json(file, TrainError, cure=RESTORE)
     if not isinstance(declared, dict):
-        raise TrainError(f"{file} holds no JSON object; {RESTORE}")
+        raise TrainError(f"{file} does not contain a JSON object; {RESTORE}")
     about = declared.get("about")
     if about is None:
         return {}

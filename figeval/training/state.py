@@ -41,7 +41,7 @@ def read_state(folder: Path) -> dict[str, Tensor]:
     try:
         return dict(load_file(folder / FILE))
     except (OSError, SafetensorError) as error:
-        raise TrainError(f"{folder / FILE} cannot be read ({error}); train into another --output") from error
+        raise TrainError(f"{folder / FILE} cannot be read ({error}); choose another --output") from error
 
 
 def trained(network: Module) -> Iterator[tuple[str, Parameter]]:
@@ -67,7 +67,7 @@ def load_weights(network: Module, tensors: Mapping[str, Tensor]) -> None:
 
     weights = dict(trained(network))
     if {name.rpartition("/")[0] for name in tensors} != set(weights):
-        raise TrainError("the checkpoint belongs to another network; train into another --output")
+        raise TrainError("the checkpoint is from a different network; choose another --output")
     with torch.no_grad():
         for name, weight in weights.items():
             weight.copy_(tensors[f"{name}/{WEIGHT}"])

@@ -68,7 +68,7 @@ class TrainFolder:
             self.traces.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise TrainError(f"{self.path} cannot be written ({error.strerror}); choose another --output") from error
-        refusal = FolderInUse(f"{self.path}: another training is writing here; wait for it")
+        refusal = FolderInUse(f"{self.path}: another training is writing to this folder; wait for it")
         with locked(self.traces / ".lock", refusal):
             yield
 
@@ -87,13 +87,13 @@ class TrainFolder:
         if not self.progress_file.exists():
             strange = [file.name for file in sorted(self.path.iterdir()) if file != self.traces]
             if strange:
-                raise TrainError(f"{self.path} holds {strange[0]!r} but no training; {MOVE}")
+                raise TrainError(f"{self.path} contains {strange[0]!r} but no training; {MOVE}")
             return None
         progress = self.read()
         if progress.step == 0 and progress.identity != config.identity():
             return None  # nothing was trained yet
         if progress.identity != config.identity():
-            raise TrainError(f"{self.path} holds another training ({self.traces / 'config.yaml'}); {MOVE}")
+            raise TrainError(f"{self.path} contains another training ({self.traces / 'config.yaml'}); {MOVE}")
         return progress
 
     def begin(self, config: TrainConfig, data: str = "") -> Progress:

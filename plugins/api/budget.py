@@ -71,7 +71,7 @@ class Budget:
         limits = [f"--{name} {value:g}" for name in ("max_cost", "max_tokens")
                   if (value := getattr(self.settings, name)) is not None]  # fmt: skip
         return BudgetExhausted(
-            f"the budget ({' and '.join(limits)}) has no room for another request: {self.say(self.spent)} spent; "
+            f"the budget ({' and '.join(limits)}) does not allow another request: {self.say(self.spent)} spent; "
             "answers so far are kept; run the same command with a larger budget to continue"
         )
 

@@ -124,7 +124,7 @@ class Client:
         except httpx.RequestError as error:
             raise RetryableError("connection", f"the connection broke ({type(error).__name__})", lost=True) from None
         except BadBody as error:
-            raise RetryableError("unreadable", f"an answer that cannot be read: {error}", lost=True) from None
+            raise RetryableError("unreadable", f"unreadable response: {error}", lost=True) from None
         return self._judge(response.status_code, response.headers, received.content)
 
     def served(self) -> str:
@@ -196,7 +196,7 @@ class Client:
         try:
             return scrubbed(self.dialect.read(body), self.endpoint)
         except Unreadable as error:
-            raise RetryableError("unreadable", f"an answer that cannot be read: {error}", lost=True) from None
+            raise RetryableError("unreadable", f"unreadable response: {error}", lost=True) from None
 
     def _cure(self, status: int) -> str:
         """Return the cure for a status that is the same for every request, or "" for other statuses."""

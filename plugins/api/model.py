@@ -73,11 +73,11 @@ class ApiModel:
         total = sum((cost for key, cost in costs.items() if key not in known), Usage())
         cost = self.budget.cost(total)
         told = [
-            f"{len(costs) - len(known):,} requests, about {total.tokens_in:,} tokens to read and at most "
-            f"{total.tokens_out:,} to write" + ("" if cost is None else f", a cost of at most {cost:,.4f}"),
+            f"{len(costs) - len(known):,} requests, about {total.tokens_in:,} input tokens and at most "
+            f"{total.tokens_out:,} output tokens" + ("" if cost is None else f", a cost of at most {cost:,.4f}"),
             f"{len(known):,} answers are already cached" if known else "",
             f"spent so far: {self.budget.say(self.budget.spent)}" if self.budget.spent.total else "",
-            "" if self.budget.allows(total) else "the budget may run out first",
+            "" if self.budget.allows(total) else "the budget may not be sufficient",
         ]
         return "; ".join(filter(None, told))
 

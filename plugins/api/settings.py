@@ -70,7 +70,7 @@ class ApiSettings:
 
     def __post_init__(self) -> None:
         if not self.model:
-            raise ModelError("no model is named; add it after a colon, e.g. --model openai:gpt-4o-mini")
+            raise ModelError("no model is given; add it after a colon, e.g. --model openai:gpt-4o-mini")
         checks = {
             "max_concurrent": positive,
             "timeout": above_zero,
@@ -132,7 +132,7 @@ def whole(name: str, value: object) -> int:
 def switch(name: str, value: object) -> bool:
     """Return True for on and False for off. Raises `ModelError` for anything else."""
     if str(value).lower() not in SWITCH:
-        raise ModelError(f"{name}={value} is neither on nor off")
+        raise ModelError(f"{name}={value} must be on or off")
     return SWITCH[str(value).lower()]
 
 
@@ -178,7 +178,7 @@ def endpoint(settings: ApiSettings, usual_url: str, usual_variable: str) -> Endp
     url = plain_url(settings.base_url or usual_url)
     variable = settings.api_key_env or usual_variable
     if not VARIABLE.fullmatch(variable):  # it may be the key itself, so the message does not repeat it
-        raise ModelError("api_key_env= names an environment variable (capitals, digits, _); it is not the key itself")
+        raise ModelError("api_key_env must be the name of an environment variable (capitals, digits, _), not the key")
     key = os.environ.get(variable, "").strip()
     if not (key.isascii() and key.isprintable() and " " not in key):
         raise ModelError(f"{variable} contains blanks or other characters that cannot be in a key; set it again")

@@ -79,7 +79,7 @@ def locate(model: str, revision: str | None = None) -> Checkpoint:
         ModelError: there is no such model, or no file describes it.
     """
     if not model:
-        raise ModelError("no checkpoint is named; add its folder or hub id after a colon, e.g. encoder:org/name")
+        raise ModelError("no checkpoint is given; add its folder or hub id after a colon, e.g. encoder:org/name")
     folder = expand_user(model)
     if is_folder(folder):
         checkpoint = _read(model, None, folder, lambda name: folder / name)

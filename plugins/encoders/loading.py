@@ -103,7 +103,7 @@ def choose_dtype(asked: str, checkpoint: Checkpoint, device: str) -> str:
         ModelError: half precision on a CPU.
     """
     if asked in HALVES and device == "cpu":
-        raise ModelError(f"dtype={asked} is less exact and usually far slower on a CPU; use dtype=float32 or a GPU")
+        raise ModelError(f"dtype={asked} is less precise and usually far slower on a CPU; use dtype=float32 or a GPU")
     if asked != "auto" or device == "cpu":
         return "float32" if asked == "auto" else asked
     return str(checkpoint.config.get("dtype") or checkpoint.config.get("torch_dtype") or "float32")
@@ -236,7 +236,7 @@ def input_limit(asked: int | None, declared: int | None, model: PreTrainedModel)
     most = positions(model)
     if asked is not None:
         if most is not None and asked > most:
-            raise ModelError(f"max_length={asked}: the model has positions for {most} tokens; use at most that")
+            raise ModelError(f"max_length={asked} exceeds the model's {most} positions; use {most} or less")
         return asked
     known = [limit for limit in (declared, most) if limit is not None and limit < UNLIMITED]
     return min(known, default=None)

@@ -61,7 +61,7 @@ class PairEncoderSettings(EncoderSettings):
         EncoderSettings.__post_init__(self)
         one_of("decision", self.decision, tuple(DECISIONS))
         if self.product not in (None, True, False):
-            raise ModelError(f"product={self.product} is neither true nor false")
+            raise ModelError(f"product={self.product} must be true or false")
 
 
 # ---- the linear layer ------------------------------------------------------------------------------------------------

@@ -98,7 +98,7 @@ def parse_labels(given: str | None, names: Mapping[int, str], model: str) -> dic
 def _parse_one(part: str, names: Mapping[int, str]) -> tuple[str, tuple[int, ...]]:
     name, _, numbers = part.rpartition(":")
     if not name or not re.fullmatch(r"\d+(\+\d+)*", numbers):
-        raise ModelError(f"labels: {part!r} is not of the form name:number or name:number+number")
+        raise ModelError(f"labels: {part!r} must have the form name:number or name:number+number")
     classes = tuple(int(number) for number in numbers.split("+"))
     if not set(classes) <= set(names):
         raise ModelError(f"labels: {part!r} names a class that the model does not have; it has {sorted(names)}")

@@ -64,7 +64,7 @@ class SpanSettings(Settings):
         if self.question is not None:
             one_of("question", self.question, QUESTIONS)
         if self.null_score not in (None, True, False):
-            raise ModelError(f"null_score={self.null_score} is neither true nor false")
+            raise ModelError(f"null_score={self.null_score} must be true or false")
         if self.max_span is not None:
             object.__setattr__(self, "max_span", positive("max_span", self.max_span))
 

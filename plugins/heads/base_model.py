@@ -192,7 +192,7 @@ def fresh_head(base: Base, auto: type[_BaseAutoModelClass], **changes: object) -
     left = [name for name in (*found.missing_keys, *found.unexpected_keys) if POOLER not in name]
     if left:
         kind = type(model).__name__
-        raise ModelError(f"{base.setup.model!r} does not fit a {kind}, which differs in {left[0]}; use another model")
+        raise ModelError(f"{base.setup.model!r} does not fit a {kind} (they differ in {left[0]}); use another model")
     return base.ready(model)
 
 
@@ -212,7 +212,9 @@ def pooling_of(base: Base, asked: str | None) -> str:
     """Return the requested or declared pooling. Raises `TrainError` if there is neither."""
     pooling = asked or base.pooling
     if pooling is None:
-        raise TrainError(f"{base.setup.model!r} declares no pooling; say --head_args pooling=mean (cls, pooler, last)")
+        raise TrainError(
+            f"{base.setup.model!r} declares no pooling; set --head_args pooling= (mean, cls, pooler, last)"
+        )
     return pooling
 
 
@@ -221,7 +223,8 @@ def options_of(kind: Callable[..., T], given: Mapping[str, object]) -> T:
     known = list(signature(kind).parameters)
     for name in given:
         if name not in known:
-            raise TrainError(f"--head_args {name}: no such option{near(name, known)}; there are {', '.join(known)}")
+            options = ", ".join(known)
+            raise TrainError(f"--head_args {name}: no such option{near(name, known)}; the options are {options}")
     return kind(**given)
 
 

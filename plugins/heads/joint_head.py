@@ -211,7 +211,7 @@ class JointLearner:
         rows = cast("Sequence[JointExample]", examples)
         odd = next((part.id for row in rows for part in row.parts if part.text != row.query), None)
         if odd is not None:
-            raise TrainError(f"{odd} is a part of another text than its query; a joint model reads one text for both")
+            raise TrainError(f"the text of part {odd} is not its query; a joint model finds spans in the query only")
         base = self.ranker.base
         shown = passages(base.tokenizer, [[row.query for row in rows]], 0, base.limit)
         given = tokenize(base.tokenizer, [part.given for row in rows for part in row.parts], base.limit)

@@ -133,7 +133,7 @@ class PairBiencoder:
         )
         for row, *lengths in zip(rows, left.lengths, right.lengths, strict=True):
             if not all(lengths):
-                raise TrainError(f"{row.id} has a text of no token, and so no vector; leave it out of the train split")
+                raise TrainError(f"{row.id} has a text without tokens, so no vector; leave it out of the train split")
         return ApartFeatures(left, right, classes)
 
     def network(self) -> PairBiencoderNetwork:

@@ -188,7 +188,7 @@ def recall(sums: Floats) -> Floats:
     return quotient(sums[..., 0], sums[..., 2])
 
 
-NO_TRAINING = "the task has no training split, so no expression is known to be seen"
+NO_TRAINING = "the task has no training split, so it is unknown which expressions the model has seen"
 span_f1 = Statistic(chunk_counts, f1)
 span_precision = Statistic(chunk_counts, precision)
 span_recall = Statistic(chunk_counts, recall)

@@ -161,8 +161,8 @@ def by_quotes(example: LabellingExample, context: PromptContext) -> Dialogue:
     """
     if len(kinds(context.labels)) > 1:
         raise CapabilityError(
-            f"a quotation does not say of which kind it is ({', '.join(kinds(context.labels))}), so language models "
-            "cannot answer this task; use a model that labels words"
+            f"the task distinguishes kinds of spans ({', '.join(kinds(context.labels))}), which quotations cannot "
+            "express, so language models cannot answer it; use a model that labels words"
         )
     (reply,) = yield [context.prompt("quotes", example)]
     return READER.read(example, context, reply)

@@ -120,7 +120,7 @@ def read_vectors(path: Path) -> tuple[dict[str, int], NDArray[np.float32]]:
                 row_of[word] = len(vectors)
                 vectors.append(vector)
     if not vectors:
-        raise DataError(f"{path.name} holds no vectors; a GloVe text file has one word and its numbers per line")
+        raise DataError(f"{path.name} contains no vectors; a line of a GloVe text file is a word and its numbers")
     return row_of, np.stack(vectors)
 
 

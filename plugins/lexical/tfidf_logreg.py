@@ -82,7 +82,7 @@ class TfidfLogreg:
             raise ModelError("'tfidf_logreg' knows no labels before fit(examples) has read the train split")
         if len(requests) > 1 and learnt.texts.issuperset(request.text for request in requests):
             raise TaskError(
-                "'tfidf_logreg' was fitted to the very texts that it is asked about; give the task a train split"
+                "'tfidf_logreg' would be tested on the texts that it was fitted to; give the task a train split"
             )
         rows = learnt.vectorizer.transform([request.text for request in requests])
         kinds = {(request.labels, request.several) for request in requests}

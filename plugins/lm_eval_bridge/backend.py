@@ -231,7 +231,7 @@ class LmEvalModel:
             with suppress_logging("lm_eval", errors=True):
                 return list(function(instances(method, arguments), **quietly))
         except NotImplementedError as error:
-            raise ModelError(f"lm_eval:{self.request.name} has no {method} after all: {one_line(error)}") from error
+            raise ModelError(f"lm_eval:{self.request.name} does not implement {method}: {one_line(error)}") from error
         except request_errors(self.request) as error:
             where = f" at {self.request.options['base_url']}" if "base_url" in self.request.options else ""
             raise ModelError(f"lm_eval:{self.request.name}{where} did not answer: {one_line(error)}") from error

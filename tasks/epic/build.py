@@ -70,7 +70,12 @@ class Material:
 @click.option(
     "--scorers", default="tfidf,glove,minilm", show_default=True, help="Models whose probabilities are averaged."
 )
-@click.option("--seed", default=20220522, show_default=True, help="Order of options, and the random distractors.")
+@click.option(
+    "--seed",
+    default=20220522,
+    show_default=True,
+    help="Random seed for the order of options and for random distractors.",
+)
 @click.option("--output", default=".", show_default=True, type=click.Path(path_type=Path), help="Folder to write to.")
 def epic_mcq(scorers: str, seed: int, output: Path) -> None:
     """Choose the distractors of epic_mcq and epic_mcq_random, as ids only."""
@@ -90,7 +95,7 @@ def build(scorers: Sequence[str], seed: int, output: Path) -> dict[str, JSON]:
             cannot be written.
     """
     if not scorers:
-        raise FigevalError("--scorers names no model; give, for example, tfidf,glove,minilm")
+        raise FigevalError("--scorers is empty; name at least one model, for example, tfidf,glove,minilm")
     material = read_material()
     models = {name: open_scorer(name) for name in scorers}
     scores = {name: score_all(model, material) for name, model in models.items()}

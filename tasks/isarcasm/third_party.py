@@ -40,7 +40,8 @@ class ThirdParty:
         """
         sarcastic, earnest = SARCASTIC["1"], SARCASTIC["0"]
         if strange := next((one for one in requests if set(one.labels) != {sarcastic, earnest}), None):
-            raise CapabilityError(f"people voted on {sarcastic} and {earnest} only, not on {', '.join(strange.labels)}")
+            others = ", ".join(strange.labels)
+            raise CapabilityError(f"the votes are for {sarcastic} and {earnest} only, not for {others}")
         shares = [self._votes["a"].get((letters(one.text),), (math.nan,)) for one in requests]
         return [{sarcastic: share, earnest: 1 - share} for (share,) in shares]
 

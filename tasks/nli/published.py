@@ -127,7 +127,7 @@ def snli_json(paths: Sequence[Path]) -> Iterator[PublishedPair]:
                 yield PublishedPair(number, premise, hypothesis, known_label(label, f"{path}:{number}"), {})
             case _:
                 raise DataError(
-                    f"{path}:{number}: sentence1, sentence2 and gold_label must be present, and must be texts"
+                    f"{path}:{number}: sentence1, sentence2 and gold_label must be present and must be strings"
                 )
 
 

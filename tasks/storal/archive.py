@@ -28,8 +28,7 @@ from .pairs import PAPER_MOPREF, PAPER_SIZES
 GENERATION = ("st2mo", "mo2st")  # tasks with folders of their own
 CANDIDATES = {5: "mocpt", 2: "mopref"}
 MARKER = re.compile(r"<extra_id_\d+>")
-CURE = "give the folder with your copy as --data storal=FOLDER; README.md of tasks/storal says where to find "
-"the archive"
+CURE = "give the folder of your copy as --data storal=FOLDER (for its source, see tasks/storal/README.md)"
 
 
 def published(task: str, language: str, split: str, folders: Sequence[Path], *, whole: bool = True) -> Iterator[Row]:
@@ -48,7 +47,7 @@ def published(task: str, language: str, split: str, folders: Sequence[Path], *, 
     found = [rows for folder in folders for rows in _files(task, language, split, folder)]
     if not found:
         where = ", ".join(map(str, folders)) or "no folder was given"
-        raise DataError(f"storal: the published {task} rows in {language!r} are not here ({where}); {CURE}")
+        raise DataError(f"storal: the published {task} rows in {language!r} were not found ({where}); {CURE}")
     file, rows = max(found, key=lambda one: len(one[1]))
     size = (PAPER_MOPREF if task == "mopref" else PAPER_SIZES)[language][split]
     if whole and len(rows) != size:
@@ -96,7 +95,7 @@ def _json_rows(kind: str, file: Path) -> Iterator[Row]:
     content = read_json(file)
     listed = content.get("data") if isinstance(content, Mapping) else content
     if not isinstance(listed, list):
-        raise DataError(f"storal: {file} holds no list of rows")
+        raise DataError(f"storal: {file} does not contain a list of rows")
     for number, row in enumerate(listed, 1):
         where = f"storal: {file}, row {number}"
         if kind == "mo2st":

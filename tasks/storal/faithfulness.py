@@ -208,8 +208,8 @@ def judge_of(context: MetricContext) -> Judge:
     wanted = next((name for name, known in TRAINED_ON.items() if known == language), None)
     if wanted is None or len(context.languages) > 1:
         languages = ", ".join(context.languages)
-        raise ModelError(f"{asked}: there are classifiers for {' and '.join(TRAINED_ON.values())}, not for {languages}")
-    cure = f"`figeval train --task {wanted} --model MODEL --output FOLDER` makes one that is"
+        raise ModelError(f"{asked}: classifiers exist for {' and '.join(TRAINED_ON.values())}, not for {languages}")
+    cure = f"`figeval train --task {wanted} --model MODEL --output FOLDER` trains a suitable one"
     if task not in TRAINED_ON:
         what = f"was trained on {task}" if task else "was not trained by figeval"
         raise ModelError(f"{asked}: it {what} and is not a classifier of stories and morals; {cure}")
@@ -220,7 +220,7 @@ def judge_of(context: MetricContext) -> Judge:
         raise ModelError(f"{asked}: it was trained on {task}, and {context.task} is in {language!r}; {cure}")
     for key in ("probe", "augment"):
         if about.get(key):
-            raise ModelError(f"{asked}: it was trained with --{key}, so it judges other texts; {cure}")
+            raise ModelError(f"{asked}: it was trained with --{key}, so it expects different inputs; {cure}")
     score = about.get("held_out")
     if not score or (isinstance(score, dict) and (score.get("metric") != "acc" or score.get("value") is None)):
         raise ModelError(

@@ -144,7 +144,7 @@ def matched_and_mismatched(rows: Sequence[Row]) -> Iterator[Row]:
     forbidden = [own[wording(row["story"])] for row in order]
     further = next((k for k in range(1, len(order)) if _none_is_own(morals[k:] + morals[:k], forbidden)), None)
     if further is None:
-        raise DataError(f"storal: of {len(rows)} morals too many are the same to give every story another one")
+        raise DataError(f"storal: too many of the {len(rows)} morals are identical to give every story a different one")
     others = order[further:] + order[:further]
     of = {row["id"]: other for row, other in zip(order, others, strict=True)}
     for row in rows:
@@ -174,7 +174,7 @@ MADE: dict[str, Callable[[Pairs, str], Iterator[Row]]] = {
 def look_up(pairs: Pairs, key: str) -> Pair:
     """Return the pair of an id. Raises `DataError` if there is none."""
     if key not in pairs:
-        raise DataError(f"storal: the frozen items name {key!r}, which the data do not contain")
+        raise DataError(f"storal: the item files refer to {key!r}, which is missing from the data")
     return pairs[key]
 
 

@@ -1,4 +1,4 @@
-"""`figeval …` in this process, where no process of its own is what is tested: a hundred calls in a few seconds."""
+"""Run `figeval …` within the test process, which is much faster than a subprocess for each call."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from figeval.cli.main import main
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a command left behind."""
+    """Result of a command."""
 
     code: int
     out: str
@@ -21,7 +21,7 @@ class Outcome:
 
     @property
     def complaint(self) -> str:
-        """The one line on stderr; there must be no other."""
+        """The only line on stderr. Fails if there are others."""
         assert self.code == 2, f"exit code {self.code}\n{self.out}\n{self.err}"
         (line,) = self.err.splitlines()
         assert line.startswith("figeval: ")
@@ -33,7 +33,7 @@ Cli = Callable[..., Outcome]
 
 @pytest.fixture
 def cli(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cli:
-    """`cli("ls", "tasks")` in an empty folder."""
+    """Return a function that runs a command in an empty folder: `cli("ls", "tasks")`."""
     monkeypatch.chdir(tmp_path)
 
     def call(*arguments: str | Path) -> Outcome:

@@ -25,7 +25,7 @@ def fill(file: Path, found: str) -> None:
 def test_sheets_are_written_and_scored(cli: Cli, tmp_path: Path) -> None:
     finished(tmp_path / "run", "mini_narrative", model="echo", limit=8)
     asked = ("annotate", "sheets", "run", "--output", "sheets", "--annotators", "2", "--references", "--n", "5")
-    assert "mini_narrative names no error types; give --errors" in cli(*asked).complaint
+    assert "mini_narrative declares no error types; give --errors" in cli(*asked).complaint
     done = cli(*asked, "--errors", "unrelated")
     assert done.code == 0, done.err
     assert "10 texts for 5 examples of mini_narrative: sheet_1.csv, sheet_2.csv" in done.out
@@ -38,7 +38,7 @@ def test_sheets_are_written_and_scored(cli: Cli, tmp_path: Path) -> None:
     shown = cli("annotate", "score", "sheets")
     assert shown.code == 0, shown.err
     assert "mini_narrative: share of texts with an error" in shown.out
-    assert "sheet_2.csv: 10 of 10 cells are empty, which is not a judgement" in shown.out
+    assert "sheet_2.csv: 10 of 10 cells are empty and do not count as judgements" in shown.out
     assert "no alpha of 'unrelated': no text was judged by more than one annotator" in shown.out
 
     fill(tmp_path / "sheets" / "sheet_2.csv", "1")

@@ -219,7 +219,7 @@ def test_a_folder_of_another_run(cli: Cli, tasks: Path, tmp_path: Path) -> None:
         (("--seed", "1"), "seed was 0, is 1"),
     ):
         line = cli(*command, *change).complaint
-        assert f"out holds another run ({told}); choose another --output_path, or start over with --fresh" in line
+        assert f"out contains another run ({told}); choose another --output_path, or start over with --fresh" in line
     assert {file: file.read_bytes() for file in (tmp_path / "out").rglob("*") if file.is_file()} == before
 
 
@@ -266,7 +266,7 @@ def test_a_path_that_is_none(command: tuple[str, ...], words: str, cli: Cli) -> 
         (("--model", "~nouser/model"), "there is no folder '~nouser/model'"),
         (
             ("--model", "tagger"),
-            "no checkpoint is named; add its folder or hub id after a colon, e.g. encoder:org/name",
+            "no checkpoint is given; add its folder or hub id after a colon, e.g. encoder:org/name",
         ),
         (("--include_path", "/dev/null"), "/dev/null cannot be read (Not a directory); give a folder with task files"),
         (("--batch_size", "²"), "--batch_size must be a positive integer or auto, not '²'"),

@@ -57,7 +57,7 @@ def test_only_a_machine_with_everything_lacks_nothing(cli: Cli, monkeypatch: pyt
     monkeypatch.setattr(doctor, "data_states", lambda: ({}, [], []))
     monkeypatch.setattr(doctor, "extras", dict)
     monkeypatch.setattr(doctor, "packages", lambda: ({}, []))
-    assert cli("doctor").out.splitlines()[-1] == "nothing is missing and nothing is wrong"
+    assert cli("doctor").out.splitlines()[-1] == "no problems found"
 
 
 def test_what_the_cache_holds(cli: Cli, own_home: Path) -> None:
@@ -115,6 +115,6 @@ def test_an_extra_that_is_not_installed_is_a_hint(cli: Cli, monkeypatch: pytest.
 def test_plugins_and_devices_in_a_process_of_its_own(tmp_path: Path) -> None:
     (tmp_path / "bad_plugin.py").write_text("raise ImportError('no libacme here')\n")
     done = figeval("doctor", cwd=tmp_path, code=1, PYTHONPATH=str(tmp_path), FIGEVAL_PLUGINS="bad_plugin")
-    assert "wrong: plugin bad_plugin: not loaded: ImportError: no libacme here" in done.stdout
+    assert "problem: plugin bad_plugin: not loaded: ImportError: no libacme here" in done.stdout
     (devices,) = [line for line in done.stdout.splitlines() if line.startswith("devices ")]
     assert devices.endswith("cpu")

@@ -172,6 +172,6 @@ def test_two_at_once_in_one_folder(make: Callable[[str], Run], undisturbed: Run)
     process.send_signal(signal.SIGSTOP)  # or it may be through before the second one has started
     refused = run.finish(code=2)
     process.send_signal(signal.SIGCONT)
-    assert refused.stderr.splitlines()[-1] == "figeval: out: another figeval run is writing here; wait for it"
+    assert refused.stderr.splitlines()[-1] == "figeval: out: another figeval run is writing to this folder; wait for it"
     process.communicate(timeout=60)
     assert same(run, undisturbed)

@@ -338,8 +338,8 @@ def test_a_suite_file_stands_for_its_tasks(task: Path, cli: Cli) -> None:
     [
         ("mini_prs", "unknown task 'mini_prs'; did you mean 'mini_pairs'"),
         ("absent.task.yaml", "absent.task.yaml: cannot be read"),
-        ("mine.yaml", "a task file is called NAME.task.yaml"),
-        (".", ". holds no *.task.yaml"),
+        ("mine.yaml", "the name of a task file must end in .task.yaml"),
+        (".", ". does not contain a *.task.yaml file"),
     ],
 )
 def test_targets_that_are_none(target: str, words: str, cli: Cli, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""A loopback server per test, and a catalogue that lists what it serves."""
+"""Fixtures: a local HTTP server for each test, and a catalogue that lists the files that it serves."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.data.loopback import Handler, Server, Site
 
 @pytest.fixture
 def site(monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
-    """A server of its own for the test, reached without any proxy."""
+    """Start a server for this test, and bypass proxies."""
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     site = Site()
     server = Server(("127.0.0.1", 0), type("Bound", (Handler,), {"site": site}))
@@ -32,13 +32,13 @@ def site(monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
 
 @pytest.fixture
 def hasty() -> Patience:
-    """Short times, so that a test of patience does not need any."""
+    """Shorten delays and timeouts, so that tests of retries are fast."""
     return Patience(attempts=3, connect=2.0, read=1.0, pause=0.01, longest=2.0)
 
 
 @pytest.fixture
 def listed(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Makes the catalogue list these files, as the benchmark `bench`."""
+    """Return a function that makes the catalogue list files as the benchmark `bench`."""
 
     def make(*files: DataFile) -> None:
         catalogue: Registry[Sources] = Registry("benchmark", "figeval data ls")

@@ -1,4 +1,4 @@
-"""A real HTTP server on loopback that can be told to misbehave, one answer at a time."""
+"""Local HTTP server whose responses can be made faulty, one at a time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A harness whose only task and models are made on the spot, and whose runs go to a temporary folder."""
+"""Fixtures: a harness with a generated task and given models, whose runs are written to a temporary folder."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ baselines: [chance]
 
 
 def write_task(folder, name, n=20, **changes):
-    """A choice task of n rows; `changes` maps a row number to what replaces parts of it."""
+    """Return a choice task of n rows; `changes` maps row numbers to changed fields."""
     rows = [
         {
             "id": f"{name}{i}",
@@ -46,7 +46,7 @@ def write_task(folder, name, n=20, **changes):
 
 @dataclass
 class Heard:
-    """An observer that remembers."""
+    """Observer that records events."""
 
     events: list = field(default_factory=list)
     stop_after: int | None = None
@@ -70,7 +70,7 @@ class Heard:
 
 
 class Models:
-    """Backends by name, the same object each time it is asked for."""
+    """Backends by name; every lookup returns the same object."""
 
     def __init__(self, **backends):
         self.backends = backends
@@ -83,7 +83,7 @@ class Models:
 
 @pytest.fixture
 def workshop(tmp_path):
-    """`workshop.run(model=backend, tasks=...)` with tasks written to `workshop.folder`."""
+    """Return a workshop: `workshop.run(model=backend, tasks=...)` runs tasks written to `workshop.folder`."""
     return Workshop(tmp_path)
 
 

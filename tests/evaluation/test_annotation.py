@@ -244,7 +244,7 @@ def test_a_task_is_named_where_runs_share_several(run: Any, texts: Any) -> None:
 
 
 def test_training_texts_that_stand_in_are_no_written_ones(run: Any, texts: Any) -> None:
-    with pytest.raises(RecordError, match="a route that answers with training texts writes none"):
+    with pytest.raises(RecordError, match="a route that answers with training texts does not count"):
         texts(run("anna", model="overlap"))
 
 

@@ -346,7 +346,7 @@ def test_rescore_refuses_a_value_that_cannot_be_an_answer(workshop, monkeypatch)
     workshop.run()
     stored = workshop.rows()
     impossible = ReplyReader(lambda example, _context, _reply: Prediction(example_id=example.id, value=99), "2")
-    with pytest.raises(PluginError, match="by_letter predicted an impossible value for example 't0': 99 is not an"):
+    with pytest.raises(PluginError, match="by_letter predicted an invalid value for example 't0': 99 is not an"):
         rescore(workshop.path / "run", with_reader(monkeypatch, workshop, impossible))
     assert workshop.rows() == stored
 
@@ -371,7 +371,7 @@ def test_a_value_that_cannot_be_an_answer_fails_the_task(value, workshop):
     broken = harness(workshop, routes=[reading(lambda example, _reply: value if example.id == "t4" else 0)])
     task = workshop.run(harness=broken, routes={"choice": "by_own"}).tasks[0]
     assert task.error == (
-        f"by_own predicted an impossible value for example 't4': {value!r} is not an index of its 3 options; "
+        f"by_own predicted an invalid value for example 't4': {value!r} is not an index of its 3 options; "
         "correct the route, its reader or the model"
     )
     assert len(workshop.rows()) == 19

@@ -206,13 +206,13 @@ def test_such_a_metric_says_that_a_limit_makes_it_another(workshop):
     write_task(workshop.folder, "t", n=8)
     record = workshop.run(metrics=("echoes",), limit=3, harness=harness_with_echoes(workshop))
     assert record.tasks[0].warnings == [
-        "echoes depends on how many examples there are; with --limit 3, it is not comparable with what all 8 give"
+        "echoes depends on the number of examples, so scores with --limit 3 are not comparable with those on all 8"
     ]
 
 
 def test_a_metric_that_was_asked_for_must_be_for_some_task(workshop):
     write_task(workshop.folder, "t")
-    with pytest.raises(TaskError, match="--metrics for_pairs: it is for pairs, not these tasks"):
+    with pytest.raises(TaskError, match="--metrics for_pairs: it applies to pairs, not to these tasks"):
         workshop.run(metrics=("for_pairs",), harness=harness_with_echoes(workshop))
     with pytest.raises(UnknownName, match="echos"):
         workshop.run(metrics=("echos",), harness=harness_with_echoes(workshop))

@@ -212,7 +212,7 @@ def test_the_setting_that_differs_is_named(
 ) -> None:
     with pytest.raises(RecordError) as caught:
         workshop.run(**settings)
-    assert f"holds another run ({told}); choose another --output_path, or start over" in str(caught.value)
+    assert f"contains another run ({told}); choose another --output_path, or start over" in str(caught.value)
 
 
 def test_a_fresh_run_puts_the_earlier_one_aside(workshop: Workshop, folder: RunFolder) -> None:

@@ -133,7 +133,7 @@ def test_a_prompt_that_is_gone(workshop):
     workshop.backend = Writer()
     workshop.run(prompts=("all",))
     write_task(workshop.folder, "t")
-    with pytest.raises(RecordError, match="t has no prompt 'loud' any more, so t@loud cannot be read again"):
+    with pytest.raises(RecordError, match="no prompt 'loud' any more, so the replies of t@loud cannot be read again"):
         rescore(workshop.path / "run", workshop.harness())
 
 

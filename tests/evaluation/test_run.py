@@ -134,7 +134,7 @@ def test_a_minimal_pair_that_a_limit_cuts_counts_in_no_strict_accuracy(workshop)
         strict = next(score for score in scores if score.metric == "acc_strict")
         assert (strict.value, strict.n) == (value, 2)
         assert scores[0].n == 5  # accuracy is over all rows
-    assert limited.warnings == ["--limit cuts a minimal pair in two, which acc_strict leaves out"]
+    assert limited.warnings == ["--limit splits a minimal pair, which acc_strict leaves out"]
     assert [row["group"] for row in workshop.rows()] == ["p0", "p0", "p1", "p1", None]
     rescore(workshop.path / "run", workshop.harness())
     assert read_run(workshop.path / "run")[0].tasks[0].scores == limited.scores

@@ -139,7 +139,7 @@ def test_a_flag_that_would_change_nothing_is_refused(settings, words, workshop):
 def test_a_model_behind_an_api_has_no_plain_text(workshop):
     write_task(workshop.folder, "t")
     workshop.backend = Writer()
-    with pytest.raises(CapabilityError, match="model answers conversations only; leave out --no_chat_template"):
+    with pytest.raises(CapabilityError, match="model accepts chat messages only; leave out --no_chat_template"):
         workshop.run(apply_chat_template=False)
     assert workshop.run(apply_chat_template=True, max_new_tokens=3).tasks[0].settings["max_new_tokens"] == 3
 

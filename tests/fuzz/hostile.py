@@ -1,4 +1,4 @@
-"""Hostile values, and ways to damage sound ones: strategies for hypothesis."""
+"""Hypothesis strategies for malformed values, and for damaging valid ones."""
 
 from __future__ import annotations
 

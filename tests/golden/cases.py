@@ -1,8 +1,8 @@
-"""Golden runs: commands, and what came out of them when the behaviour was frozen.
+"""Golden runs: commands and their expected outcomes.
 
-A file of `runs/` holds a family of cases. A case has a `name`, a sentence `why`, the `commands` in their order, the
-script of a `server` where it needs one, and `outcomes`, one for each command. `python -m tests.golden.freeze` fills in
-the outcomes; `tests/test_golden_runs.py` compares.
+Each file of `runs/` contains related cases. A case has a `name`, a sentence `why`, the `commands` in order, the script
+of a `server` if it needs one, and one of the `outcomes` for each command. `python -m tests.golden.freeze` writes the
+outcomes; `tests/test_golden_runs.py` compares them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Freeze what golden runs give now: `python -m tests.golden.freeze [--only NAME …]` in a checkout.
+"""Update the expected outcomes of golden runs: `python -m tests.golden.freeze [--only NAME …]` in a checkout.
 
-The cases are those of `runs/*.json`, whose outcomes are replaced. Freeze only what was meant to change: afterwards
-these files are what the code is judged by.
+This replaces the outcomes in `runs/*.json`. Update only what was meant to change, because the tests compare the code
+with these files.
 """
 
 from __future__ import annotations

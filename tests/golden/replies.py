@@ -1,7 +1,7 @@
-"""What a scripted chat model replies: by the text of the question alone, so neither order nor haste make a difference.
+"""Replies of a scripted chat model. They depend only on the text of the question, not on order or timing.
 
-`SCRIPTS` has one for each way to ask for words. Their replies are those that an extractor has to tell apart: clear
-ones, ones with a trace of thinking, ambiguous, beyond the options, refused, empty and cut off.
+`SCRIPTS` has a script for each way to ask for an answer in words. The replies cover what an extractor must distinguish:
+clear and ambiguous answers, reasoning traces, answers outside the options, refusals, empty and truncated replies.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""What golden runs are run with: tiny models made on the spot, a scripted chat model on loopback, and the command line
-in this process.
-"""
+"""Environment of golden runs: generated tiny models, a server with a scripted chat model, and the command line."""
 
 from __future__ import annotations
 
@@ -135,7 +133,7 @@ class Models:
 
 @dataclass(frozen=True)
 class Done:
-    """What a command left behind."""
+    """Result of a command."""
 
     code: int
     out: str

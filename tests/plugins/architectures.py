@@ -1,4 +1,4 @@
-"""Tiny random causal models of every architecture that matters, with attention windows shorter than the texts."""
+"""Tiny random causal models of all relevant architectures, with attention windows shorter than the texts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fixtures for models with weights: tiny ones, no hub, one thread."""
+"""Fixtures for tests of models with weights: tiny models, no hub, one thread."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.plugins.tiny import Workshop
 
 @pytest.fixture(scope="session", autouse=True)
 def one_thread() -> Iterator[None]:
-    """Tiny models gain nothing from more, and threads that wait for each other on a busy machine cost seconds."""
+    """Use one thread: tiny models do not benefit from more, and waiting threads cost seconds on a busy machine."""
     import torch
 
     before = torch.get_num_threads()
@@ -28,7 +28,7 @@ def workshop(tmp_path_factory: pytest.TempPathFactory) -> Workshop:
 
 @pytest.fixture(scope="session")
 def sentence_folder(workshop: Workshop) -> Path:
-    """A sentence-transformers folder with mean pooling, a dense layer and normalisation, 32 tokens long."""
+    """Return a sentence-transformers folder: mean pooling, a dense layer, normalisation, at most 32 tokens."""
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.base.modules import Dense, Normalize, Transformer
     from sentence_transformers.sentence_transformer.modules import Pooling

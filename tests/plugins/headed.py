@@ -1,4 +1,4 @@
-"""Tiny checkpoints with trained heads: what a fine-tuned span or joint model looks like on disk."""
+"""Tiny checkpoints with heads, in the format of fine-tuned span and joint models."""
 
 from __future__ import annotations
 

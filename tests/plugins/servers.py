@@ -1,6 +1,4 @@
-"""Servers for models behind an API: a real one around a tiny model, and one that misbehaves on demand, by itself or in
-front of the real one.
-"""
+"""Servers for tests of API models: a real one with a tiny model, and one, or a proxy, with faulty responses."""
 
 from __future__ import annotations
 

@@ -373,7 +373,7 @@ BAD = [
     ({"base_url": "http://localhost:port"}, "base_url is not a valid address"),
     ({"base_url": "http://ann:hunter2@localhost"}, "base_url holds a user, password or query"),
     ({"base_url": "http://localhost?key=hunter2"}, "base_url holds a user, password or query"),
-    ({"api_key_env": "sk-hunter2"}, "it is not the key itself"),
+    ({"api_key_env": "sk-hunter2"}, "not the key"),
     ({"api_key": "hunter2"}, "has no option 'api_key'; did you mean 'api_key_env'"),
     ({"max_concurrent": 0}, "max_concurrent=0 is not a positive integer"),
     ({"timeout": 0}, "timeout=0 is not above 0"),
@@ -381,9 +381,9 @@ BAD = [
     ({"temperature": "hot"}, "temperature=hot is not a number of at least 0"),
     ({"temperature": True}, "temperature=True is not a number of at least 0"),
     ({"extra_body": "[1]"}, "extra_body is not a JSON object"),
-    ({"memo": "perhaps"}, "memo=perhaps is neither on nor off"),
+    ({"memo": "perhaps"}, "memo=perhaps must be on or off"),
     ({"max_completion_tokens_key": "n"}, "max_completion_tokens_key is max_tokens or max_completion_tokens"),
-    ({"max_cost": 1}, "max_cost is not an option of the model but a flag: --max_cost"),
+    ({"max_cost": 1}, "max_cost is a flag, not an option of the model; write --max_cost"),
 ]
 
 
@@ -408,7 +408,7 @@ def test_the_model_may_be_named_among_the_options_as_lm_eval_has_it() -> None:
 
 
 def test_a_model_without_a_name() -> None:
-    with pytest.raises(ModelError, match="no model is named"):
+    with pytest.raises(ModelError, match="no model is given"):
         openai()
 
 
@@ -577,7 +577,7 @@ def test_the_memo_can_be_switched_off(desk: Desk, model: Open) -> None:
 def test_a_memo_that_is_none(model: Open, own_home: Any) -> None:
     archive_file().parent.mkdir(parents=True)
     archive_file().write_bytes(b"something else" * 100)
-    with pytest.raises(RecordError, match=r"cannot use the memo .*answers.sqlite3 \(file is not a database\)"):
+    with pytest.raises(RecordError, match=r"cannot use the reply cache .*answers.sqlite3 \(file is not a database\)"):
         model().generate(ask("a"))
     archive_file().unlink()
     archive_file().parent.rmdir()
@@ -667,7 +667,7 @@ def test_text_of_servers_is_cleaned_where_it_comes_in(desk: Desk, model: Open) -
 def test_a_budget_is_never_exceeded(desk: Desk, model: Open) -> None:
     # 10 + 5 tokens each as the server counts, 4 + 0 + 16 as expected beforehand
     backend = model(max_tokens=100, account="run")
-    with pytest.raises(BudgetExhausted, match=r"\(--max_tokens 100\) has no room for another request: 75 tokens spent"):
+    with pytest.raises(BudgetExhausted, match=r"\(--max_tokens 100\) does not allow another request: 75 tokens spent"):
         backend.generate(ask(*map(str, range(50))))
     assert len(desk.asked) == 5
     assert backend.describe()["tokens_in"] + backend.describe()["tokens_out"] == 75
@@ -719,7 +719,7 @@ def test_what_it_would_take_is_known_beforehand(desk: Desk, model: Open) -> None
     backend.generate(ask("a" * 40))
     told = backend.estimate(ask("a" * 40, "b" * 40, "c" * 40, "c" * 40))
     assert told == (
-        "2 requests, about 28 tokens to read and at most 32 to write, a cost of at most 0.0001; 1 answers are already "
-        "cached; spent so far: 15 tokens at a cost of 0.0000; the budget may run out first"
+        "2 requests, about 28 input tokens and at most 32 output tokens, a cost of at most 0.0001; 1 answers are "
+        "already cached; spent so far: 15 tokens at a cost of 0.0000; the budget may not be sufficient"
     )
     assert len(desk.asked) == 1

@@ -154,7 +154,7 @@ def test_failed_examples_are_asked_again_by_the_same_command(
     desk.usual = every(16, says(400, {"error": {"message": "too many verbs"}}))
     arguments = command(desk, "out")
     failed = figeval(*arguments, cwd=tmp_path, code=1)
-    assert "t: 3 examples failed (first: 400 too many verbs); the same command asks them again" in failed.stdout
+    assert "t: 3 examples failed (first: 400 too many verbs); run the same command again to retry them" in failed.stdout
     assert record(tmp_path / "out")["status"] == "incomplete"
     assert [row["id"] for row in rows(tmp_path / "out") if row["status"] == "error"] == ["t0", "t16", "t32"]
     score = record(tmp_path / "out")["tasks"][0]["scores"][0]
@@ -222,9 +222,9 @@ def test_a_budget_ends_the_run_and_more_of_it_goes_on(
     spent = figeval(*command(desk, "out", "--max_tokens", "300", **prices), cwd=tmp_path, code=2)
     assert f"openai:m: {N} requests, about" in spent.stderr
     assert "a cost of at most" in spent.stderr
-    assert "the budget may run out first" in spent.stderr
+    assert "the budget may not be sufficient" in spent.stderr
     complaint = spent.stderr.splitlines()[-1]
-    assert complaint.startswith("figeval: the budget (--max_tokens 300) has no room for another request:")
+    assert complaint.startswith("figeval: the budget (--max_tokens 300) does not allow another request:")
     asked = len(desk.asked)
     assert 0 < asked <= 20
     assert record(tmp_path / "out")["model"]["description"]["tokens_in"] == 10 * asked
@@ -240,7 +240,7 @@ def test_a_budget_ends_the_run_and_more_of_it_goes_on(
 
 REFUSED = [
     (("--max_cost", "1"), {}, "--max_cost needs prices: --model_args input_price="),
-    ((), {"max_tokens": 9}, "max_tokens is not an option of the model but a flag: --max_tokens"),
+    ((), {"max_tokens": 9}, "max_tokens is a flag, not an option of the model; write --max_tokens"),
     ((), {"stream": True}, "model 'openai' has no option 'stream'"),
 ]
 
@@ -257,9 +257,7 @@ def test_what_is_refused_before_anything_is_asked(
 
 def test_a_budget_for_a_model_that_costs_nothing(tmp_path: Path) -> None:
     done = figeval("run", "--tasks", "mini_fables", "--model", "overlap", "--max_cost", "1", cwd=tmp_path, code=2)
-    assert done.stderr == (
-        "figeval: --max_cost limits what models behind an API may spend; leave it out for 'overlap'\n"
-    )
+    assert done.stderr == ("figeval: --max_cost limits the spending of API models; leave it out for 'overlap'\n")
 
 
 # ---- the key ---------------------------------------------------------------------------------------------------------

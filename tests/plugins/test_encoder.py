@@ -212,7 +212,10 @@ def test_refusals_are_one_line_with_the_cure(workshop: Workshop, sentence_folder
     raises("not available on this machine", lambda: encoder(raw, pooling="cls", device="cuda:63"))
     raises("positive integer", lambda: encoder(raw, pooling="cls", batch_size=0))
     raises("positive integer", lambda: encoder(raw, pooling="cls", max_length="long"))
-    raises(f"positions for {POSITIONS} tokens", lambda: encoder(raw, pooling="cls", max_length=999).embed(REQUESTS))
+    raises(
+        f"exceeds the model's {POSITIONS} positions",
+        lambda: encoder(raw, pooling="cls", max_length=999).embed(REQUESTS),
+    )
     raises("there is no folder", lambda: encoder("./nowhere", pooling="cls"))
     raises("neither config.json nor modules.json", lambda: encoder(str(tmp_path), pooling="cls"))
 

@@ -81,7 +81,7 @@ def test_a_misspelt_backend_is_left_to_those_who_know_the_names() -> None:
         ("org/model", "copy the model into a folder"),
         ("./nowhere", "there is no folder './nowhere'"),
         ("a/b/c", "there is no folder"),
-        ("", "no checkpoint is named"),
+        ("", "no checkpoint is given"),
     ],
 )
 def test_what_is_not_there_is_one_line(model: str, message: str) -> None:

@@ -1,5 +1,6 @@
-"""Tiny models of every architecture that matters, made on the spot: random weights, a tokenizer learnt from a few
-lines, saved as transformers saves them.
+"""Generate tiny models of all relevant architectures, with random weights and a tokenizer trained on a few lines.
+
+They are saved in the format of transformers.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A small finished run, made by a model without weights on tasks that travel with figeval."""
+"""Fixture: a small finished run of a model without weights on tasks that are part of figeval."""
 
 from __future__ import annotations
 

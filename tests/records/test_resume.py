@@ -90,7 +90,7 @@ def test_a_killed_run_goes_on_and_ends_like_an_undisturbed_one(slow: None, tmp_p
 def test_a_second_run_in_the_same_folder_is_refused_while_the_first_goes_on(slow: None, tmp_path: Path) -> None:
     process = started(tmp_path)
     refused = figeval("run", "--output_path", "run", *TASKS, cwd=tmp_path, code=2)
-    assert refused.stderr == "figeval: run: another figeval run is writing here; wait for it\n"
+    assert refused.stderr == "figeval: run: another figeval run is writing to this folder; wait for it\n"
     os.kill(process.pid, signal.SIGKILL)
     process.communicate()
 
@@ -100,7 +100,7 @@ def test_the_folder_of_another_run_is_left_alone(tmp_path: Path) -> None:
     before = (tmp_path / "run/run.json").read_bytes()
     arguments = ("run", "--tasks", "mini_fables", "--model", "random", "--output_path", "run")
     refused = figeval(*arguments, cwd=tmp_path, code=2)
-    assert "run holds another run (model was overlap, is random); choose another --output_path" in refused.stderr
+    assert "run contains another run (model was overlap, is random); choose another --output_path" in refused.stderr
     assert len(refused.stderr.splitlines()) == 1
     assert (tmp_path / "run/run.json").read_bytes() == before
 

@@ -186,7 +186,10 @@ def test_a_second_process_is_refused_and_the_lock_ends_with_the_first(tmp_path: 
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
         assert holder.stdout is not None
         assert holder.stdout.readline() == "locked\n"
-        with pytest.raises(RecordError, match="another figeval run is writing here"), RunFolder(tmp_path).locked():
+        with (
+            pytest.raises(RecordError, match="another figeval run is writing to this folder"),
+            RunFolder(tmp_path).locked(),
+        ):
             pass
         holder.kill()
     with RunFolder(tmp_path).locked():

@@ -1,6 +1,6 @@
-"""A language model that takes its time, for runs that are to be interrupted: FIGEVAL_PLUGINS=slow_model.
+"""Slow language model for tests that interrupt a run: FIGEVAL_PLUGINS=slow_model.
 
-SLOW_SECONDS is how long it thinks about a request. It is no option of the model, so a run may be finished quickly.
+SLOW_SECONDS is the time per request. It is not an option of the model, so a run can be resumed with another value.
 """
 
 from __future__ import annotations

@@ -307,7 +307,7 @@ def test_missing_nltk_data_name_package_command_and_variable(monkeypatch: pytest
         match=r"punkt_tab, vader_lexicon; run `python -m nltk.downloader punkt_tab vader_lexicon`, or set NLTK_DATA",
     ):
         packages_of_nltk.require(["punkt_tab", "vader_lexicon"])
-    with pytest.raises(DataError, match=r"--wordnet .* holds no corpora/wordnet; run"):
+    with pytest.raises(DataError, match=r"--wordnet .* does not contain corpora/wordnet; run"):
         hyponyms.analyse(SMALL, tmp_path)
 
 

@@ -217,7 +217,7 @@ def test_scorers_are_fitted_to_the_narratives(invented):
 def test_what_the_user_can_mend(invented, tmp_path):
     with pytest.raises(CapabilityError, match=r"mute can neither embed nor score pairs; leave it out of --scorers"):
         run(tmp_path, "--scorers", "mute")
-    with pytest.raises(FigevalError, match="--scorers names no model"):
+    with pytest.raises(FigevalError, match="--scorers is empty"):
         run(tmp_path, "--scorers", " , ")
     (tmp_path / "file").write_text("")
     with pytest.raises(FigevalError, match=r"cannot write .* choose another --output"):

@@ -128,7 +128,7 @@ def test_the_permutation_is_a_function_of_the_ids(pairs: list[tuple[str, str]], 
 
 
 def test_too_many_equal_morals_are_an_error() -> None:
-    with pytest.raises(DataError, match="of 3 morals too many are the same to give every story another one"):
+    with pytest.raises(DataError, match="too many of the 3 morals are identical to give every story a different one"):
         list(storal_rows.matched_and_mismatched(made_of([("s", "Be kind."), ("t", "be kind"), ("u", "Run.")])))
 
 
@@ -404,7 +404,7 @@ def test_a_real_classifier_in_two_processes_says_what_it_says_in_one(tmp_path: P
         ({"task": None}, "was not trained by figeval and is not a classifier of stories and morals; `figeval train"),
         ({"task": "mini_pairs"}, "it was trained on mini_pairs and is not a classifier"),
         ({"task": "storal_faithfulness_zh"}, "it was trained on storal_faithfulness_zh, and morals is in 'en'; `"),
-        ({"probe": "no_query"}, "it was trained with --probe, so it judges other texts"),
+        ({"probe": "no_query"}, "it was trained with --probe, so it expects different inputs"),
         ({"augment": {"add": "concepts"}}, "it was trained with --augment"),
         ({"held_out": None}, "no held-out accuracy, .*; run its `figeval train` command again, which adds it"),
         ({"held_out": {**HELD_OUT, "metric": "macro_f1"}}, "no held-out accuracy"),
@@ -478,7 +478,7 @@ def test_a_language_without_a_classifier(language: str, bench: Bench) -> None:
         if "[" in language
         else text
     )
-    with pytest.raises(ModelError, match="there are classifiers for en and zh, not for"):
+    with pytest.raises(ModelError, match="classifiers exist for en and zh, not for"):
         bench.run()
 
 

@@ -1,3 +1,3 @@
-"""Distributions of their own: installed and tested by test_third_party.py, not collected with figeval's tests."""
+"""Exclude the distributions in this folder from collection: test_third_party.py installs and tests them."""
 
 collect_ignore_glob = ["*"]

@@ -1,4 +1,4 @@
-"""The smallest learner: a linear layer behind dropout on made-up vectors, so that a test sees the loop alone."""
+"""Minimal learner, a linear layer with dropout on artificial vectors, for tests of the training loop."""
 
 from __future__ import annotations
 

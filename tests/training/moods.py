@@ -1,4 +1,4 @@
-"""`python -m tests.training.moods train …`: figeval itself, but its processes do what MOOD says instead of training."""
+"""Run figeval with faulty training processes, as MOOD tells: `python -m tests.training.moods train …`."""
 
 from __future__ import annotations
 

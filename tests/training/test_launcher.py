@@ -57,7 +57,7 @@ def test_several_machines_meet_at_the_first(master: str, address: str, port: str
 
 @pytest.mark.parametrize("master", ["node:port", ":123"])
 def test_no_address(master: str) -> None:
-    with pytest.raises(TrainError, match="is not an address; give host:port of machine 0"):
+    with pytest.raises(TrainError, match="is not an address; write the address of machine 0 as host:port"):
         launcher.rendezvous(config(nodes=2, master=master))
 
 
@@ -83,7 +83,7 @@ def test_what_libraries_are_told() -> None:
     [
         ({"processes": 4}, "cuda", 2, "--processes 4, but there are 2 GPUs here; use --processes 2, and --nodes for"),
         ({"processes": 2}, "mps", 0, "mps is a single device for a single process; leave out --processes"),
-        ({"fsdp": True, "optimizer": "adafactor"}, "cpu", 0, "split them; use --optimizer adamw"),
+        ({"fsdp": True, "optimizer": "adafactor"}, "cpu", 0, "shard them; use --optimizer adamw"),
         ({"fsdp": True, "mixed_precision": "fp16"}, "cuda", 1, "--fsdp cannot scale the gradients of fp16"),
     ],
 )

@@ -114,7 +114,7 @@ def test_a_row_is_found_by_task_and_model(name: str, task: str, model: str, row:
         ("papr", "epic_alignment", "m", "unknown preset 'papr'; did you mean 'paper'?"),
         ("paper:table7-brt", "epic_alignment", "m", "did you mean 'paper:table7-bert'"),
         ("paper", "epic_retrieval_sen", "m", "no settings for epic_retrieval_sen; did you mean 'epic_retrieval_seen'"),
-        ("paper", "epic_retrieval_seen", "m", "no row for m on epic_retrieval_seen; name one of paper:table7-bert, "),
+        ("paper", "epic_retrieval_seen", "m", "no row for m on epic_retrieval_seen; choose one of paper:table7-bert, "),
     ],
 )
 def test_no_such_row(name: str, task: str, model: str, words: str) -> None:

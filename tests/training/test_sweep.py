@@ -187,7 +187,7 @@ def test_what_cannot_be_swept(sweep: Any, tmp_path: Path, grid: list[str], chang
 def test_a_folder_of_something_else_is_left_alone(sweep: Any, tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     (tmp_path / "out/thesis.pdf").write_text("")
-    with pytest.raises(TrainError, match=r"contains 'thesis.pdf', which belongs to no sweep"):
+    with pytest.raises(TrainError, match=r"contains 'thesis.pdf', which is not part of a sweep"):
         sweep(Heard()).over_seeds([0])
 
 

@@ -157,8 +157,8 @@ def test_what_is_wrong_with_a_folder_is_told_and_nothing_is_written(tmp_path: Pa
         other.commit(other.begin(config(other.path, seed=7)).model_copy(update={"step": 1}))
     for folder, words in (
         (file, "file is not a folder; move it away or choose another --output"),
-        (foreign, "foreign holds 'letter.txt' but no training; move it away"),
-        (other, r"other holds another training \(.*config.yaml\); move it away"),
+        (foreign, "foreign contains 'letter.txt' but no training; move it away"),
+        (other, r"other contains another training \(.*config.yaml\); move it away"),
     ):
         with pytest.raises(TrainError, match=words):
             folder.check(config(folder.path))

@@ -1,7 +1,8 @@
 """Scores of filled-in sheets: the share of each author's texts with each type of error, and the annotators' agreement.
 
-An empty cell is not a judgement: it is neither yes nor no, but empty cells are counted. If several people judged a
-text, its value is the share of them who found the error, so a text is one observation however many annotators it had.
+An empty cell does not count as a judgement, neither as yes nor as no; the number of empty cells is reported. If several
+people judged a text, its value is the share of them who found the error, so a text is one observation however many
+annotators it had.
 """
 
 from __future__ import annotations

@@ -130,7 +130,7 @@ def sheet_name(annotator: int) -> str:
 def _check_columns(task: str, error_types: Sequence[str], others: Sequence[str]) -> None:
     if not error_types:
         raise OptionError(
-            f"{task} names no error types; give --errors, separated by commas, or write error_types in the task file"
+            f"{task} declares no error types; give --errors, separated by commas, or write error_types in the task file"
         )
     for name in error_types:
         if not name.strip() or name in others or list(error_types).count(name) > 1:

@@ -115,7 +115,7 @@ def _shared_task(paths: Sequence[Path], records: Sequence[RunRecord], wanted: st
         raise RecordError(f"the runs share several tasks with written texts: {', '.join(shared)}; give --task")
     what = "no task with written texts" if wanted is None else f"no {wanted!r} with written texts"
     hint = "" if wanted is None else near(wanted, shared)
-    raise RecordError(f"the runs share {what}{hint}; {has} (a route that answers with training texts writes none)")
+    raise RecordError(f"the runs share {what}{hint}; {has} (a route that answers with training texts does not count)")
 
 
 def _has_texts(task: TaskRecord) -> bool:

@@ -73,7 +73,9 @@ class Retriever:
         if "embed" not in opened.offers:
             raise CapabilityError(f"the retriever {self.name} cannot embed texts; use an encoder such as minilm")
         if hasattr(opened.backend, "fit"):
-            raise CapabilityError(f"the retriever {self.name} learns from each task; use an encoder such as minilm")
+            raise CapabilityError(
+                f"the retriever {self.name} has to be fitted to each task; use an encoder such as minilm"
+            )
         return opened
 
     @cached_property

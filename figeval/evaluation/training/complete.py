@@ -75,7 +75,7 @@ def trained(config: TrainConfig, harness: Harness, observer: TrainingObserver) -
     """Train the model, in separate processes if the config asks for them; say so if it is trained already."""
     done = finished(config, TrainFolder(config.output)) if config.node_rank == 0 else None
     if done is not None:
-        notice(f"{config.output} is trained already: {done.step} steps, {done.why}")
+        notice(f"{config.output} has already been trained: {done.step} steps, {done.why}")
     if needs_launcher(config):
         launch(config, observer)
     else:

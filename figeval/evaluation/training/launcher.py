@@ -109,7 +109,7 @@ def check_resources(config: TrainConfig, device: str, cards: int) -> None:
     if config.deepspeed and find_spec("deepspeed") is None:
         raise TrainError("--deepspeed needs the library deepspeed; pip install 'figeval[deepspeed]'")
     if config.optimizer == "adafactor" and (config.deepspeed or config.fsdp):
-        raise TrainError("adafactor needs whole matrices, but --deepspeed and --fsdp split them; use --optimizer adamw")
+        raise TrainError("adafactor needs whole matrices, but --deepspeed and --fsdp shard them; use --optimizer adamw")
     if config.fsdp and config.mixed_precision == "fp16":
         raise TrainError("--fsdp cannot scale the gradients of fp16; use --mixed_precision bf16 or no")
     if config.deepspeed:
@@ -144,7 +144,7 @@ def rendezvous(config: TrainConfig) -> list[str]:
     host, colon, port = (config.master or "").rpartition(":")
     host, port = (host, port) if colon else (port, PORT)
     if not host or not port.isdecimal():
-        raise TrainError(f"--master {config.master} is not an address; give host:port of machine 0")
+        raise TrainError(f"--master {config.master} is not an address; write the address of machine 0 as host:port")
     return [
         f"--nnodes={config.nodes}",
         f"--node_rank={config.node_rank}",

@@ -111,7 +111,7 @@ def shown_splits(splits: Splits, task: TaskSpec, config: TrainConfig, harness: H
     wanted = augmentation_of(task, config.augment)
     if wanted is not None and wanted.split != "train":
         raise TrainError(
-            f"--augment from={wanted.split}: a training learns only from its own split, and retrieving from another "
+            f"--augment from={wanted.split}: training uses only its own split, and retrieving from another "
             "would leak its answers; leave out from="
         )
     augment = augmenter(task, config.augment, harness, device, splits.train)

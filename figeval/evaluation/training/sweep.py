@@ -186,7 +186,7 @@ class Sweep:
             file.name for file in sorted(place.iterdir()) if not re.fullmatch(r"(seed|grid)(-.+|s?\.\w+)", file.name)
         ]
         if strange:
-            raise TrainError(f"{place} contains {strange[0]!r}, which belongs to no sweep; choose another --output")
+            raise TrainError(f"{place} contains {strange[0]!r}, which is not part of a sweep; choose another --output")
 
 
 # ---- arguments ------------------------------------------------------------------------------------------------------

@@ -103,7 +103,8 @@ def _find(root: Path) -> Any:
             return nltk.data.find(place, [str(root)])
         except LookupError:
             continue
-    raise DataError(f"--wordnet {root} holds no corpora/wordnet; run `python -m nltk.downloader -d {root} wordnet`")
+    cure = f"run `python -m nltk.downloader -d {root} wordnet`"
+    raise DataError(f"--wordnet {root} does not contain corpora/wordnet; {cure}")
 
 
 def below(wordnet: Any) -> frozenset[str]:

@@ -30,8 +30,8 @@ def diagnose(run_a: Path, run_b: Path | None, task: str | None, output: Path, no
     """Diagnose stored runs proverb by proverb (ePiC: retrieval, multiple choice).
 
     \b
-    Accuracy per proverb, which proverb is taken for which, accuracy that accepts near-duplicates;
-    from two runs also the heat map of the paper's Figure 5. No model is needed.
+    Reports accuracy per proverb, the most frequent confusions, and accuracy that accepts near-duplicates;
+    for two runs, also draws the heat map of the paper's Figure 5. No model is needed.
 
     \b
     figeval diagnose results/runs/minilm --task epic_retrieval_seen
@@ -141,7 +141,7 @@ def spread_grid(runs: Sequence[Answers]) -> tuple[Any, list[str]]:
     head = ("model", *map(str, range(most)))
     rows = [(one.model, *(f"{n:.4g}" for n in column)) for one, column in zip(runs, columns, strict=True)]
     rows = [row + ("",) * (len(head) - len(row)) for row in rows]
-    return Grid(head, rows, "Proverbs by number of narratives right", right=head[1:]), []
+    return Grid(head, rows, "Number of proverbs by number of correct narratives", right=head[1:]), []
 
 
 def proverb_grid(answers: Answers) -> Any:
@@ -168,7 +168,7 @@ def confusion_grid(answers: Answers) -> Any:
         listed = "paraphrase" if one.paraphrase else "defensible" if one.defensible else ""
         pair = f"{short(answers, one.gold)} → {short(answers, one.predicted)}"
         rows.append((one.gold, one.predicted, f"{one.count:.4g} of {one.n}", listed, pair))
-    head = ("gold", "taken", "times", "listed as", "texts")
+    head = ("gold", "predicted", "times", "listed as", "texts")
     return Grid(head, rows, f"{answers.model}: most frequent confusions", right=("times",))
 
 
@@ -189,7 +189,7 @@ def versus_grid(found: Versus) -> tuple[Any, list[str]]:
     rows = [(str(i), *(f"{n:.4g}" for n in row)) for i, row in enumerate(found.cells)]
     shares = {"both": found.both, "only A": found.only_a, "only B": found.only_b, "neither": found.neither}
     right = ", ".join(f"{name} {n:.4g}" for name, n in shares.items())
-    notes = [READING, f"A = {found.a}, B = {found.b}; of {found.n} narratives right by {right}"]
+    notes = [READING, f"A = {found.a}, B = {found.b}; of {found.n} narratives, answered correctly by {right}"]
     if found.same is not None:
         notes.append(f"the same proverb chosen in {100 * found.same:.1f} % of the narratives")
     if found.r is None:
@@ -201,4 +201,5 @@ def versus_grid(found: Versus) -> tuple[Any, list[str]]:
     else:
         low, high = found.interval
         notes.append(f"correlation of accuracies over proverbs: r = {found.r:.2f} (95 % {low:.2f} to {high:.2f})")
-    return Grid(head, rows, "Proverbs by narratives right by A (rows) and B (columns)", right=head[1:]), notes
+    title = "Number of proverbs by narratives answered correctly by A (rows) and B (columns)"
+    return Grid(head, rows, title, right=head[1:]), notes

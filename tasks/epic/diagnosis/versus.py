@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     Floats: TypeAlias = NDArray[np.float64]
 
 READING = (
-    "Our interpretation of Figure 5: cell (i, j) counts proverbs with i narratives right by A and j by B. "
+    "Our interpretation of Figure 5: cell (i, j) counts the proverbs with i correct answers by A and j by B. "
     "Where candidates tie, a proverb is spread over cells by probability."
 )
 

@@ -48,12 +48,12 @@ class ImpliAnalysis:
 )
 @click.option("--no_plots", is_flag=True, help="Write numbers only, without figures; needs no optional packages.")
 def impli(run: Path, output: Path | None, no_plots: bool) -> None:
-    """Analyze a run of IMPLI: flexibility of idioms, word overlap, idioms that are never right.
+    """Analyze a run of IMPLI: flexibility of idioms, word overlap, idioms that are always answered wrong.
 
     \b
-    * Spearman's rank correlation of an idiom's flexibility and the accuracy on its pairs;
+    * Spearman's rank correlation between an idiom's flexibility and the accuracy on its pairs;
     * accuracy on pairs matched by the similarity of their sentences;
-    * idioms of which no pair is right.
+    * idioms for which every pair is answered wrong.
 
     Writes analysis.json, CSV tables, and figures as PNG, SVG and HTML. No model is needed.
 

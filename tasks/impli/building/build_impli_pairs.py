@@ -40,7 +40,11 @@ FIRST, SECOND = "first sentence", "second sentence"
 @click.option("--columns", default="", help="Column names in the file of sentences, e.g. sentence=text,label=usage.")
 @click.option(DEFINITION_COLUMNS, default="", help="Column names in the file of definitions, e.g. definition=meaning.")
 @click.option(
-    "--sheet", default=100, show_default=True, type=click.IntRange(0), help="Number of pairs of each kind on the sheet."
+    "--sheet",
+    default=100,
+    show_default=True,
+    type=click.IntRange(0),
+    help="Number of pairs of each kind on the annotation sheet.",
 )
 def impli_pairs(  # noqa: PLR0913 - one argument per option
     *,
@@ -56,9 +60,9 @@ def impli_pairs(  # noqa: PLR0913 - one argument per option
 ) -> None:
     """Build inference pairs from sentences with idioms or metaphors.
 
-    Definitions take the place of idioms that are meant figuratively (`ent`: entailment) or literally (`lit`:
-    non-entailment); so do definitions of similar idioms (`adv`) and definitions with an antonym (`ant`), which do not
-    follow; literal words take the place of metaphorical ones (`met`: entailment).
+    `ent` and `lit` replace an idiom that is meant figuratively or literally by its definition (entailment and
+    non-entailment); `adv` replaces it by the definition of a similar idiom, `ant` by its own definition with an
+    antonym (both non-entailment); `met` replaces a metaphorical word by a literal one (entailment).
     """
     from figeval.building import task_prefix
     from figeval.data.row_file import RowFile, read_columns

@@ -45,7 +45,7 @@ ASKED = 1 / 3  # time to answer a pair / time to train on it
     type=click.Choice(list(PRESETS)),
     default="small",
     show_default=True,
-    help="Defaults of the options below.",
+    help="Set of default values for the options below.",
 )
 @click.option("--points", help="Numbers of training folds, from 0 to 9, e.g. 0,3,9.")
 @click.option("--regimes", default=",".join(REGIMES), show_default=True, help="Labels of the idiom pairs to train on.")
@@ -64,10 +64,10 @@ ASKED = 1 / 3  # time to answer a pair / time to train on it
 def impli(model: str, output: Path, preset: str, regimes: str, keep_models: bool, no_plots: bool, **given: Any) -> None:
     """Draw learning curves over folds of idioms.
 
-    A model is trained on literal inference and on pairs of 0 to 9 folds of idioms: pairs of both labels, only
-    entailing ones, or only others. It is tested on a fold that it was not trained on.
+    A model is trained on literal inference and on idiom pairs from 0 to 9 folds: pairs with both labels, only
+    entailment, or only non-entailment. It is tested on a fold that it was not trained on.
 
-    Writes curve.json, curve.csv and the figure as PNG, SVG and HTML. The same command resumes an interrupted one.
+    Writes curve.json, curve.csv and the figure as PNG, SVG and HTML. The same command resumes an interrupted run.
 
     \b
     figeval curve impli --model minilm --output curves/minilm

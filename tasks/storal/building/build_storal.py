@@ -35,13 +35,17 @@ FILE = click.Path(path_type=Path)
 @click.option("--name", default="", help="Prefix of the task names.  [default: the name of the folder]")
 @click.option("--seed", default=0, show_default=True, help="Random seed.")
 @click.option("--tasks", default=",".join(PAPER), show_default=True, help="Tasks to build; preference can be added.")
-@click.option("--topics", type=click.IntRange(2), help="Number of topics, instead of the smallest specific one.")
-@click.option("--antonyms", type=FILE, help="TSV file of words and antonyms, instead of WordNet.")
-@click.option("--stopwords", type=FILE, help="Words that end a phrase of an outline, one per line.")
-@click.option("--columns", default="", help="Column names in the file, e.g. story=fable,moral=lesson.")
-@click.option("--deduplicate", is_flag=True, help="Keep one of several pairs with equal stories.")
 @click.option(
-    "--compare", multiple=True, type=FILE, help="Other file; count the pairs that are also in it. Can be repeated."
+    "--topics", type=click.IntRange(2), help="Number of topics; by default the smallest that gives specific ones."
+)
+@click.option("--antonyms", type=FILE, help="TSV file of words and antonyms, instead of WordNet.")
+@click.option(
+    "--stopwords", type=FILE, help="File of stop words, which separate the phrases of an outline; one per line."
+)
+@click.option("--columns", default="", help="Column names in the file, e.g. story=fable,moral=lesson.")
+@click.option("--deduplicate", is_flag=True, help="Keep only the first of several pairs with the same story.")
+@click.option(
+    "--compare", multiple=True, type=FILE, help="Count the pairs that are also in this file. Can be repeated."
 )
 def storal(  # noqa: PLR0913 - one argument per option
     *,
@@ -191,5 +195,5 @@ def read_tasks(given: str) -> tuple[str, ...]:
     for kind in sorted(named - {*KINDS}):
         raise OptionError(f"--tasks has no {kind!r}{near(kind, KINDS)}; it has {', '.join(KINDS)}")
     if not named:
-        raise OptionError(f"--tasks names no task; choose from {', '.join(KINDS)}")
+        raise OptionError(f"--tasks is empty; choose from {', '.join(KINDS)}")
     return tuple(kind for kind in KINDS if kind in named)

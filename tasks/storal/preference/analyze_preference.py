@@ -38,7 +38,8 @@ def preference(runs: tuple[Path, ...], as_format: str) -> None:
     """Test whether models prefer a moral to its versions with an antonym and with a synonym.
 
     Win rates are those of the runs; the sign test counts clusters (morals), not questions. The difference between the
-    two is also held against that without the story, which runs ask as their floor. No model and no data are needed.
+    two win rates is also compared with the difference without the story (the floor, one of the run's baselines). No
+    model and no data are needed.
 
     \b
     figeval run --tasks storal_preference_en --model minilm --output_path runs/minilm

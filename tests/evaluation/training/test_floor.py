@@ -342,7 +342,7 @@ def test_a_floor_with_other_settings_is_warned_of(configured: Configure, copied:
     shutil.rmtree(copied / "floor")
     complete(configured(copied / "floor", probe="no_query", evaluate=(), seed=7, lr=0.02), Heard())
     record = asked(configured(copied), copied, tmp_path / "run")
-    assert "no_query_trained was trained with other settings than the model: seed, lr" in record.tasks[1].warnings
+    assert "no_query_trained was trained with different settings from the model's: seed, lr" in record.tasks[1].warnings
 
 
 @pytest.mark.parametrize("about", [{"task": "tiny_again"}, {"probe": "shuffled_query"}])

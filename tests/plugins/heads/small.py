@@ -1,4 +1,4 @@
-"""A handful of tasks/mini's examples as tasks with a train split, and a small model that can learn them by heart."""
+"""A few examples of tasks/mini as tasks with a train split, and a small model that can memorise them."""
 
 from __future__ import annotations
 

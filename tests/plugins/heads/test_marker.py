@@ -348,7 +348,7 @@ def test_more_options_than_markers_are_refused(workshop: Workshop, tmp_path: Pat
         ("gpt2", {}, "no mask token to mark options with"),
         ("bert", {"options": {"frz": "x"}}, "no such option.*freeze"),
         ("bert", {"options": {"freeze": "enc"}}, "no such module"),
-        ("bert", {"max_length": POSITIONS + 1}, f"positions for {POSITIONS}"),
+        ("bert", {"max_length": POSITIONS + 1}, f"exceeds the model's {POSITIONS} positions"),
     ],
 )
 def test_what_cannot_be_is_one_line(kind: str, changes: dict[str, Any], words: str, workshop: Workshop) -> None:
@@ -364,7 +364,7 @@ def test_it_is_a_head_for_choices_and_not_their_default() -> None:
     heads = learners.heads("choice")
     assert heads[0] == "cross"
     assert "marker" in heads
-    with pytest.raises(FigevalError, match="no such head for pairs"):
+    with pytest.raises(FigevalError, match="pairs tasks have no such head"):
         learners.choose("pairs", "marker")
 
 

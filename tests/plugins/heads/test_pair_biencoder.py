@@ -254,7 +254,7 @@ def test_it_learns_and_answers_as_it_did_in_training(tmp_path: Path) -> None:
     [
         ({"options": {"pooling": None}}, "declares no pooling"),
         ({"options": {"pooling": "max"}}, "pooling=max is not one of"),
-        ({"options": {"product": "maybe"}}, "product=maybe is neither true nor false"),
+        ({"options": {"product": "maybe"}}, "product=maybe must be true or false"),
         ({"options": {"poling": "cls"}}, "no such option.*pooling"),
         ({"options": {"freeze": "head"}}, "no such module"),
         ({"labels": ("LABEL_0", "LABEL_1")}, "rename them"),
@@ -270,7 +270,7 @@ def test_wrong_options_are_one_line(changes: dict[str, Any], words: str, worksho
 def test_examples_that_cannot_be_learnt_from_are_refused(workshop: Workshop) -> None:
     with pytest.raises(FigevalError, match="p0 has no label to learn from"):
         pairs(setup(workshop("bert", "Model"))).features([replace(PAIRS[0], label=None)])
-    with pytest.raises(FigevalError, match="p1 has a text of no token"):
+    with pytest.raises(FigevalError, match="p1 has a text without tokens"):
         pairs(setup(workshop("gpt2", "Model"))).features([PAIRS[0], replace(PAIRS[1], right="")])
 
 

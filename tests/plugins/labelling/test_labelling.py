@@ -116,7 +116,7 @@ def test_labels_that_are_of_no_scheme(labels: list[str]) -> None:
 def test_several_kinds_cannot_be_quoted() -> None:
     context = PromptContext(block=lambda *_: "", labels=("B-A", "I-A", "B-B", "I-B", "O"))
     (route,) = (one for one in Labelling.routes if one.name == "by_quotes")
-    with pytest.raises(FigevalError, match=r"of which kind it is \(A, B\)"):
+    with pytest.raises(FigevalError, match=r"distinguishes kinds of spans \(A, B\)"):
         next(route.begin(EXAMPLES[0], context))
 
 

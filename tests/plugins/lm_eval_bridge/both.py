@@ -1,4 +1,4 @@
-"""The same model on the same task in both harnesses, and what each made of every example."""
+"""Run the same model on the same task in figeval and in lm-eval, and compare the results of every example."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""An OpenAI-compatible server on loopback around a tiny model: completions with echoed log-probabilities, as vLLM and
-llama.cpp have them and transformers has not, and chat.
+"""Local OpenAI-compatible server with a tiny model: chat, and completions with echoed log-probabilities.
+
+vLLM and llama.cpp return such log-probabilities, but the server of transformers does not.
 """
 
 from __future__ import annotations
