@@ -24,6 +24,10 @@ MIRROR = os.environ.get("FIGEVAL_DATA_MIRROR") or (str(BESIDE) if BESIDE.is_dir(
 if MIRROR is not None and (NLTK := Path(MIRROR) / "nltk" / "packages").is_dir():
     os.environ.setdefault("NLTK_DATA", str(NLTK))
 
+# One thread for each of the processes that pytest-xdist starts, and for those that they start: with more threads than
+# cores, torch's wait for one another and burn the CPU.
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 settings.register_profile("no deadline", deadline=None)  # imports make the first example slow
 settings.load_profile("no deadline")
