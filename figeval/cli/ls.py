@@ -84,7 +84,7 @@ def metrics(harness: Harness) -> Iterator[JSON]:
 def routes(harness: Harness) -> Iterator[JSON]:
     """Yield one row per route, best first within a task type."""
     for route in harness.routes:
-        needs = list(route.wants)
+        needs = list(route.requirements)
         yield {"name": route.name, "type": route.task_type, "needs": needs, "owner": route.owner}
 
 

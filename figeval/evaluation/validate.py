@@ -109,7 +109,7 @@ def prompted(task: TaskSpec, harness: Harness, verdict: Verdict) -> list[Prompte
     """Return every route that renders prompts, with every prompt of the task."""
     ways = list(worded(task, "", harness, verdict))
     for name in task.prompts:
-        ways += worded(task.worded(name), name, harness, verdict)
+        ways += worded(task.with_prompt(name), name, harness, verdict)
     return ways
 
 

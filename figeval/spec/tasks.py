@@ -259,7 +259,7 @@ class TaskSpec(Named):
             raise TaskError(f"{self.origin or self.name}: {problem}")
         return made
 
-    def worded(self, name: str) -> TaskSpec:
+    def with_prompt(self, name: str) -> TaskSpec:
         """Return the task with its additional prompt `name`."""
         wording = self.prompts[name]
         changes: dict[str, Any] = {"template": wording.template or self.template}

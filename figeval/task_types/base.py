@@ -237,7 +237,7 @@ class TaskType(Generic[E]):
     def check_training(self, task: Definition, train: Sequence[E]) -> None:
         """Check training examples. Raises `ValueError` if the task cannot be learned from them."""
 
-    def held_apart(self, examples: Sequence[E]) -> Sequence[E]:
+    def restrict_to_split(self, examples: Sequence[E]) -> Sequence[E]:
         """Return the examples reduced to what belongs to their split; called if it shares no cluster with the other."""
         return examples
 

@@ -38,7 +38,7 @@ from figeval.testing import check_metric
 from figeval.training.seen import Digests, Lineage, questions, write
 from figeval.types import Inputs, PairLabel, Prediction, letters
 from tests.evaluation.conftest import Heard, Models
-from tests.fakes import Writer
+from tests.fakes import FakeGenerator
 from tests.plugins.tiny import Workshop
 from tests.processes import figeval
 from tests.runs import Deaf
@@ -341,7 +341,7 @@ def test_no_number_is_no_value(bench: Bench) -> None:
 
 
 def test_a_run_that_was_cut_short_and_rescore_give_the_same(bench: Bench) -> None:
-    bench.model = Writer(function=lambda prompt: "steady wins" if "steady" in prompt else "the crow")
+    bench.model = FakeGenerator(function=lambda prompt: "steady wins" if "steady" in prompt else "the crow")
     whole = bench.run("morals", output_path=bench.path / "whole")
     with pytest.raises(KeyboardInterrupt):
         bench.run("morals", observer=Heard(stop_after=1))
