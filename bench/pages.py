@@ -2,7 +2,8 @@
 
     python -m bench.pages [--check]
 
-This updates the tables of measured values, the demo's table in README, and every number in prose that has a marker:
+This updates the tables of measured values, the demo's table, its excerpt in README, and every number in prose with a
+marker:
 
     .433<!-- floor random epic_alignment span_f1 last_sentence -->   a trivial model's score in a run
     .162<!-- run minilm-seen epic_retrieval_seen acc -->             a run's score, or the mean over a training's seeds
@@ -36,8 +37,14 @@ from figeval.evaluation.training.train import stored_record
 from figeval.records.reference import published
 from figeval.records.run_folder import read_record
 
-PAGES = ("README.md", "docs/epic.md", "docs/finetuned.md", "docs/llm.md")
-MARKED = ("README.md", "docs/epic.md", "docs/finetuned.md")  # pages whose decimals in prose must all carry a mark
+PAGES = ("README.md", "docs/getting_started.md", "docs/epic.md", "docs/finetuned.md", "docs/llm.md")
+# Pages whose decimals in prose must all carry a mark.
+MARKED = (
+    "README.md",
+    "docs/getting_started.md",
+    "docs/epic.md",
+    "docs/finetuned.md",
+)  # pages whose decimals in prose must all carry a mark
 
 NUMBER = r"(?<![\w.,])−?(?:\d[\d,]*)?\.?\d+(?:e-?\d+)?(?: %)?"
 MARK = re.compile(rf"(?P<number>{NUMBER})<!-- (?P<kind>run|floor|paired|paper|bench|file) (?P<about>[^>]+?) -->")
@@ -137,10 +144,11 @@ def with_tables(page: str, text: str) -> str:
 
 
 DEMO = re.compile(r"(?<=ends in this table:\n\n```\n).*?(?=```)", re.DOTALL)
+EXCERPT = re.compile(r"(?<=--model minilm --limit 200\n\n)task .*?(?=```)", re.DOTALL)
 
 
 def with_demo(text: str) -> str:
-    """Return README with the table that the stored run of `make demo` prints, or unchanged if no run is stored."""
+    """Return a page with the table that the stored run of `make demo` prints, or with those lines of it that it has."""
     file = MEASURED / "demo" / "run.json"
     if not file.is_file():
         return text
@@ -150,8 +158,10 @@ def with_demo(text: str) -> str:
 
     out = io.StringIO()
     show(read_record(file), Console(file=out, width=180))
-    printed = "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
-    return DEMO.sub(lambda _: printed, text)
+    lines = [line.rstrip() for line in out.getvalue().splitlines()]
+    by_name = {line.partition(" ")[0]: line for line in lines if not line.startswith(" ")}
+    excerpt = lambda found: "".join(f"{by_name.get(line.partition(' ')[0], line)}\n" for line in found[0].splitlines())  # noqa: E731
+    return EXCERPT.sub(excerpt, DEMO.sub(lambda _: "\n".join(lines) + "\n", text))
 
 
 # ---- prose ----------------------------------------------------------------------------------------------------------
@@ -250,7 +260,7 @@ def stands_in(number: str, file: Path) -> bool:
 
 def rewritten(page: str, text: str) -> str:
     """Return the page with tables and marked numbers updated from the records."""
-    return with_marks(with_tables(page, with_demo(text) if page == "README.md" else text))
+    return with_marks(with_tables(page, with_demo(text)))
 
 
 def main() -> int:

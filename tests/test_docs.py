@@ -35,6 +35,7 @@ PAGES = (
             "builds",
             "epic",
             "finetuned",
+            "getting_started",
             "glossary",
             "life_of_an_example",
             "llm",

@@ -19,6 +19,14 @@ def test_the_page_has_the_numbers_that_were_measured(page: str) -> None:
     assert list(pages.problems(page, text)) == []
 
 
+@pytest.mark.parametrize("page", ["README.md", "docs/getting_started.md"])
+def test_the_table_of_the_demo_is_that_of_the_stored_run(page: str) -> None:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    assert pages.with_demo(text.replace("0.9750", "0.1234").replace("0.486 to", "0.111 to")) == text
+    assert "0.9750" in text
+    assert "0.486 to" in text
+
+
 RUN = "run minilm epic_retrieval_seen acc"
 LESS = "run random epic_retrieval_seen acc"
 

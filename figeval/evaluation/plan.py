@@ -297,9 +297,8 @@ def opened(config: RunConfig, harness: Harness) -> Model:
     flags = ("device", "batch_size", "seed", "apply_chat_template", "max_cost", "max_tokens")
     common = {flag: getattr(config, flag) for flag in flags} | {"account": config.identity()}
     model = open_model(harness.backends, config.model, config.model_args, common)
-    if (
-        config.processes > 1 and getattr(model.backend, "min_batch_size", 1) > 1
-    ):  # they would also have to share one budget
+    batched = getattr(model.backend, "min_batch_size", 1) > 1
+    if config.processes > 1 and batched:  # the processes would also have to share one budget
         raise ModelError(f"{model.name} already answers many requests in parallel; leave out --processes")
     if config.apply_chat_template is True and not model.is_chat_model:
         raise CapabilityError(f"{model.name} has no chat template to apply; leave out --apply_chat_template")
