@@ -19,12 +19,11 @@ def test_the_page_has_the_numbers_that_were_measured(page: str) -> None:
     assert list(pages.problems(page, text)) == []
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/getting_started.md"])
-def test_the_table_of_the_demo_is_that_of_the_stored_run(page: str) -> None:
+@pytest.mark.parametrize(("page", "number"), [("README.md", ".975"), ("docs/getting_started.md", "0.9750")])
+def test_the_table_of_the_demo_is_that_of_the_stored_run(page: str, number: str) -> None:
     text = (ROOT / page).read_text(encoding="utf-8")
-    assert pages.with_demo(text.replace("0.9750", "0.1234").replace("0.486 to", "0.111 to")) == text
-    assert "0.9750" in text
-    assert "0.486 to" in text
+    assert number in text
+    assert pages.rewritten(page, text.replace(number, "0.123")) == text
 
 
 RUN = "run minilm epic_retrieval_seen acc"
