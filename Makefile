@@ -84,8 +84,10 @@ lm-eval-range: $(VENV)/.dev  ## run the lm-eval tests with the oldest and the ne
 		rm -rf "$$folder" || exit 1; \
 	done
 
-schema: $(VENV)/.dev  ## regenerate the published JSON Schema of run records
-	$(BIN)/python -m figeval.records.schema
+schema: $(VENV)/.dev  ## regenerate the published JSON Schemas
+	@for kind in task suite run predictions; do \
+		FIGEVAL_PLUGINS= $(BIN)/figeval schema $$kind > results/schema/$$kind.schema.json || exit 1; \
+	done
 
 # Upgrade pip first: a version from 2023 needs a minute more to resolve dependencies. Install torch separately, so that
 # the requirements of other packages do not replace a CPU build. Install the weights of smollm2 without dependencies,
