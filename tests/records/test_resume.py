@@ -74,7 +74,7 @@ def test_a_killed_run_goes_on_and_ends_like_an_undisturbed_one(slow: None, tmp_p
         assert errors.splitlines()[-1].startswith("figeval: interrupted; results so far are kept")
     assert (len(rows(tmp_path, "mini_fables")), len(rows(tmp_path, "mini_proverbs"))) == (20, 0)
     shown = figeval("show", "run", cwd=tmp_path).stdout
-    assert "running, begun" in shown
+    assert "running, started" in shown
     assert "mini_proverbs: 0 of 60 examples answered" in shown
 
     resumed = figeval("run", "--output_path", "run", *TASKS, cwd=tmp_path)
