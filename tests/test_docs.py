@@ -26,6 +26,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PAGES = (
     "README.md",
     "CONTRIBUTING.md",
+    "RELEASING.md",
     *(
         f"docs/{name}.md"
         for name in (

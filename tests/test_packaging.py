@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import subprocess
 import sys
 import tarfile
+import tomllib
 import zipfile
 from pathlib import Path, PurePosixPath
 
 import pytest
 import yaml
+from packaging.version import Version
 
 from tests.processes import figeval
 
@@ -54,6 +57,25 @@ def installed(wheel: Path, target: Path) -> Path:
 
 def test_the_command_lies_in_bin(site: Path) -> None:
     assert (site / "bin" / "figeval").is_file()
+
+
+# ---- which version it is --------------------------------------------------------------------------------------------
+
+
+def test_the_version_is_the_same_wherever_it_is_written() -> None:
+    """Between releases the version is the coming one: above the newest in the changelog, and without a date."""
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert str(citation["version"]) == version
+
+    newest, *older = re.findall(r"^## (.+)$", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)
+    dated = [re.fullmatch(r"(\d+\.\d+\.\d+) \((\d{4}-\d\d-\d\d)\)", heading) for heading in older]
+    assert all(dated), "headings are '## X.Y.Z (YYYY-MM-DD)'"
+    released = [Version(match[1]) for match in dated if match]
+    assert released == sorted(set(released), reverse=True)
+    assert all(Version(version) > one for one in released)
+    date = f" ({citation['date-released']})" if "date-released" in citation else None
+    assert newest == (f"{version}{date}" if date else "Unreleased")
 
 
 # ---- what is inside -------------------------------------------------------------------------------------------------
