@@ -35,6 +35,7 @@ PAGES = (
             "builds",
             "epic",
             "finetuned",
+            "first_benchmark",
             "glossary",
             "life_of_an_example",
             "llm",
