@@ -36,6 +36,7 @@ PAGES = (
             "builds",
             "epic",
             "finetuned",
+            "first_benchmark",
             "getting_started",
             "glossary",
             "life_of_an_example",
