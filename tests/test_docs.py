@@ -34,6 +34,7 @@ PAGES = (
             "architecture",
             "augmentation",
             "builds",
+            "data",
             "epic",
             "finetuned",
             "first_benchmark",

@@ -200,9 +200,7 @@ class ForwardPass:
         engine = self.engine
         engine.tokens.read += sum(map(len, rows))
         view = View.of(self.tree, rows, before, engine.device)
-        kept = (
-            {} if cache is None else {cache_argument(engine.model): cache}
-        )  # state-space models have none
+        kept = {} if cache is None else {cache_argument(engine.model): cache}  # state-space models have none
         inputs = {**self.strategy.inputs(view, engine.model), **kept, "use_cache": cache is not None}
         nodes, lines, columns = self._asked_of(rows)
         self._write_scores(nodes, *engine.states(inputs, lines, columns))
