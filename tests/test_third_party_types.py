@@ -22,6 +22,7 @@ from figeval.yamlfile import read_mapping
 from tests.processes import beside, figeval
 
 HERE = Path(__file__).parent / "third_party"
+pytestmark = pytest.mark.usefixtures("warm_start")
 # A model behind an API, as far as figeval can tell: its replies are in a file, by a part of the question.
 SCRIPTED = """
 import json

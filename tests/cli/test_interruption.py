@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -16,10 +14,16 @@ from typing import Any
 import pytest
 
 from tests.evaluation.conftest import write_task
-from tests.processes import figeval
+from tests.processes import figeval, starting
 
 PLUGIN = {"PYTHONPATH": str(Path(__file__).parent.parent / "slow"), "FIGEVAL_PLUGINS": "slow_model"}
 N = 300
+SMALL_DISK = """
+import resource, runpy, sys
+room = int(sys.argv.pop(1))
+resource.setrlimit(resource.RLIMIT_FSIZE, (room, room))  # Python ignores SIGXFSZ
+runpy.run_module("figeval", run_name="__main__", alter_sys=True)
+"""
 
 
 class Run:
@@ -34,7 +38,7 @@ class Run:
     def start(self, seconds: float) -> subprocess.Popen[str]:
         """Begin in the background, with so much time for each request."""
         return subprocess.Popen(
-            [sys.executable, "-m", "figeval", *self.command],
+            [starting["python"], "-m", "figeval", *self.command],
             cwd=self.folder,
             env={**os.environ, **PLUGIN, "SLOW_SECONDS": str(seconds)},
             stdout=subprocess.PIPE,
@@ -65,10 +69,13 @@ def make(tmp_path: Path) -> Callable[[str], Run]:
     return lambda output: Run(tmp_path, output)
 
 
-@pytest.fixture
-def undisturbed(make: Callable[[str], Run]) -> Run:
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Run:
     """The run as it should be."""
-    run = make("undisturbed")
+    folder = tmp_path_factory.mktemp("undisturbed")
+    (folder / "tasks").mkdir()
+    write_task(folder / "tasks", "t", N)
+    run = Run(folder, "out")
     run.finish()
     assert run.lines() == N
     return run
@@ -96,7 +103,7 @@ def same(run: Run, undisturbed: Run) -> bool:
 
 @pytest.mark.parametrize(("how", "expected"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_what_an_interrupted_command_has_is_kept_and_the_same_command_goes_on(
-    how: signal.Signals, expected: int, make: Callable[[str], Run], undisturbed: Run
+    how: signal.Signals, expected: int, make: Callable[[str], Run], undisturbed: Run, warm_start: None
 ) -> None:
     run = make("out")
     process = run.start(seconds=0.005)
@@ -111,7 +118,7 @@ def test_what_an_interrupted_command_has_is_kept_and_the_same_command_goes_on(
     assert same(run, undisturbed)
 
 
-def test_ctrl_c_before_the_first_answer(make: Callable[[str], Run], undisturbed: Run) -> None:
+def test_ctrl_c_before_the_first_answer(make: Callable[[str], Run], undisturbed: Run, warm_start: None) -> None:
     run = make("out")
     process = run.start(seconds=10)
     wait(run.record_file.exists, process)
@@ -120,7 +127,7 @@ def test_ctrl_c_before_the_first_answer(make: Callable[[str], Run], undisturbed:
     assert same(run, undisturbed)
 
 
-def test_killed_again_and_again_while_writing(make: Callable[[str], Run], undisturbed: Run) -> None:
+def test_killed_again_and_again_while_writing(make: Callable[[str], Run], undisturbed: Run, warm_start: None) -> None:
     run = make("out")
     for _ in range(3):
         process, kept = run.start(seconds=0.002), run.lines()
@@ -131,7 +138,7 @@ def test_killed_again_and_again_while_writing(make: Callable[[str], Run], undist
     assert same(run, undisturbed)
 
 
-def test_killed_in_the_middle_of_a_line(make: Callable[[str], Run], undisturbed: Run) -> None:
+def test_killed_in_the_middle_of_a_line(make: Callable[[str], Run], undisturbed: Run, warm_start: None) -> None:
     run = make("out")
     process = run.start(seconds=0.002)
     wait(lambda: run.lines() >= 3, process)
@@ -143,13 +150,12 @@ def test_killed_in_the_middle_of_a_line(make: Callable[[str], Run], undisturbed:
 
 
 @pytest.mark.parametrize("room", [20_000, 20_001, 20_100])
-def test_a_full_disk_half_way(room: int, make: Callable[[str], Run], undisturbed: Run) -> None:
+def test_a_full_disk_half_way(room: int, make: Callable[[str], Run], undisturbed: Run, warm_start: None) -> None:
     run = make("out")
     done = subprocess.run(
-        [sys.executable, "-m", "figeval", *run.command],
+        [starting["python"], "-c", SMALL_DISK, str(room), *run.command],
         cwd=run.folder,
         env={**os.environ, **PLUGIN},
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (room, room)),  # Python ignores SIGXFSZ
         capture_output=True,
         text=True,
         check=False,

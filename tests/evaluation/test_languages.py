@@ -282,7 +282,7 @@ def test_a_template_knows_the_language_and_solved_examples_are_in_it(workshop: W
 
 
 @pytest.mark.slow
-def test_two_processes_answer_the_same(workshop: Workshop) -> None:
+def test_two_processes_answer_the_same(workshop: Workshop, warm_start: None) -> None:
     """Real processes: the rows of each language and the kinds that were chosen come together again."""
     kinds = "option_meta: [{kind: \"'story'\"}, {kind: \"'other'\"}, {kind: \"'third'\"}], "
     write(workshop.folder, rows(), TASK.replace("language: row.lang", f"{kinds}language: row.lang"))

@@ -28,7 +28,7 @@ from tests.runs import finished
 
 SLOW = Path(__file__).parent.parent / "slow"
 N = 300
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("warm_start")]
 
 MOODY = """
 import os

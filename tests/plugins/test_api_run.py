@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -33,10 +32,11 @@ from tests.plugins.servers import (
     well,
 )
 from tests.plugins.tiny import Workshop
-from tests.processes import figeval
+from tests.processes import figeval, starting
 
 KEY = "sk-very-secret-0123456789"
 N = 48
+pytestmark = pytest.mark.usefixtures("warm_start")
 
 
 @pytest.fixture(scope="module")
@@ -115,7 +115,7 @@ def test_killed_in_the_middle_nothing_is_paid_for_twice(
     with desk_open(upstream=url) as proxy:
         proxy.usual = faulty(share=0.2, seed=5)
         arguments = command(proxy, "out", model=name, timeout=4, max_retries=12)
-        program = [sys.executable, "-m", "figeval", *arguments]
+        program = [starting["python"], "-m", "figeval", *arguments]
         process = subprocess.Popen(program, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         while len(proxy.delivered) < N // 2:
             assert process.poll() is None, process.communicate()
@@ -199,7 +199,7 @@ def test_ctrl_c_keeps_every_finished_reply(desk: Desk, command: Callable[..., li
     usual = desk.usual
     desk.usual = after(0.05, usual)
     arguments = command(desk, "out", max_concurrent=2)
-    program = [sys.executable, "-m", "figeval", *arguments]
+    program = [starting["python"], "-m", "figeval", *arguments]
     process = subprocess.Popen(program, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     while len(desk.asked) < 20:
         assert process.poll() is None, process.communicate()

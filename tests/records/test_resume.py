@@ -6,13 +6,12 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 
-from tests.processes import figeval
+from tests.processes import figeval, starting
 
 SLOW = """
 import os, time
@@ -35,6 +34,7 @@ def register_backends(register):
 """
 
 
+pytestmark = pytest.mark.usefixtures("warm_start")
 TASKS = ("--tasks", "mini_fables,mini_proverbs", "--model", "slow")
 
 
@@ -48,7 +48,7 @@ def slow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def started(folder: Path) -> subprocess.Popen[str]:
     """A run whose first task is done and whose second one is being computed."""
-    command = [sys.executable, "-m", "figeval", "run", "--output_path", "run", *TASKS]
+    command = [starting["python"], "-m", "figeval", "run", "--output_path", "run", *TASKS]
     environment = {**os.environ, "NAP": "yes"}
     process = subprocess.Popen(
         command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
