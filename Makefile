@@ -32,7 +32,9 @@ demo: $(VENV)/.demo  ## score MiniLM on ePiC proverbs and IMPLI pairs
 		printf '\nNext, with a network or FIGEVAL_DATA_MIRROR set:\n  %s\n' '$(BIN)/figeval data fetch epic impli'; \
 	fi
 
-test: lint types unit  ## ruff, mypy and pytest
+# mypy needs one core, and pytest both now and then, so they run at the same time.
+test: lint  ## ruff, mypy and pytest
+	@$(MAKE) --no-print-directory --jobs=2 types unit
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
