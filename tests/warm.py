@@ -126,7 +126,7 @@ def serve(address: str, owner: str, limits: str, imported: Sequence[str]) -> dic
     """Accept requests; fork for each one, and return it in the child process, which serves only this request."""
     for name in imported:
         importlib.import_module(name)
-    read_once()
+    prepare()
     gc.freeze()  # otherwise a collection would write to the shared memory pages, and so copy them
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(address)
@@ -154,11 +154,14 @@ def serve(address: str, owner: str, limits: str, imported: Sequence[str]) -> dic
     return order
 
 
-def read_once() -> None:
+def prepare() -> None:
     """Import figeval's plugins, parse its task files, and compile what transformers needs to load any model.
 
     The parsed files stay in the memory of the commands. The plugins do not, since they depend on a command's variables.
+    torchrun's log of events names the method that calls it; among so many modules, finding that takes two seconds.
     """
+    from torch.distributed.elastic.rendezvous import dynamic_rendezvous
+
     from figeval.evaluation import Harness
     from figeval.plugins import plugin_manager
 
@@ -168,6 +171,7 @@ def read_once() -> None:
         from transformers.conversion_mapping import get_checkpoint_conversion_mapping
 
         get_checkpoint_conversion_mapping("bert")
+    dynamic_rendezvous.get_method_name = lambda: "unknown"
 
 
 def leave() -> None:
