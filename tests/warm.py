@@ -31,7 +31,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
+from tests.warm_client import OPTIONS, STREAMS
+
 ROOT = Path(__file__).resolve().parent.parent
+CLIENT = Path(__file__).with_name("warm_client.py")
 IMPORTED = (
     "sklearn.feature_extraction.text",
     "scipy.stats",
@@ -44,10 +47,10 @@ IMPORTED = (
     "figeval.api.runs",
     "figeval.api.trainings",
     "figeval.evaluation",
+    "figeval.report.table",
+    "rich.console",
+    "tests.rehearsal",
 )
-STREAMS = (0, 1, 2)
-OPTIONS = ("-u", "-P")  # options of Python that may precede -m and -c
-OURS = ("figeval", "tests.")  # prefixes of the modules that the server runs
 
 
 @contextmanager
@@ -69,48 +72,14 @@ def warm_figeval(imported: Sequence[str] = IMPORTED, limits: Mapping[int, int] |
 def start(folder: Path, owner: int, imported: Sequence[str] = IMPORTED, limits: Mapping[int, int] | None = None) -> int:
     """Start a server, write its commands into the folder and return its process id; it ends when `owner` does."""
     address = folder / "socket"
-    ask = f'"{sys.executable}" -SE "{__file__}" ask "{address}"'
+    ask = f'"{sys.executable}" -SE "{CLIENT}" "{address}"'
     for command, text in {"figeval": f'{ask} -P -m figeval "$@"', "python": f'{ask} "$@"'}.items():
         (folder / command).write_text(f"#!/bin/sh\nexec {text}\n")
         (folder / command).chmod(0o755)
-    serving = [sys.executable, "-m", "tests.warm", "serve", str(address)]
+    serving = [sys.executable, "-m", "tests.warm", str(address)]
     serving += [str(owner), str(folder / "python"), json.dumps([*(limits or {}).items()]), *imported]
     environment = {**os.environ, "HF_HUB_OFFLINE": "1"}
     return int(subprocess.run(serving, cwd=ROOT, env=environment, stdout=subprocess.PIPE, check=True).stdout)
-
-
-# ---- the client ------------------------------------------------------------------------------------------------------
-
-
-def ask(address: str, arguments: list[str]) -> int:
-    """Let the server run `python ARGUMENTS …` in place of this process; return the exit code, negative for a signal."""
-    how, what, *_ = [*(argument for argument in arguments if argument not in OPTIONS), "", ""]
-    if how != "-c" and not (how == "-m" and what.startswith(OURS)):
-        os.execv(sys.executable, [sys.executable, *arguments])
-    order = json.dumps({"folder": os.getcwd(), "environment": dict(os.environ), "arguments": arguments}).encode()
-    with socket.socket(socket.AF_UNIX) as server:
-        server.connect(address)
-        socket.send_fds(server, [b"!"], STREAMS)
-        server.sendall(order + b"\n")
-        answers = server.makefile()
-        command = int(answers.readline())
-
-        def pass_on(number: int, _: object) -> None:
-            with suppress(ProcessLookupError):
-                os.kill(command, number)
-
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, pass_on)
-        return int(answers.readline() or 1)
-
-
-def end(code: int) -> NoReturn:
-    """Exit with the command's exit code, or by the signal that killed it."""
-    if code < 0:
-        if -code != signal.SIGKILL:
-            signal.signal(-code, signal.SIG_DFL)
-        os.kill(os.getpid(), -code)
-    os._exit(code)
 
 
 # ---- the server ------------------------------------------------------------------------------------------------------
@@ -215,8 +184,5 @@ def obey(order: dict[str, Any], python: str) -> NoReturn:
 
 
 if __name__ == "__main__":
-    what, address, *arguments = sys.argv[1:]
-    if what == "ask":
-        end(ask(address, arguments))
-    owner, python, limits, *imported = arguments
+    address, owner, python, limits, *imported = sys.argv[1:]
     obey(serve(address, owner, limits, imported), python)
