@@ -7,6 +7,7 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from shutil import rmtree
 from typing import Any
 
 import pytest
@@ -369,6 +370,7 @@ class Tried:
     def run(self, *arguments: str, code: int = 0, model: str = "mine", **pieces: str) -> tuple[str, dict[str, Any]]:
         """What it says on stderr, and its record, empty where none was written."""
         (self.folder / "mymodel.py").write_text(MODEL.format(**{**FAIR, **pieces}))
+        rmtree(self.folder / "__pycache__", ignore_errors=True)  # it may be of another text of the same second
         environment = {"PYTHONPATH": str(self.folder), "FIGEVAL_PLUGINS": "mymodel"}
         command = ("run", "--tasks", "mini_fables,mini_pairs", "--model", model, "-o", "out", *arguments)
         done = figeval(*command, cwd=self.folder, code=code, **environment)

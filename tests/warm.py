@@ -32,7 +32,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NoReturn
 
+from tests.warm_client import OPTIONS, STREAMS
+
 ROOT = Path(__file__).resolve().parent.parent
+CLIENT = Path(__file__).with_name("warm_client.py")
 IMPORTED = (
     "sklearn.feature_extraction.text",
     "scipy.stats",
@@ -49,10 +52,10 @@ IMPORTED = (
     "figeval.evaluation",
     # transformers imports it whenever it saves a model, and it imports torch's compiler when it trains
     *(["deepspeed", "torch._inductor.compile_fx"] if find_spec("deepspeed") else []),
+    "figeval.report.table",
+    "rich.console",
+    "tests.rehearsal",
 )
-STREAMS = (0, 1, 2)
-OPTIONS = ("-u", "-P")  # options of Python that may precede -m and -c
-OURS = ("figeval", "tests.")  # prefixes of the modules that the server runs
 
 
 @contextmanager
@@ -74,49 +77,15 @@ def warm_figeval(imported: Sequence[str] = IMPORTED, limits: Mapping[int, int] |
 def start(folder: Path, owner: int, imported: Sequence[str] = IMPORTED, limits: Mapping[int, int] | None = None) -> int:
     """Start a server, write its commands into the folder and return its process id; it ends when `owner` does."""
     address = folder / "socket"
-    ask = f'"{sys.executable}" -SE "{__file__}" ask "{address}"'
+    ask = f'"{sys.executable}" -SE "{CLIENT}" "{address}"'
     for command, text in {"figeval": f'{ask} -P -m figeval "$@"', "python": f'{ask} "$@"'}.items():
         (folder / command).write_text(f"#!/bin/sh\nexec {text}\n")
         (folder / command).chmod(0o755)
-    serving = [sys.executable, "-m", "tests.warm", "serve", str(address)]
+    serving = [sys.executable, "-m", "tests.warm", str(address)]
     serving += [str(owner), str(folder / "python"), json.dumps([*(limits or {}).items()]), *imported]
     # torch and DeepSpeed read these variables when they are imported, so those of a command would come too late
     environment = {"OMP_NUM_THREADS": "1", "DS_ACCELERATOR": "cpu", **os.environ, "HF_HUB_OFFLINE": "1"}
     return int(subprocess.run(serving, cwd=ROOT, env=environment, stdout=subprocess.PIPE, check=True).stdout)
-
-
-# ---- the client ------------------------------------------------------------------------------------------------------
-
-
-def ask(address: str, arguments: list[str]) -> int:
-    """Let the server run `python ARGUMENTS …` in place of this process; return the exit code, negative for a signal."""
-    how, what, *_ = [*(argument for argument in arguments if argument not in OPTIONS), "", ""]
-    if how != "-c" and not (how == "-m" and what.startswith(OURS)):
-        os.execv(sys.executable, [sys.executable, *arguments])
-    order = json.dumps({"folder": os.getcwd(), "environment": dict(os.environ), "arguments": arguments}).encode()
-    with socket.socket(socket.AF_UNIX) as server:
-        server.connect(address)
-        socket.send_fds(server, [b"!"], STREAMS)
-        server.sendall(order + b"\n")
-        answers = server.makefile()
-        command = int(answers.readline())
-
-        def pass_on(number: int, _: object) -> None:
-            with suppress(ProcessLookupError):
-                os.kill(command, number)
-
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, pass_on)
-        return int(answers.readline() or 1)
-
-
-def end(code: int) -> NoReturn:
-    """Exit with the command's exit code, or by the signal that killed it."""
-    if code < 0:
-        if -code != signal.SIGKILL:
-            signal.signal(-code, signal.SIG_DFL)
-        os.kill(os.getpid(), -code)
-    os._exit(code)
 
 
 # ---- the server ------------------------------------------------------------------------------------------------------
@@ -242,8 +211,5 @@ def obey(order: dict[str, Any], python: str) -> NoReturn:
 
 
 if __name__ == "__main__":
-    what, address, *arguments = sys.argv[1:]
-    if what == "ask":
-        end(ask(address, arguments))
-    owner, python, limits, *imported = arguments
+    address, owner, python, limits, *imported = sys.argv[1:]
     obey(serve(address, owner, limits, imported), python)
