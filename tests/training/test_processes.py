@@ -112,14 +112,12 @@ def ranks(process: psutil.Popen) -> dict[str, psutil.Process]:
 
 
 @pytest.fixture(scope="session")
-def yard(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def yard(shared: Path) -> Path:
     """One folder for all processes that test: what is in it is made once."""
-    root = tmp_path_factory.getbasetemp()
-    root = root.parent if "PYTEST_XDIST_WORKER" in os.environ else root
-    yard = root / "processes"
-    with FileLock(root / "processes.lock"):
+    yard = shared / "processes"
+    with FileLock(shared / "processes.lock"):
         if not yard.exists():
-            draft = root / "processes.draft"
+            draft = shared / "processes.draft"
             made = Workshop(draft)("bert", "Model", hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
             made.rename(draft / "model")
             write_tasks(draft / "tasks")
