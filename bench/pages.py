@@ -2,7 +2,7 @@
 
     python -m bench.pages [--check]
 
-This updates the tables of measured values, the demo's table in README, and every number in prose that has a marker:
+This updates the tables of measured values, the demo's table, and every number in prose that has a marker:
 
     .433<!-- floor random epic_alignment span_f1 last_sentence -->   a trivial model's score in a run
     .162<!-- run minilm-seen epic_retrieval_seen acc -->             a run's score, or the mean over a training's seeds
@@ -36,8 +36,14 @@ from figeval.evaluation.training.train import stored_record
 from figeval.records.reference import published
 from figeval.records.run_folder import read_record
 
-PAGES = ("README.md", "docs/epic.md", "docs/finetuned.md", "docs/llm.md")
-MARKED = ("README.md", "docs/epic.md", "docs/finetuned.md")  # pages whose decimals in prose must all carry a mark
+PAGES = ("README.md", "docs/getting_started.md", "docs/epic.md", "docs/finetuned.md", "docs/llm.md")
+# Pages whose decimals in prose must all carry a mark.
+MARKED = (
+    "README.md",
+    "docs/getting_started.md",
+    "docs/epic.md",
+    "docs/finetuned.md",
+)  # pages whose decimals in prose must all carry a mark
 
 NUMBER = r"(?<![\w.,])−?(?:\d[\d,]*)?\.?\d+(?:e-?\d+)?(?: %)?"
 MARK = re.compile(rf"(?P<number>{NUMBER})<!-- (?P<kind>run|floor|paired|paper|bench|file) (?P<about>[^>]+?) -->")
@@ -108,8 +114,18 @@ def training_row(name: str, cells: list[str]) -> list[str]:
     return [f"{record['figures'][f'{side}_per_cpu_second']:.2f}"] if record else ["–"] * len(cells)
 
 
+def demo_row(name: str, cells: list[str]) -> list[str]:
+    """Return the cells after the task or contrast: question | metric | MiniLM, first 200 examples | trivial models."""
+    question, metric, *_ = cells
+    run = read_record(MEASURED / "demo" / "run.json")
+    found = next(one for one in (*run.tasks, *run.contrasts) if name == f"`{getattr(one, 'task', None) or one.name}`")
+    score = next(score for score in found.scores if score.metric == metric)
+    return [question, metric, f"**{shown(score).replace(' ', '** ', 1)}", floors(found, metric)]
+
+
 Row = Callable[[str, list[str]], list[str]]
 TABLES: dict[str, dict[str, Row]] = {  # page → beginning of a table's first line → function that makes its rows
+    "README.md": {"| task | question |": demo_row},
     "docs/epic.md": {"| task | metric | trivial | random |": epic_row},
     "docs/finetuned.md": {
         "| task | metric | trivial | MiniLM as it is |": tuned_row,
@@ -140,7 +156,7 @@ DEMO = re.compile(r"(?<=ends in this table:\n\n```\n).*?(?=```)", re.DOTALL)
 
 
 def with_demo(text: str) -> str:
-    """Return README with the table that the stored run of `make demo` prints, or unchanged if no run is stored."""
+    """Return a page with the table that the stored run of `make demo` prints, or unchanged if no run is stored."""
     file = MEASURED / "demo" / "run.json"
     if not file.is_file():
         return text
@@ -250,7 +266,7 @@ def stands_in(number: str, file: Path) -> bool:
 
 def rewritten(page: str, text: str) -> str:
     """Return the page with tables and marked numbers updated from the records."""
-    return with_marks(with_tables(page, with_demo(text) if page == "README.md" else text))
+    return with_marks(with_tables(page, with_demo(text)))
 
 
 def main() -> int:

@@ -50,22 +50,19 @@ Addition: TypeAlias = Literal["concepts", "neighbours", "outline", "none"]
 
 
 class Augmentation(BaseModel):
-    """The text that is added to every example, and its source (`augment` of a task file, `--augment`).
-
-    Attributes:
-        add: `concepts`, the content words of the nearest answers; `neighbours`, the answers themselves; `outline`, the
-            outlines of the nearest examples; or `none`, which switches off the augmentation of a task file.
-        retriever: a model that embeds texts.
-        split: split in which the nearest examples are searched; `from` in files and flags.
-        k: number of examples that are used.
-    """
+    """The text that is added to every example, and its source (`augment` of a task file, `--augment`)."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    add: Annotated[Addition, BeforeValidator(_named_none)]
-    retriever: str = Field("minilm", min_length=1)
-    split: str = Field("train", alias="from", min_length=1)
-    k: PositiveInt = 10
+    add: Annotated[Addition, BeforeValidator(_named_none, json_schema_input_type=Addition | None)] = Field(
+        description="`concepts`, the content words of the nearest answers; `neighbours`, the answers themselves; "
+        "`outline`, the outlines of the nearest examples; or `none`, which switches off that of a task file."
+    )
+    retriever: str = Field("minilm", min_length=1, description="A model that embeds texts.")
+    split: str = Field(
+        "train", alias="from", min_length=1, description="Split in which the nearest examples are searched."
+    )
+    k: PositiveInt = Field(10, description="Number of examples that are used.")
 
 
 def _with_keys(value: Any) -> Any:
@@ -87,7 +84,11 @@ def _augmented(value: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 # Empty, or a mapping with all keys of `Augmentation`.
-Augment = Annotated[Mapping[str, Any], BeforeValidator(_with_keys), AfterValidator(_augmented)]
+Augment = Annotated[
+    Mapping[str, Any],
+    BeforeValidator(_with_keys, json_schema_input_type=Augmentation),
+    AfterValidator(_augmented),
+]
 Orders = Annotated[str, AfterValidator(_in_orders)]
 SHARE = re.compile(r"0?\.[0-9]{1,18}")
 

@@ -205,7 +205,7 @@ class PromptContext:
         cue = turns[-1].content.rpartition("\n")[2].strip()
         return Prompt(turns, (*self.stop, f"\n{cue}") if self.stop and cue else self.stop, self.max_new_tokens)
 
-    def begun(self, answer: str) -> str:
+    def answer_start(self, answer: str) -> str:
         """Return an answer as the model would begin it: no blank separates it from a chat template's header."""
         return answer if self.chat is None else answer.lstrip(" ")
 

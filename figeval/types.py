@@ -39,11 +39,11 @@ class Example:
     `language` is that of the row if the task has rows in several languages, else empty.
     `prompted` is the same example with the texts for prompts, if these differ from the texts for other models
     (`prompt_fields` of a task file), e.g. not lower-cased. It is never scored.
-    `former_fields` are fields that a class no longer has, with the value that its examples had there: fingerprints
+    `removed_fields` are fields that a class no longer has, with the value that its examples had there: fingerprints
     still count them, so that earlier runs can be continued and compared.
     """
 
-    former_fields: ClassVar[Mapping[str, Any]] = {}
+    removed_fields: ClassVar[Mapping[str, Any]] = {}
 
     id: str
     meta: Meta = field(default_factory=dict)
@@ -277,12 +277,12 @@ class Prediction:
     route. The score of a label is the probability of its best class, e.g. P(entailment) if only that class means it.
     `status` distinguishes "could not be parsed" and "was NaN" from "wrong"; `tied` counts the options that share the
     best score; `truncated` says that the model did not see the whole input. If classes of several labels tie for
-    the best (pairs), `among` has the label of each of these classes, so a label may occur more than once.
+    the best (pairs), `tied_labels` has the label of each of these classes, so a label may occur more than once.
     `priors` are scores without the query; `raw`, `finish` and `error` describe an answer in words. If the options were
     shown in several orders, `answers` has a prediction for each, with its `order`: `order[p]` is the option at place p.
     `parts` are the spans of a joint example; those that were not requested are missing at the end. If spans tie for
-    the best, `alike` holds all of them and the first is the value. `source` is the id of the example that a text was
-    taken from, which records store instead of the text.
+    the best, `tied_spans` holds all of them and the first is the value. `source` is the id of the example that a text
+    was taken from, which records store instead of the text.
     """
 
     example_id: str
@@ -292,7 +292,7 @@ class Prediction:
     status: Status = "ok"
     raw: str | None = None
     tied: int = 1
-    among: tuple[str, ...] = ()
+    tied_labels: tuple[str, ...] = ()
     truncated: bool = False
     priors: tuple[float, ...] = ()
     finish: Finish | None = None
@@ -300,7 +300,7 @@ class Prediction:
     order: tuple[int, ...] = ()
     answers: tuple[Prediction, ...] = ()
     parts: tuple[Prediction, ...] = ()
-    alike: tuple[Span, ...] = ()
+    tied_spans: tuple[Span, ...] = ()
     source: str = ""
 
 

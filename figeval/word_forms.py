@@ -45,8 +45,16 @@ def open_wordnet() -> Any:
     Raises:
         DataError: NLTK finds no WordNet.
     """
-    from nltk.corpus import wordnet
+    from nltk.corpus import LazyCorpusLoader
+    from nltk.corpus.reader.wordnet import WordNetCorpusReader
 
+    class EnglishWordNet(WordNetCorpusReader):  # type: ignore[misc]
+        """WordNet without the mapping of other languages' synsets, which takes longer to load than all the rest."""
+
+        def map_wn(self, version: str = "wordnet") -> None:
+            """Return no mapping."""
+
+    wordnet: Any = LazyCorpusLoader("wordnet", EnglishWordNet, {})  # not None, which makes the reader warn
     try:
         wordnet.ensure_loaded()
     except LookupError as error:

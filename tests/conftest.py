@@ -66,12 +66,25 @@ def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return home
 
 
+@pytest.fixture(scope="session")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder that all worker processes share."""
+    root = tmp_path_factory.getbasetemp()
+    return root.parent if "PYTEST_XDIST_WORKER" in os.environ else root
+
+
 @pytest.fixture
-def real_data(own_home: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Set the mirror with the benchmarks' real files for this test and its subprocesses; skip the test without one."""
+def real_data(own_home: Path, shared: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Set the mirror with the benchmarks' real files for this test and its subprocesses; skip the test without one.
+
+    The keywords of ePiC's narratives, which take ten seconds, are extracted once for all these tests.
+    """
     if MIRROR is None:
         pytest.skip("no real data: set FIGEVAL_DATA_MIRROR to a folder or address laid out <benchmark>/<path>")
     monkeypatch.setenv("FIGEVAL_DATA_MIRROR", MIRROR)
+    own_home.mkdir(exist_ok=True)
+    (shared / "keywords").mkdir(exist_ok=True)
+    (own_home / "keywords").symlink_to(shared / "keywords")
     return MIRROR
 
 
@@ -92,12 +105,11 @@ def smollm2(own_home: Path, request: pytest.FixtureRequest) -> Path:
 
 
 @pytest.fixture(scope="session")
-def warm(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def warm(shared: Path) -> Path:
     """Return a folder with a `figeval` and a `python` that start quickly, shared by all worker processes."""
-    root, worker = tmp_path_factory.getbasetemp(), "PYTEST_XDIST_WORKER" in os.environ
-    root, owner = (root.parent, os.getppid()) if worker else (root, os.getpid())
-    place = root / "warm"
-    with FileLock(root / "warm.lock"):
+    owner = os.getppid() if "PYTEST_XDIST_WORKER" in os.environ else os.getpid()
+    place = shared / "warm"
+    with FileLock(shared / "warm.lock"):
         if not place.exists():
             folder = Path(tempfile.mkdtemp(prefix="figeval-", dir="/tmp"))  # the path of a socket must be short
             start(folder, owner)

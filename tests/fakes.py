@@ -1,15 +1,25 @@
 """Re-export of `figeval.testing.fakes`, the fake models that plugin authors can use too."""
 
 from figeval.testing.fakes import (
-    Chatting,
-    Closeness,
-    Counting,
-    Gaps,
-    Labels,
-    Likelihood,
-    Vectors,
-    Writer,
-    in_rounds,
+    FakeChatModel,
+    FakeClassifier,
+    FakeEncoder,
+    FakeGenerator,
+    FakeLanguageModel,
+    FakeMaskFiller,
+    FakeModel,
+    FakePairScorer,
+    multi_round_route,
 )
 
-__all__ = ["Chatting", "Closeness", "Counting", "Gaps", "Labels", "Likelihood", "Vectors", "Writer", "in_rounds"]
+__all__ = [
+    "FakeChatModel",
+    "FakeClassifier",
+    "FakeEncoder",
+    "FakeGenerator",
+    "FakeLanguageModel",
+    "FakeMaskFiller",
+    "FakeModel",
+    "FakePairScorer",
+    "multi_round_route",
+]

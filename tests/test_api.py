@@ -22,7 +22,7 @@ from figeval.cli.main import main
 from figeval.config import RunConfig
 from figeval.evaluation.harness import Guests, Harness
 from figeval.plugins import load
-from figeval.testing.fakes import Closeness, Writer
+from figeval.testing.fakes import FakeGenerator, FakePairScorer
 from figeval.training.config import TrainConfig
 from tests.plugins.tiny import Workshop
 from tests.trainings import write_tasks
@@ -103,7 +103,7 @@ def test_one_continues_what_the_other_began(capsys: pytest.CaptureFixture[str]) 
 
 
 def test_an_interrupted_run_goes_on() -> None:
-    model = Closeness()
+    model = FakePairScorer()
     with pytest.raises(KeyboardInterrupt):
         figeval.run([crows, "mini_pairs"], Stopping(), name="model", output_path="out")
     before = figeval.load("out")
@@ -115,7 +115,7 @@ def test_an_interrupted_run_goes_on() -> None:
     assert not any("the crow" in pair.left for pair in model.asked)
 
 
-class Stopping(Closeness):
+class Stopping(FakePairScorer):
     """Is interrupted when the second task begins."""
 
     def score_pairs(self, requests: Sequence[figeval.TextPair]) -> list[float]:
@@ -186,7 +186,7 @@ def test_predictions(done: figeval.Run) -> None:
 
 
 def test_predictions_of_a_model_that_writes() -> None:
-    found = figeval.run(crows, Writer(function=lambda _: "I say A")).predictions("crows")
+    found = figeval.run(crows, FakeGenerator(function=lambda _: "I say A")).predictions("crows")
     assert set(found["raw"]) == {"I say A"}
     assert {"raw", "finish", "meta.bird"} <= set(found.columns)
 
@@ -231,24 +231,24 @@ def test_what_is_imported_when() -> None:
 
 
 def test_a_task_and_a_model_that_nobody_registered() -> None:
-    model = Closeness()
+    model = FakePairScorer()
     run = figeval.run([crows, "mini_fables"], model, limit=6)
     assert run.tasks == ("crows", "mini_fables")
-    assert run.record.model.name == "Closeness"
+    assert run.record.model.name == "FakePairScorer"
     assert run.complete
     assert run.record.config["tasks"] == ("crows", "mini_fables")
-    assert "Closeness" in str(run.path)
+    assert "FakePairScorer" in str(run.path)
     named = figeval.run(crows, model, name="mine: v2")
     assert named.record.model.name == "mine: v2"
     with pytest.raises(figeval.UnknownName, match="unknown task 'crows'"):
         figeval.run("crows", model)
-    with pytest.raises(figeval.FigevalError, match="Closeness"):
-        figeval.run("mini_fables", "Closeness")
+    with pytest.raises(figeval.FigevalError, match="FakePairScorer"):
+        figeval.run("mini_fables", "FakePairScorer")
     assert crows.bound_to is None
 
 
 def test_breakdowns_and_comparisons_of_such_a_run() -> None:
-    one, other = (figeval.run(crows, Closeness(), name=name) for name in ("one", "other"))
+    one, other = (figeval.run(crows, FakePairScorer(), name=name) for name in ("one", "other"))
     assert set(one.breakdown("bird")["group"]) == {"b0", "b1", "b2"}
     assert figeval.compare(one, other).differences["difference"].tolist() == [0.0]
 
@@ -259,7 +259,7 @@ def test_the_model_is_not_closed() -> None:
     assert not model.closed
 
 
-class Closing(Closeness):
+class Closing(FakePairScorer):
     """Could not be used again."""
 
     closed = False
@@ -268,7 +268,7 @@ class Closing(Closeness):
         self.closed = True
 
 
-class Changed(Closeness):
+class Changed(FakePairScorer):
     """Has a fingerprint of its own."""
 
     deterministic_by_name = False  # type: ignore[assignment]
@@ -343,13 +343,13 @@ WRONG: list[tuple[Callable[[], object], type[Exception], str]] = [
         "tasks is an int; give names, or tasks made",
     ),
     (lambda: figeval.run(None, "overlap"), figeval.OptionError, "tasks is None; give names"),
-    (lambda: figeval.run(crows, Closeness), figeval.OptionError, r"pass an object of it: Closeness\(…\)"),
+    (lambda: figeval.run(crows, FakePairScorer), figeval.OptionError, r"pass an object of it: FakePairScorer\(…\)"),
     (lambda: figeval.run(crows, None), figeval.OptionError, "None without capabilities"),
     (lambda: figeval.run(crows, Nameless()), figeval.ModelError, "fingerprint"),
-    (lambda: figeval.run(crows, Closeness(), name=""), figeval.OptionError, "name=''"),
-    (lambda: figeval.run(crows, Closeness(), name="tfidf"), figeval.DuplicateName, "'tfidf'"),
-    (lambda: figeval.run(crows, Closeness(), processes=2), figeval.OptionError, "leave out processes"),
-    (lambda: figeval.run(crows, Closeness(), model_args={"a": 1}), figeval.OptionError, "model_args"),
+    (lambda: figeval.run(crows, FakePairScorer(), name=""), figeval.OptionError, "name=''"),
+    (lambda: figeval.run(crows, FakePairScorer(), name="tfidf"), figeval.DuplicateName, "'tfidf'"),
+    (lambda: figeval.run(crows, FakePairScorer(), processes=2), figeval.OptionError, "leave out processes"),
+    (lambda: figeval.run(crows, FakePairScorer(), model_args={"a": 1}), figeval.OptionError, "model_args"),
     (lambda: figeval.load("nowhere"), figeval.RecordError, "give a run folder"),
     (lambda: figeval.load(5), figeval.OptionError, "path=5: give a string or a path"),
     (lambda: figeval.compare("nowhere", None), figeval.OptionError, "b=None: give a Run, a string or a path"),
@@ -399,7 +399,7 @@ def test_a_mistake_is_an_exception_of_one_line(
 
 def test_a_task_that_fails_is_a_warning_and_the_others_are_done() -> None:
     with pytest.warns(figeval.FigevalWarning, match="crows failed") as heard:
-        run = figeval.run([crows, "mini_pairs"], Closeness(function=breaking), limit=3)
+        run = figeval.run([crows, "mini_pairs"], FakePairScorer(function=breaking), limit=3)
     assert heard[0].filename == __file__
     assert not run.complete
     assert any("crows failed: ZeroDivisionError" in text for text in run.warnings)
@@ -436,14 +436,14 @@ def test_progress_is_printed_where_it_is_wanted(capfd: pytest.CaptureFixture[str
 
 def test_in_a_running_event_loop_and_in_threads() -> None:
     async def notebook() -> figeval.Run:
-        return figeval.run(crows, Closeness(), output_path="loop")
+        return figeval.run(crows, FakePairScorer(), output_path="loop")
 
     stdout = sys.stdout
     assert asyncio.run(notebook()).complete
     found: list[figeval.Run] = []
     both = threading.Barrier(2)
 
-    class Waiting(Closeness):
+    class Waiting(FakePairScorer):
         """Is asked while the other one is."""
 
         def score_pairs(self, requests: Sequence[figeval.TextPair]) -> list[float]:

@@ -26,6 +26,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PAGES = (
     "README.md",
     "CONTRIBUTING.md",
+    "RELEASING.md",
     *(
         f"docs/{name}.md"
         for name in (
@@ -33,8 +34,11 @@ PAGES = (
             "architecture",
             "augmentation",
             "builds",
+            "data",
             "epic",
             "finetuned",
+            "first_benchmark",
+            "getting_started",
             "glossary",
             "life_of_an_example",
             "llm",

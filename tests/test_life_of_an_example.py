@@ -18,7 +18,7 @@ from click.testing import CliRunner
 
 import figeval
 from figeval.cli.main import cli
-from figeval.testing.fakes import Writer
+from figeval.testing.fakes import FakeGenerator
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "life_of_an_example.md"
@@ -125,7 +125,7 @@ def test_another_order_would_be_noticed(calls_for_scores: list[Stop]) -> None:
 
 def test_replies_in_words_are_read_in_this_order(tmp_path: Path) -> None:
     def run() -> None:
-        figeval.run("mini_proverbs", Writer(), limit=3, baselines=False, output_path=tmp_path / "run")
+        figeval.run("mini_proverbs", FakeGenerator(), limit=3, baselines=False, output_path=tmp_path / "run")
 
     assert not misplaced(stops(WORDS), calls_of(run))
 

@@ -15,7 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from jsonschema import Draft7Validator
 
+from figeval.errors import TaskError
+from figeval.yamlfile import read_mapping
 from tests.processes import beside, figeval
 
 HERE = Path(__file__).parent / "third_party"
@@ -153,6 +156,11 @@ def scripted(site: Site) -> list[dict[str, Any]]:
 def test_tokens_is_listed_with_all_that_belongs_to_it(tokens: Site, tokens_site: Path) -> None:
     (kind,) = json.loads(tokens("ls", "types", "tokens", "--json").stdout)
     assert (kind["owner"], kind["fields"]) == ("figeval_tokens", ["tokens", "tags"])
+    schema = Draft7Validator(json.loads(tokens("schema", "task").stdout))
+    task = read_mapping(tokens_site / "figeval_tokens" / "figurative.task.yaml", TaskError)
+    assert not list(schema.iter_errors(task))
+    misspelt = {**task, "fields": {**task["fields"], "tgas": "row.tags"}}
+    assert [error.json_path for error in schema.iter_errors(misspelt)] == ["$.fields"]
     routes = [row for row in json.loads(tokens("ls", "routes", "--json").stdout) if row["type"] == "tokens"]
     assert [(row["name"], row["needs"]) for row in routes] == [
         ("by_tagger", ["tag_tokens"]),

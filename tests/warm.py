@@ -28,6 +28,7 @@ import tempfile
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -41,12 +42,16 @@ IMPORTED = (
     "transformers.modeling_utils",
     "transformers.generation.utils",
     "transformers.models.auto.modeling_auto",
+    "transformers.models.bert.modeling_bert",
     "sentence_transformers",
     "torch.distributed.run",
     "torch.distributed.fsdp",
     "figeval.api.runs",
     "figeval.api.trainings",
+    "figeval.cli.main",
     "figeval.evaluation",
+    # transformers imports it whenever it saves a model, and it imports torch's compiler when it trains
+    *(["deepspeed", "torch._inductor.compile_fx"] if find_spec("deepspeed") else []),
     "figeval.report.table",
     "rich.console",
     "tests.rehearsal",
@@ -78,7 +83,8 @@ def start(folder: Path, owner: int, imported: Sequence[str] = IMPORTED, limits: 
         (folder / command).chmod(0o755)
     serving = [sys.executable, "-m", "tests.warm", str(address)]
     serving += [str(owner), str(folder / "python"), json.dumps([*(limits or {}).items()]), *imported]
-    environment = {**os.environ, "HF_HUB_OFFLINE": "1"}
+    # torch and DeepSpeed read these variables when they are imported, so those of a command would come too late
+    environment = {"OMP_NUM_THREADS": "1", "DS_ACCELERATOR": "cpu", **os.environ, "HF_HUB_OFFLINE": "1"}
     return int(subprocess.run(serving, cwd=ROOT, env=environment, stdout=subprocess.PIPE, check=True).stdout)
 
 
@@ -89,6 +95,7 @@ def serve(address: str, owner: str, limits: str, imported: Sequence[str]) -> dic
     """Accept requests; fork for each one, and return it in the child process, which serves only this request."""
     for name in imported:
         importlib.import_module(name)
+    prepare()
     gc.freeze()  # otherwise a collection would write to the shared memory pages, and so copy them
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(address)
@@ -114,6 +121,26 @@ def serve(address: str, owner: str, limits: str, imported: Sequence[str]) -> dic
     for limit, value in json.loads(limits):
         resource.setrlimit(limit, (value, value))
     return order
+
+
+def prepare() -> None:
+    """Import figeval's plugins, parse its task files, and compile what transformers needs to load any model.
+
+    The parsed files stay in the memory of the commands. The plugins do not, since they depend on a command's variables.
+    torchrun's log of events names the method that calls it; among so many modules, finding that takes two seconds.
+    """
+    from torch.distributed.elastic.rendezvous import dynamic_rendezvous
+
+    from figeval.evaluation import Harness
+    from figeval.plugins import plugin_manager
+
+    Harness().catalogue  # noqa: B018
+    plugin_manager.cache_clear()
+    with suppress(ImportError):  # transformers 4 does not have it
+        from transformers.conversion_mapping import get_checkpoint_conversion_mapping
+
+        get_checkpoint_conversion_mapping("bert")
+    dynamic_rendezvous.get_method_name = lambda: "unknown"
 
 
 def leave() -> None:

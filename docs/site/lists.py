@@ -6,6 +6,7 @@ They show the built-in plugins; `figeval ls` also shows those that are installed
 from __future__ import annotations
 
 import inspect
+import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -17,6 +18,7 @@ from markdown_text import code, escaped, prose, table
 from figeval.cli.ls import LISTINGS
 from figeval.evaluation.harness import Harness
 from figeval.models.model import Backends
+from figeval.spec.schema import suite_schema, task_schema
 
 FOLDER = "docs/reference/lists"
 SEVERAL = 5  # an option that more models share is explained once
@@ -25,7 +27,7 @@ SEVERAL = 5  # an option that more models share is explained once
 def pages() -> Iterator[tuple[str, str]]:
     """Yield (path, Markdown) of every list."""
     harness = Harness()
-    for page in (tasks, types, metrics, models, training):
+    for page in (tasks, types, task_keys, metrics, models, training):
         yield f"{FOLDER}/{page.__name__}.md", "\n\n".join(page(harness)) + "\n"
 
 
@@ -114,7 +116,8 @@ def types(harness: Harness) -> Iterator[str]:
     yield "# Task types and routes"
     yield (
         "For `type:` in a task file and for `--route`. A route is preferred to those below it, and taken if the model "
-        "has all [capabilities](../api/capabilities.md) that it needs. See [Task types](../../task_types.md)."
+        "has all [capabilities](../api/capabilities.md) that it needs. See [Task types](../../task_types.md), and "
+        "[what the fields mean](task_keys.md#fields)."
     )
     routes = rows("routes", harness)
     for row in rows("types", harness):
@@ -124,6 +127,73 @@ def types(harness: Harness) -> Iterator[str]:
         yield f"**Metrics.** {code(row['metrics'])}"
         answers = ((code(one["name"]), code(one["needs"])) for one in routes if one["type"] == row["name"])
         yield table(("route", "needs"), answers)
+
+
+def task_keys(harness: Harness) -> Iterator[str]:
+    """Yield the blocks of the page on the keys of task files and suite files, and of the fields of each type."""
+    types = [kind for _, kind in harness.task_types.usable(harness.manager)]
+    yield "# Keys of task files"
+    yield (
+        "All keys of `*.task.yaml` and `*.suite.yaml`, explained with examples in [plugins](../../plugins.md). "
+        "`figeval schema task` prints them as a JSON Schema, with which editors complete and check them."
+    )
+    yield "## Task files"
+    yield keys_table(task_schema(types))
+    yield "## Suite files"
+    yield keys_table(suite_schema())
+    yield "## Fields"
+    yield (
+        "For `fields:` in a task file. Every example also has an `id`, and may have `meta` and `language`. A value is "
+        "a Jinja expression over one `row`, or a list or mapping of expressions."
+    )
+    for kind in types:
+        schema = kind.json_schema()
+        yield f"### `{kind.name}`"
+        yield table(
+            ("field", "required", ""),
+            (
+                (code(name), "yes" if name in schema["required"] else "", prose(one["description"]))
+                for name, one in schema["properties"].items()
+                if name not in ("id", "meta", "language")
+            ),
+        )
+
+
+def keys_table(schema: Mapping[str, Any]) -> str:
+    """Return a table of the keys of a file by its JSON Schema, with the keys of a mapping below its own."""
+    checked = schema["allOf"][0]["else"]
+    required, values = checked["required"], checked["properties"]
+    found = []
+    for key, about in schema["properties"].items():
+        one = {**values.get(key, {"type": "string"}), **about}
+        found.append((key, one, key in required))
+        inner = one if "properties" in one else one.get("additionalProperties", {})
+        prefix = key if inner is one else f"{key}.NAME"
+        needed = inner.get("required", [])
+        found += [(f"{prefix}.{name}", part, name in needed) for name, part in inner.get("properties", {}).items()]
+    return table(
+        ("key", "value", "default", ""),
+        (
+            (
+                code(key),
+                kind_of_value(one),
+                "required" if is_required else code(json.dumps(one["default"]).strip('"') if "default" in one else ""),
+                prose(one["description"]),
+            )
+            for key, one, is_required in found
+        ),
+    )
+
+
+def kind_of_value(schema: Mapping[str, Any]) -> str:
+    """Return the types that a JSON Schema accepts as words; null means that there is no such key."""
+    if "enum" in schema:
+        return "string"
+    if "anyOf" in schema:
+        return " or ".join(dict.fromkeys(filter(None, map(kind_of_value, schema["anyOf"]))))
+    types = [schema["type"]] if isinstance(schema["type"], str) else schema["type"]
+    words = {"object": "mapping", "array": "list of strings", "boolean": "true or false"}
+    return " or ".join(words.get(one, one) for one in types if one != "null")
 
 
 def metrics(harness: Harness) -> Iterator[str]:

@@ -60,13 +60,12 @@ def models(harness: Harness) -> Iterator[JSON]:
 def types(harness: Harness) -> Iterator[JSON]:
     """Yield one row per task type."""
     for entry, kind in harness.task_types.usable(harness.manager):
-        about = (kind.__doc__ or "").strip().split("\n")[0]
         fields = kind.json_schema()["properties"]
         yield {
             "name": kind.name,
             "fields": [name for name in fields if name not in ("id", "meta", "language")],
             "owner": entry.owner,
-            "description": about,
+            "description": kind.summary,
             "schema": kind.json_schema(),
             "metrics": [metric.name for metric in kind.metrics],
             "default_metrics": kind.default_metrics,
@@ -84,7 +83,7 @@ def metrics(harness: Harness) -> Iterator[JSON]:
 def routes(harness: Harness) -> Iterator[JSON]:
     """Yield one row per route, best first within a task type."""
     for route in harness.routes:
-        needs = list(route.wants)
+        needs = list(route.requirements)
         yield {"name": route.name, "type": route.task_type, "needs": needs, "owner": route.owner}
 
 

@@ -48,6 +48,7 @@ COMMANDS = {
     "validate": ("figeval.cli.validate:validate", "Check task files: load, render, compare gold with options."),
     "audit": ("figeval.cli.audit:audit", "Measure what the options of a multiple-choice task give away."),
     "new": ("figeval.cli.new:new", "Create a task or a plugin."),
+    "schema": ("figeval.cli.schema:schema", "Print the JSON Schema of task files, suites or records."),
     "doctor": ("figeval.cli.doctor:doctor", "Report versions, devices, caches and plugins."),
     "export": ("figeval.cli.export:export", "Export runs as CSV, LaTeX, Markdown or JSON."),
     "annotate": ("figeval.cli.annotate:annotate", "Have people judge written texts: create sheets and score them."),

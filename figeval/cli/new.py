@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
 import sys
 from collections.abc import Iterator, Mapping
@@ -20,10 +22,12 @@ if TYPE_CHECKING:
 
 NAME = re.compile(r"[a-z][a-z0-9_]*")
 TASK_FILE = ".task.yaml"
+SCHEMA = Path(".figeval/task.schema.json")  # in the folder of the task or plugin
 PURPOSES = {
     TASK_FILE: "how a row becomes an example, and how it is scored",
     ".jsonl": "the rows, one JSON object per line; replace them with your own",
     ".jinja": "the prompt: what a language model reads",
+    SCHEMA.name: "the keys of the task file, which editors complete and check; `figeval schema task` prints it again",
 }
 SCAFFOLD = files("figeval.cli") / "scaffold"
 directory = click.option(
@@ -46,13 +50,14 @@ def task(name: str, kind: str, directory: Path | None) -> None:
     refuse_bad_name(name)
     refuse_taken_task(name)
     own = task_type_of(kind)
-    texts = drafts(scaffold_of(own), root, name)
+    schema = root / SCHEMA
+    texts = naming_schema(drafts(scaffold_of(own), root, name), schema)
     task_file = next((path for path in texts if path.name.endswith(TASK_FILE)), None)
     if task_file is not None:  # README and test describe it
         known = {"task_file": task_file.name, "model": next(iter(own.default_baselines), "overlap")}
-        known["files"] = "\n".join(f"| `{path.relative_to(root)}` | {purpose(path)} |" for path in texts)
+        known["files"] = "\n".join(f"| `{path.relative_to(root)}` | {purpose(path)} |" for path in [*texts, schema])
         texts |= drafts(SCAFFOLD / "common", root, name, **known)
-    write(texts)
+    write(texts, {schema: task_schema_text()} if task_file is not None else {})
     if task_file is not None:
         click.echo(f"next: figeval validate {task_file}")
 
@@ -71,7 +76,8 @@ def plugin(name: str, kind: str | None, directory: Path | None) -> None:
     own = task_type_of(kind or asked_type("pairs"))
     task_name = f"{name}_{own.name}"
     refuse_taken_task(task_name)
-    tasks = drafts(scaffold_of(own), root / name / "tasks", task_name)
+    schema = root / SCHEMA
+    tasks = naming_schema(drafts(scaffold_of(own), root / name / "tasks", task_name), schema)
     model = (
         "score_pairs" if any(route.of or tuple(route.needs) == ("score_pairs",) for route in own.routes) else "generate"
     )
@@ -79,7 +85,8 @@ def plugin(name: str, kind: str | None, directory: Path | None) -> None:
     write(
         drafts(SCAFFOLD / "plugin", root, name, **known)
         | drafts(SCAFFOLD / "models" / model, root, name, **known)
-        | tasks
+        | tasks,
+        {schema: task_schema_text()},
     )
     click.echo(f"next: pip install -e {root}")
     click.echo(f"      figeval validate {task_name}")
@@ -173,13 +180,36 @@ def scaffold(folder: Traversable, below: PurePath) -> Iterator[tuple[PurePath, s
             yield below / entry.name, entry.read_text(encoding="utf-8")
 
 
-def write(texts: Mapping[Path, str]) -> None:
-    """Write all files, or none if one of them exists. Raises `TaskError`."""
+def naming_schema(texts: Mapping[Path, str], schema: Path) -> dict[Path, str]:
+    """Return the texts with the file of the JSON Schema, as a relative path, in the first line of the task files.
+
+    The line has the form that the YAML language server reads, and with it most editors.
+    """
+
+    def named(path: Path, text: str) -> str:
+        place = Path(os.path.relpath(schema, path.parent)).as_posix()
+        return f"# yaml-language-server: $schema={place}\n{text}"
+
+    return {path: named(path, text) if path.name.endswith(TASK_FILE) else text for path, text in texts.items()}
+
+
+def task_schema_text() -> str:
+    """Return the JSON Schema of task files with the task types of all plugins."""
+    from figeval.evaluation.harness import Harness
+    from figeval.spec.schema import task_schema
+
+    harness = Harness()
+    schema = task_schema(kind for _, kind in harness.task_types.usable(harness.manager))
+    return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
+
+
+def write(texts: Mapping[Path, str], generated: Mapping[Path, str]) -> None:
+    """Write all files, or none if one of `texts` exists; generated files are replaced. Raises `TaskError`."""
     for path in texts:
         if path.exists():
             raise TaskError(f"{path} exists already and nothing was written; remove it or choose another --directory")
     try:
-        for path, text in texts.items():
+        for path, text in {**texts, **generated}.items():
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
             click.echo(path)

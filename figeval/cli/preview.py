@@ -63,7 +63,7 @@ def dialogue(asked: Asked) -> Iterator[str]:
     route = asked.route
     n = len(asked.requests)
     count = f", {n} request{'s' * (n > 1)}" if n else ""
-    yield f"  {route.name} ({' and '.join(route.wants)}{count})"
+    yield f"  {route.name} ({' and '.join(route.requirements)}{count})"
     if asked.refusal:
         yield f"    not possible: {asked.refusal}"
     before: Mapping[str, str] = {}

@@ -182,7 +182,7 @@ def show_task(facts: TaskInfo, as_json: bool) -> None:
     splits = [(one.name, one.source, "–" if one.n is None else str(one.n), one.problem) for one in facts.splits]
     Grid(("split", "data", "rows", ""), splits, right=("rows",)).print(console)
     echo()
-    Grid(("route", "needs"), [(route.name, ", ".join(route.wants)) for route in facts.routes]).print(console)
+    Grid(("route", "needs"), [(route.name, ", ".join(route.requirements)) for route in facts.routes]).print(console)
     if facts.published:
         numbers = [(one.model, one.metric, f"{one.value:g}", one.source, one.note) for one in facts.published]
         echo("\npublished")
@@ -244,6 +244,8 @@ def described(facts: TaskInfo) -> JSON:
         "readme": str(facts.readme) if facts.readme is not None else None,
         "splits": [asdict(split) for split in facts.splits],
         "sources": {name: sources.model_dump(mode="json") for name, sources in facts.sources.items()},
-        "routes": [{"name": route.name, "needs": list(route.wants), "owner": route.owner} for route in facts.routes],
+        "routes": [
+            {"name": route.name, "needs": list(route.requirements), "owner": route.owner} for route in facts.routes
+        ],
         "published": [one.model_dump() for one in facts.published],
     }

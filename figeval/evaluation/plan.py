@@ -276,7 +276,7 @@ def answerable(
     """
 
     def has_route(task: TaskSpec) -> bool:
-        known = [route for route in harness.routes.with_parts(task.type) if route.tells(task.labels)]
+        known = [route for route in harness.routes.with_parts(task.type) if route.can_distinguish(task.labels)]
         try:  # a route given by --route is looked up later, with its own error
             choose(task.type, model.offers, known, None if task.type in config.routes else task.route)
         except CapabilityError:
@@ -297,11 +297,12 @@ def opened(config: RunConfig, harness: Harness) -> Model:
     flags = ("device", "batch_size", "seed", "apply_chat_template", "max_cost", "max_tokens")
     common = {flag: getattr(config, flag) for flag in flags} | {"account": config.identity()}
     model = open_model(harness.backends, config.model, config.model_args, common)
-    if config.processes > 1 and getattr(model.backend, "at_once", 1) > 1:  # they would also have to share one budget
+    batched = getattr(model.backend, "min_batch_size", 1) > 1
+    if config.processes > 1 and batched:  # the processes would also have to share one budget
         raise ModelError(f"{model.name} already answers many requests in parallel; leave out --processes")
-    if config.apply_chat_template is True and not model.converses:
+    if config.apply_chat_template is True and not model.is_chat_model:
         raise CapabilityError(f"{model.name} has no chat template to apply; leave out --apply_chat_template")
-    if config.apply_chat_template is False and model.converses:
+    if config.apply_chat_template is False and model.is_chat_model:
         raise CapabilityError(f"{model.name} accepts chat messages only; leave out --no_chat_template")
     return model
 
@@ -330,7 +331,7 @@ def allowed(route: Route, task: TaskSpec, config: RunConfig, wanted: str | None)
     labels; a route that was requested by name reports that itself.
     """
     if route.task_type == task.type:
-        return route.name == wanted or route.tells(task.labels)
+        return route.name == wanted or route.can_distinguish(task.labels)
     return config.routes.get(route.task_type, route.name) == route.name
 
 
@@ -426,7 +427,7 @@ def context_of(
     model: Model | None = None,
 ) -> PromptContext:
     """Return the context of a task for a route; without a model, as for a model without a chat template."""
-    converses = model is not None and model.converses
+    is_chat_model = model is not None and model.is_chat_model
     return PromptContext(
         block=_renderer(task, template),
         labels=task.labels,
@@ -437,8 +438,8 @@ def context_of(
         few_shot_answer=task.task_type.few_shot_answer,
         system=config.system_instruction,
         chat=model.chat if model is not None else None,
-        stop=() if converses else PARAGRAPH,
-        max_new_tokens=config.max_new_tokens or max(task.max_new_tokens or SHORT, LONG if converses else 0),
+        stop=() if is_chat_model else PARAGRAPH,
+        max_new_tokens=config.max_new_tokens or max(task.max_new_tokens or SHORT, LONG if is_chat_model else 0),
     )
 
 

@@ -109,7 +109,7 @@ def prompted(task: TaskSpec, harness: Harness, verdict: Verdict) -> list[Prompte
     """Return every route that renders prompts, with every prompt of the task."""
     ways = list(worded(task, "", harness, verdict))
     for name in task.prompts:
-        ways += worded(task.worded(name), name, harness, verdict)
+        ways += worded(task.with_prompt(name), name, harness, verdict)
     return ways
 
 
@@ -320,6 +320,8 @@ def one_sided(task: TaskSpec, split: str, census: Census) -> Iterator[Finding]:
         yield Finding("error", f"{task.name}, {split}: {what}; correct the rows, or remove the key")
     if declared is None and len(known) == 1 and total >= FEWEST_EQUAL and all(map(task.task_type.is_constant, known)):
         cure = "; if that is intended, declare `only_label`" if task.labels else ""
+        if task.task_type.options and task.shuffle_options is None:
+            cure = "; `shuffle_options: true` changes the order of the options"
         equal = f"all {total:,} gold answers are {next(iter(known))!r}, so a constant answer is always right{cure}"
         yield Finding("warning", f"{task.name}, {split}: {equal}")
     if census.hidden and split == "test":

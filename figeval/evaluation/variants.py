@@ -54,7 +54,7 @@ def variants(task: TaskSpec, config: RunConfig, harness: Harness) -> Iterator[Va
     examples = partial(harness.examples, task)
     yield Variant(task=task, examples=examples)
     for name in (name for name in task.prompts if name in config.prompts or ALL in config.prompts):
-        worded = task.worded(name)
+        worded = task.with_prompt(name)
         yield Variant(task=worded, examples=partial(harness.examples, worded), kind="prompt", name=name)
     for name, probe in task.task_type.probes.items():
         is_floor = name == task.floor and config.baselines

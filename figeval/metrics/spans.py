@@ -1,8 +1,8 @@
 """Metrics of predicted spans: token sets by narrative, SQuAD's F1 by row and exact match.
 
 A prediction without an answer gets None, never 0; an answer without words scores 0. If spans tie for the best
-(`Prediction.alike`), the score is the expectation of a fair draw. "No span is right" is an answer, too (`NO_SPAN`): it
-scores 1 if it is the gold answer and 0 if it is not; any span scores 0 if it is.
+(`Prediction.tied_spans`), the score is the expectation of a fair draw. "No span is right" is an answer, too
+(`NO_SPAN`): it scores 1 if it is the gold answer and 0 if it is not; any span scores 0 if it is.
 
 The spans of a joint example count only if its candidate is right (Ghosh and Srivastava 2022, section 5.3); the
 `*_ungated` metrics drop this condition, as in appendix E of the paper.
@@ -48,7 +48,7 @@ def found_texts(example: SpanExample, prediction: Prediction) -> list[str]:
     """Return the text of the predicted span, or of each one if several tie; an empty list without an answer."""
     if not answered(prediction) or not isinstance(prediction.value, Span):
         return []
-    return [example.text[span.start : span.end] for span in prediction.alike or (prediction.value,)]
+    return [example.text[span.start : span.end] for span in prediction.tied_spans or (prediction.value,)]
 
 
 def known(answer: str | None, tokens: Tokenize = words) -> TypeGuard[str]:

@@ -56,8 +56,8 @@ def tied_answers(prediction: Prediction) -> Sequence[Value]:
     """
     if prediction.tied <= 1 and prediction.value is not None:
         return (prediction.value,)
-    if prediction.among:
-        return prediction.among
+    if prediction.tied_labels:
+        return prediction.tied_labels
     if not prediction.scores:
         raise ValueError(f"prediction {prediction.example_id!r} has neither one answer nor scores that tie")
     names: Sequence[Value] = prediction.labels or range(len(prediction.scores))

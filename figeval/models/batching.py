@@ -178,7 +178,7 @@ class BatchScheduler:
     replies: Mapping[str, KeptReply] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.pace.smallest = max(self.pace.smallest, getattr(self.backend, "at_once", 1))
+        self.pace.smallest = max(self.pace.smallest, getattr(self.backend, "min_batch_size", 1))
         self.pace.size = max(self.pace.smallest, self.pace.size)
 
     def predictions(self, examples: Iterable[E]) -> Iterator[tuple[E, Prediction]]:

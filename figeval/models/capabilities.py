@@ -182,8 +182,8 @@ class Fills(Protocol):
 class Generates(Protocol):
     """Generates answers to conversations.
 
-    figeval infers whether the model reads conversations or plain text; an attribute `converses` overrides this (see
-    `Model.converses`). An attribute `at_once` sets the minimum number of examples per batch.
+    figeval infers whether the model reads conversations or plain text; an attribute `is_chat_model` overrides this (see
+    `Model.is_chat_model`). An attribute `min_batch_size` sets the minimum number of examples per batch.
     """
 
     def generate(self, requests: Sequence[Prompt], /) -> Answers[Reply | str]:

@@ -90,14 +90,14 @@ class Model:
         return found
 
     @property
-    def converses(self) -> bool:
+    def is_chat_model(self) -> bool:
         """True if the model answers conversations instead of merely continuing a text.
 
         This holds if its chat template is on, or if it generates text without probabilities, like the chat models
-        behind an API. The attribute `converses` overrides both.
+        behind an API. The attribute `is_chat_model` overrides both.
         """
         behind_an_api = "generate" in self.offers and "loglikelihood" not in self.offers
-        return bool(getattr(self.backend, "converses", self.chat is not None or behind_an_api))
+        return bool(getattr(self.backend, "is_chat_model", self.chat is not None or behind_an_api))
 
     def fit(self, examples: Iterable[Example]) -> bool:
         """Fit a model that learns from a task's examples; return False if it does not learn."""

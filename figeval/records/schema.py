@@ -1,17 +1,14 @@
 """The fields of `run.json`, and the published JSON Schemas.
 
 A file of another major version is refused with a message and never guessed at. The JSON Schemas in `results/schema`
-are generated from these models and from `PredictionRow`: run `python -m figeval.records.schema` in a checkout to update
-them.
+are generated from these models and from `PredictionRow`: `make schema` updates them.
 """
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from functools import lru_cache
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -444,24 +441,14 @@ class RunRecord(Stored):
 
 
 def json_schemas() -> dict[str, dict[str, Any]]:
-    """Return the JSON Schemas (draft 2020-12) of the files that this version writes, by file name.
+    """Return the JSON Schemas (draft 2020-12) of the files that a run writes: `run` and `predictions`.
 
     `run.json` has all its fields, a line of predictions only those of its task type.
     """
     made = {
-        "run.schema.json": RunRecord.model_json_schema(mode="serialization"),
-        "predictions.schema.json": TypeAdapter(PredictionRow).json_schema(mode="validation"),
+        "run": RunRecord.model_json_schema(mode="serialization"),
+        "predictions": TypeAdapter(PredictionRow).json_schema(mode="validation"),
     }
     return {
         name: {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema} for name, schema in made.items()
     }
-
-
-def publish(folder: Path) -> None:
-    """Write the JSON Schemas into a folder."""
-    for name, schema in json_schemas().items():
-        (folder / name).write_text(json.dumps(schema, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-
-
-if __name__ == "__main__":
-    publish(Path("results/schema"))

@@ -162,6 +162,7 @@ def _evaluate(field: Expression, names: Values, where: str) -> Any:
         if said.endswith(" is undefined"):
             wanted = said.split("'")[1]
             cure = f"; write row.{wanted}" if wanted in row else near(wanted, [*names, *map("row.{}".format, row)])
+            cure = "; in an expression, null is written none" if wanted == "null" and wanted not in row else cure
         raise DataError(f"{where}: {said}; the row has {columns}{cure}") from error
     except EvaluationError as error:
         raise DataError(f"{where}: {error}") from error

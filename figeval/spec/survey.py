@@ -116,7 +116,7 @@ def _told(value: Any) -> dict[str, Any]:
     Texts that only prompts show are left out, and so are empty fields that were added after the first fingerprints.
     Renamed fields keep their first name, and fields that a class no longer has keep their value.
     """
-    told = dict(value.former_fields) if isinstance(value, Example) else {}
+    told = dict(value.removed_fields) if isinstance(value, Example) else {}
     for field in fields(value):
         content = getattr(value, field.name)
         if field.name != "prompted" and (content or "later" not in field.metadata):

@@ -50,7 +50,7 @@ def _words(value: Any) -> Any:
     return words
 
 
-Words = Annotated[tuple[str, ...], BeforeValidator(_words)]
+Words = Annotated[tuple[str, ...], BeforeValidator(_words, json_schema_input_type=str | tuple[str, ...])]
 
 
 def _language(value: Any) -> Any:
@@ -75,7 +75,7 @@ def _language(value: Any) -> Any:
     return languages[0] if len(languages) == 1 else tuple(languages)
 
 
-Language = Annotated[str | tuple[str, ...], BeforeValidator(_language)]
+Language = Annotated[str | tuple[str, ...], BeforeValidator(_language, json_schema_input_type=str | tuple[str, ...])]
 
 
 class Wording(BaseModel):
@@ -83,13 +83,14 @@ class Wording(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    template: str | None = None  # default: the task's own
-    prompt_fields: bool = True  # False: show the same texts that models without prompts read
+    template: str | None = Field(default=None, description="File with the prompt. By default, the task's own.")
+    prompt_fields: bool = Field(
+        default=True, description="Whether to show `prompt_fields`. If not, prompts show what other models read."
+    )
 
-    @model_validator(mode="before")
-    @classmethod
-    def _template_alone(cls, value: Any) -> Any:
-        return {"template": value} if isinstance(value, str) else value
+
+def _wording(value: Any) -> Any:
+    return {"template": value} if isinstance(value, str) else value
 
 
 class OptionShuffle(BaseModel):
@@ -97,7 +98,7 @@ class OptionShuffle(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    seed: Annotated[int, Field(ge=0, strict=True)] = 0
+    seed: Annotated[int, Field(ge=0, strict=True)] = Field(default=0, description="Another seed gives another order.")
 
 
 def _shuffle(value: Any) -> Any:
@@ -113,9 +114,9 @@ class CorpusSpec(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    data: str  # "scheme:path"
-    id: str = "row.id"
-    text: str = "row.text"
+    data: str = Field(description="File with the documents, as `SCHEME:PATH`.")
+    id: str = Field(default="row.id", description="Jinja expression: the id by which rows name a document.")
+    text: str = Field(default="row.text", description="Jinja expression: the text of a document.")
 
 
 class Named(BaseModel):
@@ -123,8 +124,11 @@ class Named(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
 
-    name: str
-    description: str = ""
+    name: str = Field(
+        description="Name for `--tasks` and in tables: lower-case letters, digits and underscores.",
+        json_schema_extra={"pattern": f"^{NAME.pattern}$"},
+    )
+    description: str = Field(default="", description="One sentence for lists.")
 
     @field_validator("name")
     @classmethod
@@ -137,34 +141,93 @@ class Named(BaseModel):
 class TaskSpec(Named):
     """Definition of one task: its data, the fields of an example, the prompts and the metrics."""
 
-    type: str  # the task type: choice, ranking, pairs …
-    version: int = 1
-    language: Language = ENGLISH  # or several; then the field `language` names that of a row
-    data: Mapping[str, str] = Field(default_factory=dict)  # split → "scheme:path"; `test` is scored
-    fields: Mapping[str, FieldSource] = Field(default_factory=dict)
-    prompt_fields: Mapping[str, FieldSource] = Field(default_factory=dict)  # shown in prompts instead of a field
-    template: str | None = None
-    prompts: Mapping[str, Wording] = Field(default_factory=dict)  # name → another way to ask, for --prompts
-    labels: Words = ()  # pairs: in order; the first is the positive one
-    only_label: str | None = None  # pairs: the gold label of all test examples, if that is intended
-    verbalizer: Mapping[str, Words] = Field(default_factory=dict)  # label → words that express it
-    vocabulary: Mapping[str, Words] = Field(default_factory=dict)  # option, answer → nouns for them in replies
-    shuffle_options: Annotated[OptionShuffle | None, BeforeValidator(_shuffle)] = None  # choice; true is seed 0
-    settings: Mapping[str, FiniteFloat | int | bool | str] = Field(default_factory=dict)  # of routes: threshold …
-    corpus: CorpusSpec | None = None  # ranking: the candidates of all rows
-    route: str | None = None  # the task's preferred route, which --route overrides
-    protocols: Mapping[str, str] = Field(default_factory=dict)  # --protocol NAME → the task to run instead
-    splits: Mapping[str, str] = Field(default_factory=dict)  # --split NAME → the same
-    max_new_tokens: PositiveInt | None = None  # for an answer in words
-    metrics: tuple[str, ...] = ()  # default: those of the task type
-    cluster: str | None = None  # meta key: examples with the same value are not independent; null is its own cluster
-    group: str | None = None  # Jinja expression: minimal pairs
-    baselines: tuple[str, ...] = ()  # default: those of the task type
-    floor: str | None = None  # probe that every run also asks, with its scores next to the task's
-    augment: Augment = Field(default_factory=dict)  # additions to every example: add, retriever, from, k
-    error_types: Words = ()  # errors that annotators look for in texts (`figeval annotate`)
-    built_with: tuple[str, ...] = ()  # models that picked the wrong options, which puts them at a disadvantage
-    citation: str = ""
+    type: str = Field(description="Task type, which determines the fields of an example (`figeval ls types`).")
+    version: int = Field(default=1, description="Version of the task. Increase it when a change affects scores.")
+    language: Language = Field(
+        default=ENGLISH,
+        description="Language of the rows as a BCP 47 tag such as `en` or `zh-Hant`, or a list of tags. With several, "
+        "the field `language` gives that of a row.",
+    )
+    data: Mapping[str, str] = Field(
+        default_factory=dict,
+        description="Files with the rows by split, as `SCHEME:PATH` such as `jsonl:rows.jsonl`. The split `test` is "
+        "scored; `train` is for few-shot examples and training, `prior` for models that learn word weights.",
+        json_schema_extra={"required": ["test"]},
+    )
+    fields: Mapping[str, FieldSource] = Field(
+        default_factory=dict,
+        description="Fields of an example: Jinja expressions over one `row`, or lists or mappings of expressions.",
+    )
+    prompt_fields: Mapping[str, FieldSource] = Field(
+        default_factory=dict, description="Expressions that prompts show instead of a field."
+    )
+    template: str | None = Field(
+        default=None, description="File with the prompt, in a folder `templates`. By default, that of the task type."
+    )
+    prompts: Mapping[str, Annotated[Wording, BeforeValidator(_wording, json_schema_input_type=str | Wording)]] = Field(
+        default_factory=dict, description="Other ways to ask, by name, for `--prompts`: each a template or a mapping."
+    )
+    labels: Words = Field(default=(), description="Labels in order. The first one is the positive one.")
+    only_label: str | None = Field(
+        default=None, description="Gold label of all test examples, if it is intended that they share one."
+    )
+    verbalizer: Mapping[str, Words] = Field(
+        default_factory=dict, description="Words that express a label, by label. The most probable word decides."
+    )
+    vocabulary: Mapping[str, Words] = Field(
+        default_factory=dict,
+        description="Nouns that replies may use: for an option (`option`) and for the right one (`answer`).",
+        json_schema_extra={"propertyNames": {"enum": ["option", "answer"]}},
+    )
+    shuffle_options: Annotated[
+        OptionShuffle | None, BeforeValidator(_shuffle, json_schema_input_type=bool | OptionShuffle | None)
+    ] = Field(
+        default=None,
+        description="Whether to put the options of each example in another order. `true` is `{seed: 0}`.",
+    )
+    settings: Mapping[str, FiniteFloat | int | bool | str] = Field(
+        default_factory=dict, description="Settings of routes, such as `threshold` or `temperature`."
+    )
+    corpus: CorpusSpec | None = Field(
+        default=None, description="Documents that all rows of a ranking task rank, instead of the field `candidates`."
+    )
+    route: str | None = Field(default=None, description="Preferred route. `--route` overrides it.")
+    protocols: Mapping[str, str] = Field(
+        default_factory=dict, description="Tasks that `--protocol NAME` runs instead of this one, by name."
+    )
+    splits: Mapping[str, str] = Field(
+        default_factory=dict, description="Tasks that `--split NAME` runs instead of this one, by name."
+    )
+    max_new_tokens: PositiveInt | None = Field(
+        default=None, description="Maximum number of tokens in a written answer."
+    )
+    metrics: tuple[str, ...] = Field(default=(), description="Metrics. By default, those of the task type.")
+    cluster: str | None = Field(
+        default=None,
+        description="Key of `meta`. Examples that share its value are not independent, and intervals account for it.",
+    )
+    group: str | None = Field(
+        default=None,
+        description="Jinja expression. Examples that share its value are minimal pairs: `acc_strict` requires all of "
+        "them to be right.",
+    )
+    baselines: tuple[str, ...] = Field(
+        default=(), description="Trivial models for comparison. By default, those of the task type."
+    )
+    floor: str | None = Field(
+        default=None, description="Probe that every run also asks. Its scores are among the baselines of the task."
+    )
+    augment: Augment = Field(
+        default_factory=dict, description="Text that is added to every example. `--augment` overrides it."
+    )
+    error_types: Words = Field(
+        default=(), description="Errors that annotators look for in written texts (`figeval annotate`)."
+    )
+    built_with: tuple[str, ...] = Field(
+        default=(),
+        description="Models that selected the wrong options. This puts them at a disadvantage, so a warning appears.",
+    )
+    citation: str = Field(default="", description="Publication to cite.")
 
     # Filled in by the loader, never written in YAML.
     folder: Traversable | None = Field(default=None, exclude=True, repr=False)
@@ -259,7 +322,7 @@ class TaskSpec(Named):
             raise TaskError(f"{self.origin or self.name}: {problem}")
         return made
 
-    def worded(self, name: str) -> TaskSpec:
+    def with_prompt(self, name: str) -> TaskSpec:
         """Return the task with its additional prompt `name`."""
         wording = self.prompts[name]
         changes: dict[str, Any] = {"template": wording.template or self.template}
@@ -279,8 +342,10 @@ class ContrastSpec(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    tasks: Words = Field(min_length=1)  # or suites
-    within: str | None = None  # meta key: compare only examples that share its value
+    tasks: Words = Field(min_length=1, description="Names of tasks or suites of this suite.")
+    within: str | None = Field(
+        default=None, description="Key of `meta`. Only examples that share its value are compared."
+    )
 
 
 class SuiteSpec(Named):
@@ -289,9 +354,12 @@ class SuiteSpec(Named):
     `macro_mean: false` omits the mean if it is meaningless, e.g. over tasks with opposite gold labels.
     """
 
-    tasks: tuple[str, ...]
-    macro_mean: bool = True
-    contrasts: Mapping[str, ContrastSpec] = Field(default_factory=dict)  # by name
+    tasks: tuple[str, ...] = Field(description="Names of tasks or suites.")
+    macro_mean: bool = Field(default=True, description="Whether to report the unweighted mean over the tasks.")
+    contrasts: Mapping[str, ContrastSpec] = Field(
+        default_factory=dict,
+        description="Tasks between which the discrimination of the model is measured, by the name of the contrast.",
+    )
     owner: str = Field(default="", exclude=True)
     origin: str = Field(default="", exclude=True)
 

@@ -101,6 +101,11 @@ class TaskType(Generic[E]):
     folder: ClassVar[Traversable | None] = None
 
     @property
+    def summary(self) -> str:
+        """First line of the docstring, for lists."""
+        return (self.__doc__ or "").strip().split("\n")[0]
+
+    @property
     def template(self) -> str:
         """Name of the fallback template, used if a task's own template lacks the blocks of a route."""
         return f"_default/{self.name}.jinja"
@@ -237,7 +242,7 @@ class TaskType(Generic[E]):
     def check_training(self, task: Definition, train: Sequence[E]) -> None:
         """Check training examples. Raises `ValueError` if the task cannot be learned from them."""
 
-    def held_apart(self, examples: Sequence[E]) -> Sequence[E]:
+    def restrict_to_split(self, examples: Sequence[E]) -> Sequence[E]:
         """Return the examples reduced to what belongs to their split; called if it shares no cluster with the other."""
         return examples
 
@@ -269,8 +274,8 @@ class TaskType(Generic[E]):
     def json_schema(self) -> JSON:
         """Return a JSON Schema of the values of a task file's fields."""
         common: JSON = {
-            "id": {"type": ["string", "integer"]},
-            "meta": {"type": "object"},
+            "id": {"type": ["string", "integer"], "description": "Id of the example."},
+            "meta": {"type": "object", "description": "Columns for breakdowns (`--by`), by name."},
             "language": {"type": "string", "description": "One of the task's languages."},
         }
         own = {name: {**one.schema(), "description": one.doc} for name, one in fields_of(self.Example).items()}

@@ -90,7 +90,7 @@ def by_letter_likelihood(example: ChoiceExample, context: PromptContext) -> Dial
     """Choose by log P(letter | question and lettered options), as for MMLU (Hendrycks et al. 2021)."""
     letters = letters_of(example)
     question = context.question("letter", example)
-    scores = yield [Continuation(question, context.begun(f" {letter}")) for letter in letters]
+    scores = yield [Continuation(question, context.answer_start(f" {letter}")) for letter in letters]
     return decide(example.id, scores)
 
 

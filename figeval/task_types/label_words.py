@@ -29,7 +29,7 @@ def of_classes(example: Example, context: PromptContext, classes: Mapping[str, S
     """Return the label of the most probable class; `classes` are the probabilities of each label's classes.
 
     `scores` are the probabilities of the labels' best classes, so they decide as the classes do. If classes of several
-    labels tie, `among` has a label for each of these classes: of three equal classes, two may belong to one label.
+    labels tie, `tied_labels` has one for each of these classes: of three equal classes, two may belong to one label.
     """
     names = [label for label in context.labels for _ in classes[label]]
     decided = decide(example.id, [value for label in context.labels for value in classes[label]])
@@ -45,7 +45,7 @@ def of_classes(example: Example, context: PromptContext, classes: Mapping[str, S
         scores=scores,
         labels=context.labels,
         tied=tied,
-        among=among if tied > 1 else (),
+        tied_labels=among if tied > 1 else (),
     )
 
 
@@ -76,7 +76,7 @@ def by_verbalizer(example: Example, context: PromptContext) -> Dialogue:
     """Choose the label whose word a left-to-right model finds most probable after the context."""
     question = context.question("context", example)
     words = [word for label in context.labels for word in context.words(label)]
-    logprobs = yield [Continuation(question, context.begun(f" {word}")) for word in words]
+    logprobs = yield [Continuation(question, context.answer_start(f" {word}")) for word in words]
     return of_classes(example, context, word_shares(context, logprobs))
 
 

@@ -230,7 +230,7 @@ class Ranking(TaskType[RankingExample]):
         yield from blank_texts(example, "query")
         yield from repeated_texts(example.candidates)
 
-    def held_apart(self, examples: Sequence[RankingExample]) -> Sequence[RankingExample]:
+    def restrict_to_split(self, examples: Sequence[RankingExample]) -> Sequence[RankingExample]:
         """Return the examples with only those candidates that are right for one of them.
 
         If whole proverbs are held out, training must not treat them as wrong candidates, and dev ranks only its own.

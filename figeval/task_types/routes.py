@@ -186,13 +186,13 @@ class Route:
         return bool(self.question) or any(part.is_prompted for part in self.parts)
 
     @property
-    def wants(self) -> tuple[str, ...]:
+    def requirements(self) -> tuple[str, ...]:
         """Needs of the route in words: capabilities, and routes of other task types, by name once they are known."""
         if self.parts:
             return tuple(part.name for part in self.parts)
         return (*sorted(self.needs), *(f"a {task_type} route" for task_type in self.of))
 
-    def tells(self, labels: Sequence[str]) -> bool:
+    def can_distinguish(self, labels: Sequence[str]) -> bool:
         """Return whether the route can distinguish these labels."""
         return self.labels is None or len(labels) <= self.labels
 
@@ -253,7 +253,7 @@ def choose(task_type: str, offered: frozenset[str], routes: Sequence[Route], wan
             found = covered(route, offered, routes)
             if found is not None:
                 return found
-    ways = "; ".join(f"{r.name} needs {' and '.join(r.wants)}" for r in mine if wanted in (None, r.name))
+    ways = "; ".join(f"{r.name} needs {' and '.join(r.requirements)}" for r in mine if wanted in (None, r.name))
     has = ", ".join(sorted(offered)) or "nothing"
     raise CapabilityError(f"this model offers {has}, which is not enough for a {task_type} task: {ways}")
 
@@ -279,8 +279,8 @@ def covered(route: Route, offered: frozenset[str], routes: Sequence[Route]) -> R
 # ---- steps that routes of several task types share -------------------------------------------------------------------
 
 
-def decide(example_id: str, scores: Iterable[float], among: int | None = None) -> Prediction:
-    """Return the prediction for these scores, in float64; `among` limits the choice to the first `among` of them.
+def decide(example_id: str, scores: Iterable[float], n_options: int | None = None) -> Prediction:
+    """Return the prediction for these scores, in float64; `n_options` limits the choice to the first ones.
 
     A NaN gives status `nan` and no value, so that a broken model is not mistaken for one that always picks the first
     option. If several scores are the best, the first is the value, and `tied` counts them; metrics score ties by
@@ -289,7 +289,7 @@ def decide(example_id: str, scores: Iterable[float], among: int | None = None) -
     values = tuple(float(score) for score in scores)
     if any(math.isnan(value) for value in values):
         return Prediction(example_id=example_id, value=None, scores=values, status="nan")
-    domain = values[:among]
+    domain = values[:n_options]
     best = max(domain)
     return Prediction(example_id=example_id, value=domain.index(best), scores=values, tied=domain.count(best))
 
@@ -351,19 +351,19 @@ def closeness_routes(start: Start, **declared: Any) -> tuple[Route, ...]:
 
 
 def by_likelihood(
-    example: Example, options: Sequence[str], context: PromptContext, among: int | None = None
+    example: Example, options: Sequence[str], context: PromptContext, n_options: int | None = None
 ) -> Dialogue:
     """Return the prediction of log P(option | context), natural logarithm, summed over the option's tokens.
 
-    `among` limits the choice to the first `among` options. `priors` are the same without the query, requested in the
+    `n_options` limits the choice to the first ones. `priors` are the same without the query, requested in the
     same round if a metric needs them (`WITH_PRIORS`).
     """
-    continuations = [context.begun(context.block("continuation", example, option=option)) for option in options]
+    continuations = [context.answer_start(context.block("continuation", example, option=option)) for option in options]
     premises = [context.question("context", example)]
     if WITH_PRIORS & context.metrics:
         premises.append(replace(context, shots=no_shots).question("unconditional", example))
     scores = yield [Continuation(premise, continuation) for premise in premises for continuation in continuations]
-    decided = decide(example.id, scores[: len(options)], among)
+    decided = decide(example.id, scores[: len(options)], n_options)
     return replace(decided, priors=tuple(map(float, scores[len(options) :])))
 
 

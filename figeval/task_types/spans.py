@@ -30,7 +30,7 @@ class SpanExample(Example):
     share the weight of one: 1/k for each of the k spans of a narrative gives means by narrative.
     """
 
-    former_fields: ClassVar[Mapping[str, Any]] = {"reference": None}
+    removed_fields: ClassVar[Mapping[str, Any]] = {"reference": None}
 
     text: Annotated[str, TextField("The text in which the span is to be found.", fixed_length=True)]
     given: Annotated[str, TextField("The text that the span corresponds to.")]
@@ -138,7 +138,7 @@ def best_of(example: SpanExample, spans: Sequence[Span], scores: Sequence[float]
     best = max(scores)
     alike = tuple(span for span, score in zip(spans, scores, strict=True) if score == best)
     kept = alike if len(alike) > 1 else ()
-    return Prediction(example_id=example.id, value=alike[0], scores=(best,), tied=len(alike), alike=kept)
+    return Prediction(example_id=example.id, value=alike[0], scores=(best,), tied=len(alike), tied_spans=kept)
 
 
 # ---- the type --------------------------------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 """Fake models that answer one capability each with a function of texts, and record their requests.
 
-model = Closeness(function=lambda left, right: float(left == right))
+model = FakePairScorer(function=lambda left, right: float(left == right))
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from figeval.types import Cloze, Continuation, Message, PairLabel, Prediction, P
 
 
 @dataclass
-class Counting:
+class FakeModel:
     """Base of fakes that record every batch of requests."""
 
     batches: list[list[Request]] = field(default_factory=list)
@@ -32,7 +32,7 @@ class Counting:
 
 
 @dataclass
-class Closeness(Counting):
+class FakePairScorer(FakeModel):
     """Fake for `score_pairs` with a function of two texts, by default the number of words that they share."""
 
     function: Callable[[str, str], float] = lambda left, right: float(len(set(left.split()) & set(right.split())))
@@ -44,7 +44,7 @@ class Closeness(Counting):
 
 
 @dataclass
-class Likelihood(Counting):
+class FakeLanguageModel(FakeModel):
     """Fake for `loglikelihood` with a function of context and continuation, by default minus the latter's length."""
 
     function: Callable[[str, str], float] = lambda _context, continuation: -float(len(continuation))
@@ -56,7 +56,7 @@ class Likelihood(Counting):
 
 
 @dataclass
-class Gaps(Counting):
+class FakeMaskFiller(FakeModel):
     """Fake for `fill` with a function of word, before and after, by default minus the length of the word."""
 
     function: Callable[[str, str, str], float] = lambda word, _before, _after: -float(len(word))
@@ -68,7 +68,7 @@ class Gaps(Counting):
 
 
 @dataclass
-class Vectors(Counting):
+class FakeEncoder(FakeModel):
     """Fake for `embed` with a function of the text; texts longer than `longest` characters count as truncated."""
 
     function: Callable[[str], Sequence[float]] = lambda text: (float(len(text)), 1.0)
@@ -85,7 +85,7 @@ class Vectors(Counting):
 
 
 @dataclass
-class Labels(Counting):
+class FakeClassifier(FakeModel):
     """Fake for `label_pairs` with a function of the two texts; by default, all labels are equally probable."""
 
     function: Callable[[str, str], dict[str, float]] | None = None
@@ -99,7 +99,7 @@ class Labels(Counting):
 
 
 @dataclass
-class Writer(Counting):
+class FakeGenerator(FakeModel):
     """Fake for `generate` with a function of the last turn that returns a `Reply` or plain text, by default `A`."""
 
     function: Callable[[str], Reply | str] = lambda _question: "A"
@@ -111,7 +111,7 @@ class Writer(Counting):
 
 
 @dataclass
-class Chatting(Likelihood):
+class FakeChatModel(FakeLanguageModel):
     """Fake of a local model whose chat template is switched on."""
 
     def chat(self, messages: Sequence[Message]) -> str:
@@ -122,7 +122,7 @@ class Chatting(Likelihood):
 Dialogue = Generator[Sequence[Request], Sequence[object], Prediction]
 
 
-def in_rounds(
+def multi_round_route(
     *rounds: Sequence[Request], then: Callable[[list[Sequence[object]]], Prediction]
 ) -> Callable[[object], Dialogue]:
     """Return the start of a route that sends several rounds of requests and returns `then(all answers)`."""

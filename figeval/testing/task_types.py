@@ -28,7 +28,14 @@ from figeval.task_types.base import TaskType, TaskTypes, task_type_of
 from figeval.task_types.fields import RowContext, fields_of
 from figeval.task_types.routes import DOT, ReplyReader, Route, choose, covered
 from figeval.testing.calls import asserting
-from figeval.testing.fakes import Closeness, Gaps, Labels, Likelihood, Vectors, Writer
+from figeval.testing.fakes import (
+    FakeClassifier,
+    FakeEncoder,
+    FakeGenerator,
+    FakeLanguageModel,
+    FakeMaskFiller,
+    FakePairScorer,
+)
 from figeval.types import JSON, Example, Prediction, Reply, ScoredSpan, Span
 
 ODD: tuple[Any, ...] = (
@@ -444,12 +451,12 @@ class _CheckedType:
 def _stand_in() -> Any:
     """Return a fake model with all of figeval's capabilities."""
     return SimpleNamespace(
-        embed=Vectors().embed,
-        score_pairs=Closeness().score_pairs,
-        label_pairs=Labels().label_pairs,
-        loglikelihood=Likelihood().loglikelihood,
-        fill=Gaps().fill,
-        generate=Writer().generate,
+        embed=FakeEncoder().embed,
+        score_pairs=FakePairScorer().score_pairs,
+        label_pairs=FakeClassifier().label_pairs,
+        loglikelihood=FakeLanguageModel().loglikelihood,
+        fill=FakeMaskFiller().fill,
+        generate=FakeGenerator().generate,
         find_spans=lambda requests: [[ScoredSpan(Span(0, len(one.text)), 0.0)] for one in requests],
         write=lambda requests: ["A crow." for _ in requests],
     )

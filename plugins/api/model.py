@@ -29,7 +29,7 @@ class ApiModel:
         self.settings = settings
         self.budget = Budget(settings)
         self.session = ApiSession(width=settings.max_concurrent, narrowest=settings.max_concurrent)
-        self.at_once = DEEP * settings.max_concurrent
+        self.min_batch_size = DEEP * settings.max_concurrent
 
     def generate(self, requests: Sequence[Prompt]) -> list[Reply]:
         """Return one reply per conversation.

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from .engine.bodies import cache_argument
+
 if TYPE_CHECKING:
     from torch import Tensor
     from transformers import Cache, PreTrainedModel, PreTrainedTokenizerBase
@@ -135,7 +137,7 @@ class GreedyWriter:
                 return done[:, : ids.shape[1]]
             mask = torch.cat([mask, mask.new_ones(len(mask), ids.shape[1] - mask.shape[1])], 1)[going_on]
             rows, ids = rows[going_on], ids[going_on]
-            cache = written.get("past_key_values")
+            cache = written.get(cache_argument(self.model))
             if can_select(cache):
                 cache.batch_select_indices(going_on.nonzero()[:, 0])
             else:  # what was written is read again
@@ -153,7 +155,7 @@ class GreedyWriter:
             pad_token_id=self.tokenizer.pad_token_id,
             stopping_criteria=StoppingCriteriaList([ending]),
             return_dict_in_generate=True,
-            **({} if cache is None else {"past_key_values": cache}),
+            **({} if cache is None else {cache_argument(self.model): cache}),
         )
 
 

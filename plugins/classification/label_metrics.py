@@ -91,7 +91,9 @@ def exact_match(example: MultilabelExample, prediction: Prediction) -> float | N
     """Return the probability that the set is right, over fair draws for its open labels; 1 / 2^labels by chance."""
     if example.labels is None or prediction.value is None:
         return None
-    return float(prediction.value == example.labels - set(prediction.among)) / float(2 ** len(prediction.among))
+    return float(prediction.value == example.labels - set(prediction.tied_labels)) / float(
+        2 ** len(prediction.tied_labels)
+    )
 
 
 def _set_counts(labels: tuple[str, ...], example: MultilabelExample, prediction: Prediction) -> Sequence[float] | None:
@@ -99,7 +101,7 @@ def _set_counts(labels: tuple[str, ...], example: MultilabelExample, prediction:
     if example.labels is None or prediction.value is None:
         return None
     gold = [float(label in example.labels) for label in labels]
-    predicted = [0.5 if label in prediction.among else float(label in prediction.value) for label in labels]
+    predicted = [0.5 if label in prediction.tied_labels else float(label in prediction.value) for label in labels]
     return (*(g * p for g, p in zip(gold, predicted, strict=True)), *predicted, *gold)
 
 

@@ -4,8 +4,8 @@ A model that was trained for the labels gives each a probability of its own. Oth
 text entail the description of a label, is it closer to that than to the description of a text without any label, is Yes
 more probable than No as the answer to a question about the label? Models that only generate list the labels.
 
-A label whose margin is exactly 0 is open (`Prediction.among`): it is half in the answer and half out, so that chance
-comes out as the expectation over all sets and not as the empty one.
+A label whose margin is exactly 0 is open (`Prediction.tied_labels`): it is half in the answer and half out, so that
+chance comes out as the expectation over all sets and not as the empty one.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def _decided(example: Example, context: PromptContext, margins: Iterable[float])
         value=frozenset(label for label, score in zip(context.labels, scores, strict=True) if score > 0),
         scores=scores,
         labels=context.labels,
-        among=either,
+        tied_labels=either,
         tied=2 ** len(either),  # number of equally good sets
     )
 
@@ -117,7 +117,7 @@ def by_entailment(example: MultilabelExample, context: PromptContext) -> Dialogu
 def by_questions(example: MultilabelExample, context: PromptContext) -> Dialogue:
     """Answer with the labels for which Yes is more probable than No, in one question per label."""
     asked = [context.question("decision", example, option=label) for label in context.labels]
-    words = [context.begun(f" {context.settings[word]}") for word in YES_NO]
+    words = [context.answer_start(f" {context.settings[word]}") for word in YES_NO]
     logprobs = yield [Continuation(question, word) for question in asked for word in words]
     return _decided(example, context, [yes - no for yes, no in zip(logprobs[::2], logprobs[1::2], strict=True)])
 
@@ -198,7 +198,7 @@ class Multilabel(TaskType[MultilabelExample]):
     def row(self, example: MultilabelExample, prediction: Prediction) -> JSON:
         """Return the row with gold labels and margins; open labels, which have no field in a row, are in `details`."""
         made = super().row(example, prediction)
-        return {**made, "details": {"open": list(prediction.among)}} if prediction.among else made
+        return {**made, "details": {"open": list(prediction.tied_labels)}} if prediction.tied_labels else made
 
     def shown_gold(self, example: MultilabelExample) -> str:
         return "(hidden)" if example.labels is None else ", ".join(sorted(example.labels)) or NOTHING

@@ -163,11 +163,11 @@ class LmEvalModel:
     """An LM of lm-eval as a backend; it lacks the methods that its class does not support."""
 
     request: ModelRequest
-    converses: bool = field(init=False)
+    is_chat_model: bool = field(init=False)
     first_prompt: list[int] | None = field(init=False, default=None)  # token ids, if known
 
     def __post_init__(self) -> None:
-        self.converses = self.request.templated or self.request.is_chat
+        self.is_chat_model = self.request.templated or self.request.is_chat
         if "loglikelihood" in self.request.offers:
             self.loglikelihood = self._loglikelihood
         if "generate" in self.request.offers:
@@ -211,7 +211,7 @@ class LmEvalModel:
 
     def _shown(self, request: Prompt) -> Rendered:
         """Return a prompt as lm-eval takes it: text, or the conversation for a chat API, which it keeps as JSON."""
-        return self._templated(request.messages) if self.converses else request.plain
+        return self._templated(request.messages) if self.is_chat_model else request.plain
 
     def _templated(self, messages: Sequence[Message]) -> Rendered:
         try:

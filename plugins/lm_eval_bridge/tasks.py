@@ -329,7 +329,7 @@ def folded(messages: Sequence[Message]) -> list[Message]:
 class PromptModel:
     """The attributes of a model that building a prompt needs."""
 
-    converses: bool
+    is_chat_model: bool
     chat: Callable[[Sequence[Message]], str] | None
 
 

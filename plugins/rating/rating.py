@@ -139,7 +139,7 @@ def by_expected_value(example: RatingExample, context: PromptContext) -> Dialogu
     """
     question = context.question("context", example)
     words = [word for label in context.labels for word in context.words(label)]
-    logprobs = yield [Continuation(question, context.begun(f" {word}")) for word in words]
+    logprobs = yield [Continuation(question, context.answer_start(f" {word}")) for word in words]
     shares = word_shares(context, logprobs)
     return distributed(example, context, [math.fsum(shares[label]) for label in context.labels])
 
@@ -152,14 +152,14 @@ def _total(probability: float | tuple[float, ...]) -> float:
 def distributed(example: RatingExample, context: PromptContext, shares: Sequence[float]) -> Prediction:
     """Return the prediction for a distribution over the points.
 
-    Of several most probable points, the lowest is the value, and `among` holds all of them.
+    Of several most probable points, the lowest is the value, and `tied_labels` holds all of them.
     """
     scores = tuple(map(float, shares))
     made = Prediction(example_id=example.id, value=None, scores=scores, labels=context.labels, status="nan")
     if any(map(math.isnan, scores)):
         return made
     best = tuple(label for label, share in zip(context.labels, scores, strict=True) if share == max(scores))
-    return replace(made, status="ok", value=float(best[0]), tied=len(best), among=best if len(best) > 1 else ())
+    return replace(made, status="ok", value=float(best[0]), tied=len(best), tied_labels=best if len(best) > 1 else ())
 
 
 # ---- the type --------------------------------------------------------------------------------------------------------

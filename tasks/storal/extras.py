@@ -39,9 +39,9 @@ def segmenter() -> Any:
     return jieba.Tokenizer()
 
 
-def segments(text: str) -> list[str]:
-    """Split a text into jieba's tokens (default mode); concatenated, they give the text, including blanks."""
-    tokens: list[str] = segmenter().lcut(text)
+def segments(text: str) -> Iterator[str]:
+    """Yield jieba's tokens (default mode) one by one; concatenated, they give the text, including blanks."""
+    tokens: Iterator[str] = segmenter().cut(text)
     return tokens
 
 

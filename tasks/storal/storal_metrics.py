@@ -72,7 +72,7 @@ def _english(text: str) -> list[str]:
     return words
 
 
-TOKENIZERS: dict[str, Callable[[str], list[str]]] = {"en": _english, "zh": segments}
+TOKENIZERS: dict[str, Callable[[str], list[str]]] = {"en": _english, "zh": lambda text: [*segments(text)]}
 
 
 def _signature() -> str:

@@ -14,9 +14,12 @@ from importlib.resources import files
 from pathlib import Path
 
 import pytest
+from jsonschema import Draft7Validator
 
 from figeval import plugins
+from figeval.errors import TaskError
 from figeval.evaluation import Harness
+from figeval.yamlfile import read_mapping
 from tests.cli.conftest import Cli
 from tests.processes import figeval
 
@@ -40,6 +43,7 @@ def run_tests(folder: Path, python: Path | str = sys.executable) -> None:
 def test_a_new_task_is_valid(kind: str, cli: Cli, tmp_path: Path) -> None:
     assert cli("new", "task", "mine", "--type", kind).code == 0
     assert sorted(file.name for file in (tmp_path / "mine").iterdir()) == [
+        ".figeval",
         "README.md",
         "mine.jinja",
         "mine.jsonl",
@@ -53,6 +57,14 @@ def test_a_new_task_is_valid(kind: str, cli: Cli, tmp_path: Path) -> None:
     model = ("--model", "overlap") if kind == "joint" else ()  # whose routes depend on the model
     out = cli("preview", "mine", "--include_path", "mine", *model).out
     assert out.count("not possible") == 0
+    named_schema(tmp_path / "mine" / "mine.task.yaml").validate(read_mapping(Path("mine/mine.task.yaml"), TaskError))
+
+
+def named_schema(file: Path) -> Draft7Validator:
+    """The JSON Schema that a task file names in its first line, as editors find it."""
+    first = file.read_text(encoding="utf-8").splitlines()[0]
+    assert first.startswith("# yaml-language-server: $schema=")
+    return Draft7Validator(json.loads((file.parent / first.partition("=")[2]).read_text(encoding="utf-8")))
 
 
 def test_new_tasks_pass_their_own_tests(cli: Cli, tmp_path: Path) -> None:
@@ -98,6 +110,8 @@ def test_a_new_plugin_of_every_type_is_valid_and_runs(
         *_, install, validate, run = cli("new", "plugin", f"acme_{kind}", "--type", kind).out.splitlines()
         assert install == f"next: pip install -e acme_{kind}"
         tasks += validate.split()[2:]
+        (file,) = (tmp_path / f"acme_{kind}").rglob("*.task.yaml")
+        named_schema(file).validate(read_mapping(file, TaskError))
         runs += [run.split()[1:]] if kind in ("ranking", "joint", "labelling") else []
         monkeypatch.syspath_prepend(tmp_path / f"acme_{kind}")
     monkeypatch.setenv("FIGEVAL_PLUGINS", ",".join(f"acme_{kind}" for kind in kinds))
@@ -237,11 +251,12 @@ def test_a_dollar_sign_in_a_scaffold(text: str, complaint: str, scaffold: Path, 
 def test_the_next_step_names_a_file_that_is_there(scaffold: Path, cli: Cli) -> None:
     (scaffold / "NAME.jsonl.in").write_text("")
     assert "next:" not in cli("new", "task", "zed", "--type", "prices").out
-    assert [path.name for path in Path("zed").iterdir()] == ["zed.jsonl"]  # README and test would be of a task file
+    assert [path.name for path in Path("zed").iterdir()] == ["zed.jsonl"]  # all others would be of a task file
     (scaffold / "NAME_hard.task.yaml.in").write_text("name: $name")
     out = cli("new", "task", "zed", "--type", "prices", "--directory", "again").out
     assert out.splitlines()[-1] == "next: figeval validate again/zed_hard.task.yaml"
     readme = Path("again/README.md").read_text()
     assert "    figeval validate zed_hard.task.yaml\n" in readme
-    assert {path.name for path in Path("again").iterdir()} - set(re.findall("`(.*?)`", readme)) == {"README.md"}
+    written = {str(path.relative_to("again")) for path in Path("again").rglob("*") if path.is_file()}
+    assert written - set(re.findall("`(.*?)`", readme)) == {"README.md"}
     assert 'HERE / "zed_hard.task.yaml"' in Path("again/test_zed.py").read_text()

@@ -13,7 +13,7 @@ from figeval.evaluation import Harness
 from figeval.evaluation.run import run
 from tests.cli.conftest import Cli
 from tests.evaluation.conftest import Models, write_task
-from tests.fakes import Writer
+from tests.fakes import FakeGenerator
 from tests.runs import Deaf
 
 
@@ -23,7 +23,9 @@ def written(tmp_path: Path) -> Path:
     (tmp_path / "tasks").mkdir()
     write_task(tmp_path / "tasks", "t")
     manager = plugins.load(modules=("figeval.builtin.plugins.baselines",))
-    manager.load("models", "test", lambda: Models(model=Writer(function=lambda text: "" if "word1" in text else "B")))
+    manager.load(
+        "models", "test", lambda: Models(model=FakeGenerator(function=lambda text: "" if "word1" in text else "B"))
+    )
     config = RunConfig(tasks=("t",), model="model", output_path=tmp_path / "run")
     run(config, Harness(manager, include=(tmp_path / "tasks",)), Deaf())
     return tmp_path / "run"

@@ -427,6 +427,14 @@ def test_equal_gold_labels_are_worth_a_warning_unless_they_are_declared(tmp_path
     assert (declared.code, declared.out.splitlines()[-1]) == (0, "1 task, 0 errors, 0 warnings")
 
 
+def test_a_right_option_that_always_comes_first_is_worth_a_warning(task: Path, cli: Cli) -> None:
+    write_task(task.parent, "t", n=12, **{f"row{i}": {"g": 0} for i in range(12)})
+    cure = "a constant answer is always right; `shuffle_options: true` changes the order of the options"
+    assert cure in cli("validate", task).out
+    edit(task, "type: choice\n", "type: choice\nshuffle_options: true\n")
+    assert "always right" not in cli("validate", task).out
+
+
 def test_a_declared_label_must_be_that_of_all_rows(tmp_path: Path, cli: Cli) -> None:
     mixed = pairs_of(*["yes_it_does"] * 3, "no_it_does_not")
     done = cli("validate", ungrouped(tmp_path, mixed, "only_label: yes_it_does"))

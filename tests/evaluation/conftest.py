@@ -12,7 +12,7 @@ from figeval.config import RunConfig
 from figeval.evaluation import Harness
 from figeval.evaluation.run import run
 from figeval.hooks import hookimpl
-from tests.fakes import Closeness
+from tests.fakes import FakePairScorer
 
 TASK = """
 name: {name}
@@ -92,7 +92,7 @@ class Workshop:
         self.path = path
         self.folder = path / "tasks"
         self.folder.mkdir()
-        self.backend = Closeness()
+        self.backend = FakePairScorer()
 
     def harness(self, *others, **more):
         manager = plugins.load(modules=[f"figeval.builtin.plugins.{name}" for name in ("baselines", *others)])

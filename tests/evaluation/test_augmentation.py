@@ -29,7 +29,7 @@ from figeval.records.conditions import notes
 from figeval.records.run_folder import RunFolder
 from figeval.task_types.choice import Choice, ChoiceExample
 from figeval.types import letters
-from tests.fakes import Closeness, Vectors, Writer
+from tests.fakes import FakeEncoder, FakeGenerator, FakePairScorer
 from tests.plugins.tiny import Workshop as Tiny
 from tests.runs import Deaf
 from tests.runs import run as run_record
@@ -67,8 +67,8 @@ def colours(workshop):
 class Colours:
     def __init__(self, workshop):
         self.workshop = workshop
-        self.retriever = Vectors(function=colour_vector)
-        workshop.backend = Closeness()
+        self.retriever = FakeEncoder(function=colour_vector)
+        workshop.backend = FakePairScorer()
         self.write()
 
     def write(self, name="t", train=TRAIN, test=TEST, **keys):
@@ -81,7 +81,7 @@ class Colours:
             (folder / f"{name}.{split}.jsonl").write_text(lines, encoding="utf-8")
 
     def harness(self):
-        return self.workshop.harness(colours=self.retriever, words=Closeness())
+        return self.workshop.harness(colours=self.retriever, words=FakePairScorer())
 
     def run(self, **settings):
         return self.workshop.run(harness=self.harness(), **settings).tasks[0]
@@ -150,7 +150,7 @@ def test_preview_shows_it(colours):
 def test_a_written_text_gets_a_further_input(colours):
     fields = {"id": "row.id", "inputs": {"colour": "row.q", "outline": "row.o"}, "references": "[row.o[0]]"}
     colours.write("g", type="generation", fields=fields | {"meta": {"kind": "row.k"}}, baselines=[], metrics=["length"])
-    colours.workshop.backend = Writer()
+    colours.workshop.backend = FakeGenerator()
     colours.workshop.run("g", harness=colours.harness(), augment={**NEIGHBOURS, "add": "outline", "k": 1})
     prompts = [prompt.messages[-1].content for prompt in colours.workshop.backend.asked]
     assert prompts[0].startswith("Retrieved: a rose, nothing\nColour: red red red\n")
@@ -161,7 +161,7 @@ def test_a_written_text_gets_a_further_input(colours):
 
 def test_solved_examples_may_be_the_nearest_the_most_similar_last(colours):
     colours.write(augment={"retriever": "colours", "add": "none"})
-    colours.workshop.backend = Writer()
+    colours.workshop.backend = FakeGenerator()
     task = colours.run(num_fewshot=2, fewshot_sampler="nearest")
     asked = colours.workshop.backend.asked[0].messages
     assert [turn.content for turn in asked if turn.role == "assistant"] == [" A", " A"]
@@ -171,7 +171,7 @@ def test_solved_examples_may_be_the_nearest_the_most_similar_last(colours):
 
 @pytest.mark.parametrize("settings", [{}, {"num_fewshot": 1, "shots": "shared"}])
 def test_the_nearest_ones_are_each_questions_own(colours, settings):
-    colours.workshop.backend = Writer()
+    colours.workshop.backend = FakeGenerator()
     with pytest.raises(TaskError, match="--fewshot_sampler nearest chooses examples for each question"):
         colours.run(fewshot_sampler="nearest", **settings)
 
@@ -228,7 +228,7 @@ def test_no_neighbour_gives_the_answer_away(tmp_path_factory, drawn, asked):
 
 @pytest.mark.parametrize("sampler", ["random", "nearest"])
 def test_nothing_added_to_a_solved_example_answers_the_question(colours, sampler):
-    colours.workshop.backend = Writer()
+    colours.workshop.backend = FakeGenerator()
     colours.run(augment=NEIGHBOURS, num_fewshot=1, fewshot_sampler=sampler, limit=1)
     (request,) = colours.workshop.backend.asked
     shown = "\n".join(turn.content for turn in request.messages)
@@ -248,7 +248,7 @@ def test_the_index_is_computed_once(colours, own_home):
 
 
 def sealed(file, numbers):
-    """Vectors as they stand in a file of this name, the digest included."""
+    """FakeEncoder as they stand in a file of this name, the digest included."""
     content = np.asarray(numbers, dtype="<f4").tobytes()
     return content + sha256(file.name.encode() + b"\0" + content).digest()
 
@@ -383,7 +383,7 @@ def test_a_retriever_that_would_need_an_option(colours, tmp_path):
 def test_a_task_type_that_cannot_take_it(colours):
     fields = {"id": "row.id", "text": "row.q", "given": "row.q", "known": "row.q", "gold": "row.q"}
     colours.write("s", type="spans", fields=fields, cluster=None, baselines=[], metrics=["exact_match"])
-    colours.workshop.backend = Writer()
+    colours.workshop.backend = FakeGenerator()
     with pytest.raises(TaskError, match="spans tasks point into their texts"):
         colours.workshop.run("s", harness=colours.harness(), augment=NEIGHBOURS)
 
@@ -393,7 +393,7 @@ def test_a_template_that_does_not_show_it(colours):
     fields = {"id": "row.id", "inputs": {"colour": "row.q"}, "references": "[row.o[0]]", "meta": {"kind": "row.k"}}
     keys = {"type": "generation", "fields": fields, "baselines": [], "metrics": ["length"], "template": "w.jinja"}
     colours.write("g", **keys)
-    colours.workshop.backend = Writer()
+    colours.workshop.backend = FakeGenerator()
     with pytest.raises(TaskError, match="does not show what --augment adds"):
         colours.workshop.run("g", harness=colours.harness(), augment=NEIGHBOURS)
 

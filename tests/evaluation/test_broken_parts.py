@@ -19,7 +19,7 @@ from figeval.types import Prediction, TextPair
 from tests.evaluation.conftest import write_task
 from tests.evaluation.test_rescore import write_pairs
 from tests.evaluation.test_variants import letter_of_the_word, write_prompted
-from tests.fakes import Closeness, Writer
+from tests.fakes import FakeGenerator, FakePairScorer
 
 
 class Brings:
@@ -162,7 +162,7 @@ def test_a_metric_may_be_true_or_false(workshop):
 def test_a_row_that_could_not_be_read_back_fails_its_task_and_no_other(workshop, monkeypatch):
     write_task(workshop.folder, "t", 4)
     write_pairs(workshop.folder)
-    workshop.backend = Writer(function=lambda _question: "Yes")
+    workshop.backend = FakeGenerator(function=lambda _question: "Yes")
     monkeypatch.setattr(
         choice_type(workshop), "row", lambda _self, example, _prediction: {"id": "always", "gold": example.gold}
     )
@@ -190,7 +190,7 @@ def with_reader(monkeypatch, workshop, reader):
 
 def test_a_reader_that_does_not_exist_is_told_before_the_model_is_asked(workshop, monkeypatch):
     write_prompted(workshop.folder)
-    workshop.backend = Writer(function=letter_of_the_word)
+    workshop.backend = FakeGenerator(function=letter_of_the_word)
     broken = with_reader(monkeypatch, workshop, ReplyReader("figeval.answers.extract:nowhere", "1"))
     with pytest.raises(PluginError, match="has no 'nowhere'"):
         workshop.run(harness=broken)
@@ -201,7 +201,7 @@ def test_a_rescore_that_breaks_off_leaves_rows_and_scores_that_belong_together(w
     """The second task's reader raises: the first is read anew with its scores, the second stays as it was."""
     for name in ("t", "u"):
         write_task(workshop.folder, name, 6)
-    workshop.backend = Writer(function=letter_of_the_word)
+    workshop.backend = FakeGenerator(function=letter_of_the_word)
     workshop.run("t", "u")
     stored = workshop.rows("u")
 
@@ -221,7 +221,7 @@ def test_a_rescore_that_breaks_off_leaves_rows_and_scores_that_belong_together(w
 
 def test_rescore_keeps_the_metrics_that_were_asked_for(workshop):
     write_prompted(workshop.folder)
-    workshop.backend = Writer(function=letter_of_the_word)
+    workshop.backend = FakeGenerator(function=letter_of_the_word)
     before = workshop.run(metrics=("parse_rate",))
     assert "parse_rate" in [score.metric for score in before.tasks[0].scores]
     rescore(workshop.path / "run", workshop.harness())
@@ -255,7 +255,7 @@ def reading(value_of):
 def test_a_metric_that_fails_on_an_example_loses_no_reply(workshop):
     """The others of the window have rows; mended, the run goes on without asking the model anything again."""
     write_prompted(workshop.folder)
-    workshop.backend = model = Writer(function=letter_of_the_word)
+    workshop.backend = model = FakeGenerator(function=letter_of_the_word)
     broken = harness(workshop, metrics={"strict": failing_on("t3")})
     task = workshop.run(metrics=("strict",), harness=broken).tasks[0]
     assert task.status == "failed"
@@ -272,7 +272,7 @@ def test_a_metric_that_fails_on_an_example_loses_no_reply(workshop):
 
 def test_a_reader_that_fails_costs_no_reply_of_any_order(workshop):
     write_prompted(workshop.folder)
-    workshop.backend = model = Writer(function=letter_of_the_word)
+    workshop.backend = model = FakeGenerator(function=letter_of_the_word)
 
     def first_letters(example, reply):
         if example.id in ("t2", "t5"):
@@ -295,7 +295,7 @@ def test_a_reader_that_fails_costs_no_reply_of_any_order(workshop):
 def test_a_run_with_kept_replies_has_the_rows_of_an_undisturbed_one(workshop, stop):
     """Inputs that were cut included, also where a library of the metric calls sys.exit()."""
 
-    class Short(Writer):
+    class Short(FakeGenerator):
         def generate(self, requests):
             return figeval.Outputs(super().generate(requests), frozenset(range(0, len(requests), 2)))
 
@@ -321,7 +321,7 @@ def test_a_run_with_kept_replies_has_the_rows_of_an_undisturbed_one(workshop, st
 
 def test_what_failed_twice_is_kept_once(workshop):
     write_prompted(workshop.folder)
-    workshop.backend = Writer(function=letter_of_the_word)
+    workshop.backend = FakeGenerator(function=letter_of_the_word)
     broken = {"metrics": ("strict",), "harness": harness(workshop, metrics={"strict": failing_on("t3")})}
     for _ in range(3):
         workshop.run(**broken)
@@ -331,7 +331,7 @@ def test_what_failed_twice_is_kept_once(workshop):
 def test_kept_replies_without_the_record_of_their_run_are_refused(workshop):
     """They may be those of another model."""
     write_prompted(workshop.folder)
-    workshop.backend = Writer(function=letter_of_the_word)
+    workshop.backend = FakeGenerator(function=letter_of_the_word)
     broken = harness(workshop, metrics={"strict": failing_on("t3")})
     workshop.run(metrics=("strict",), harness=broken)
     shutil.rmtree(workshop.path / "run/predictions")
@@ -342,7 +342,7 @@ def test_kept_replies_without_the_record_of_their_run_are_refused(workshop):
 
 def test_rescore_refuses_a_value_that_cannot_be_an_answer(workshop, monkeypatch):
     write_prompted(workshop.folder)
-    workshop.backend = Writer(function=letter_of_the_word)
+    workshop.backend = FakeGenerator(function=letter_of_the_word)
     workshop.run()
     stored = workshop.rows()
     impossible = ReplyReader(lambda example, _context, _reply: Prediction(example_id=example.id, value=99), "2")
@@ -353,7 +353,7 @@ def test_rescore_refuses_a_value_that_cannot_be_an_answer(workshop, monkeypatch)
 
 def test_kept_replies_that_somebody_damaged_are_asked_for_again(workshop):
     write_prompted(workshop.folder)
-    workshop.backend = model = Writer(function=letter_of_the_word)
+    workshop.backend = model = FakeGenerator(function=letter_of_the_word)
     workshop.run(metrics=("strict",), harness=harness(workshop, metrics={"strict": failing_on("t3")}))
     file = workshop.path / "run/replies/t.jsonl"
     file.write_text('{"request": 5}\n[]\nnonsense\n' + file.read_text().replace("text", "texts"))
@@ -367,7 +367,7 @@ def test_kept_replies_that_somebody_damaged_are_asked_for_again(workshop):
 def test_a_value_that_cannot_be_an_answer_fails_the_task(value, workshop):
     """It is not scored as a wrong answer."""
     write_prompted(workshop.folder)
-    workshop.backend = Writer(function=letter_of_the_word)
+    workshop.backend = FakeGenerator(function=letter_of_the_word)
     broken = harness(workshop, routes=[reading(lambda example, _reply: value if example.id == "t4" else 0)])
     task = workshop.run(harness=broken, routes={"choice": "by_own"}).tasks[0]
     assert task.error == (
@@ -400,7 +400,7 @@ def test_examples_made_in_python_are_checked(made, told, tmp_path):
         yield made
 
     with pytest.raises(DataError) as caught:
-        figeval.run(wrong, Closeness(), output_path=tmp_path / "run")
+        figeval.run(wrong, FakePairScorer(), output_path=tmp_path / "run")
     assert told in str(caught.value)
 
 
@@ -410,7 +410,7 @@ def test_a_function_that_gives_no_examples_is_named(tmp_path):
         return None
 
     with pytest.raises(DataError, match="made: its function returned None; yield a ChoiceExample each time"):
-        figeval.run(nothing, Closeness(), output_path=tmp_path / "run")
+        figeval.run(nothing, FakePairScorer(), output_path=tmp_path / "run")
 
 
 def test_a_model_is_fitted_anew_on_rows_of_another_folder(tmp_path):

@@ -21,7 +21,7 @@ from figeval.task_types.routes import Route
 from figeval.types import Continuation, Prediction
 from tests.evaluation.conftest import write_task
 from tests.evaluation.test_contrasts import write_suite
-from tests.fakes import Gaps, Likelihood
+from tests.fakes import FakeLanguageModel, FakeMaskFiller
 from tests.typed import route_of
 
 VERBALIZER, CLOZE = route_of(Pairs, "by_verbalizer"), route_of(Pairs, "by_cloze")
@@ -50,7 +50,7 @@ def test_a_bias_for_a_word_does_not_change_the_answer(for_yes: float, for_no: fl
         said = 0.0 if "rained" not in context else for_yes if word == " yes" else for_no
         return said + (bias if word == " yes" else 0.0)
 
-    prediction = asked(VERBALIZER, Likelihood(function=logprob), PAIR)
+    prediction = asked(VERBALIZER, FakeLanguageModel(function=logprob), PAIR)
     expected = math.exp(for_yes) / (math.exp(for_yes) + math.exp(for_no))
     assert prediction.scores == pytest.approx((expected, 1 - expected))
 
@@ -63,13 +63,15 @@ def test_priors_are_mean_shares_over_the_content_free_inputs() -> None:
         share = shares[context.strip()]
         return math.log(share if word == " yes" else 1 - share) - 7  # as rare as words are
 
-    prediction = asked(VERBALIZER, Likelihood(function=logprob), PAIR)
+    prediction = asked(VERBALIZER, FakeLanguageModel(function=logprob), PAIR)
     yes, no = 0.7 / 0.6, 0.3 / 0.4
     assert prediction.scores == pytest.approx((yes / (yes + no), no / (yes + no)))
 
 
 def test_words_in_a_gap_are_calibrated_too() -> None:
-    backend = Gaps(function=lambda word, before, _after: (word == "yes") * 3.0 + ("rained" in before) * (word == "no"))
+    backend = FakeMaskFiller(
+        function=lambda word, before, _after: (word == "yes") * 3.0 + ("rained" in before) * (word == "no")
+    )
     prediction = asked(CLOZE, backend, PAIR)
     assert prediction.value == "no"
     assert len(backend.batches) == 1, "one round"
@@ -82,7 +84,7 @@ def test_letters_are_calibrated_in_every_order_of_the_options() -> None:
 
     example = ChoiceExample(id="1", query="q", options=("wrong", "right", "silly"), gold=1)
     route = in_orders(calibrated(LETTERS), "cyclic", 0)
-    backend = Likelihood(function=likes_a)
+    backend = FakeLanguageModel(function=likes_a)
     context = PromptContext(block)
     ((_, prediction),) = BatchScheduler(backend, lambda one: route.start(one, context)).predictions([example])
     assert [answer.value for answer in prediction.answers] == [1, 1, 1]
@@ -100,7 +102,7 @@ def test_content_free_inputs_stand_behind_the_solved_examples_of_the_question() 
     """Which ones are shown may depend on the text (`--fewshot_sampler nearest`), and a prior belongs to its prompt."""
     near = {"it rained": PairExample(id="2", left="it snowed", right="it was cold", label="no")}
     far = PairExample(id="3", left="they sang", right="they danced", label="yes")
-    backend = Likelihood()
+    backend = FakeLanguageModel()
     asked(
         VERBALIZER,
         backend,
@@ -151,12 +153,12 @@ def test_a_route_of_two_rounds_is_refused() -> None:
 
     route = Route(name="twice", start=start, needs=frozenset({"loglikelihood"}), compares_words=True)
     with pytest.raises(PluginError, match="more than one round"):
-        asked(route, Likelihood(), PAIR)
+        asked(route, FakeLanguageModel(), PAIR)
 
 
 def test_a_calibrated_run_says_so_and_is_another_run(workshop: Any) -> None:
     write_suite(workshop.folder)
-    workshop.backend = Likelihood(function=lambda _context, word: float(word == " Yes"))
+    workshop.backend = FakeLanguageModel(function=lambda _context, word: float(word == " Yes"))
     plain, fair = (workshop.run("s", calibrate=one, fresh=True) for one in (False, True))
     assert [task.scores[0].value for task in plain.tasks] == [1.0, 0.0]
     assert [task.scores[0].value for task in fair.tasks] == [0.5, 0.5], "nothing but the bias was there"
@@ -181,7 +183,7 @@ def test_what_it_costs(workshop: Any, settings: dict[str, Any], prompts: int) ->
     task.write_text(task.read_text(encoding="utf-8").replace('{test: "jsonl:pos.jsonl"}', split), encoding="utf-8")
     solved = [{"id": f"t{i}", "left": f"six {i}", "right": "seven", "label": "no", "idiom": None} for i in range(999)]
     (workshop.folder / "train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in solved), encoding="utf-8")
-    workshop.backend = Likelihood()
+    workshop.backend = FakeLanguageModel()
     workshop.run("pos", calibrate=True, **settings)
     assert len(workshop.backend.asked) == prompts * len(("Yes", "No"))
 

@@ -15,7 +15,7 @@ from figeval.evaluation import Harness
 from figeval.hooks import hookimpl
 from figeval.metrics import collective
 from tests.evaluation.conftest import Models, write_task
-from tests.fakes import Closeness, Likelihood, Vectors
+from tests.fakes import FakeEncoder, FakeLanguageModel, FakePairScorer
 
 PAIRS = """
 name: labelled
@@ -67,7 +67,7 @@ def test_a_threshold_does_not_part_three_labels(suite):
     three = PAIRS.replace("labelled", "three").replace("[yes_, no_]", "[yes_, no_, maybe_]")
     (suite.folder / "three.task.yaml").write_text(three)
     (suite.folder / "both.suite.yaml").write_text("name: both\ntasks: [labelled, three]\n")
-    suite.backend = Closeness(lambda left, right: 0.7)
+    suite.backend = FakePairScorer(lambda left, right: 0.7)
     record = suite.run("both")
     assert [task.task for task in record.tasks] == ["labelled"]
     with pytest.raises(CapabilityError, match="cannot answer three"):
@@ -111,11 +111,11 @@ def test_what_none_of_the_tasks_has_is_refused(doubled, tasks, flags, complaint)
 # ---- a task's own route ----------------------------------------------------------------------------------------------
 
 
-class Both(Closeness, Vectors):
+class Both(FakePairScorer, FakeEncoder):
     """Embeds, and scores pairs."""
 
     def __init__(self):
-        Closeness.__init__(self)
+        FakePairScorer.__init__(self)
         self.longest = 10_000
 
     def embed(self, texts):
@@ -136,7 +136,7 @@ def test_a_task_may_prefer_a_route(workshop):
 
 def test_vectors_that_were_trained_with_the_dot_product_are_compared_by_it(workshop):
     write_task(workshop.folder, "t")
-    workshop.backend = Vectors(function=lambda text: (float(len(text)), 0.0))
+    workshop.backend = FakeEncoder(function=lambda text: (float(len(text)), 0.0))
     assert workshop.run().tasks[0].counts["ties"] == 20  # all point the same way
     workshop.path = workshop.path / "second"
     workshop.backend.similarity = "dot"
@@ -193,7 +193,7 @@ def test_baselines_have_the_metrics_that_were_asked_for_and_mean_something_on_th
     write_task(workshop.folder, "t", n=8)
     file = workshop.folder / "t.task.yaml"
     file.write_text(file.read_text(encoding="utf-8").replace("[acc, acc_norm]", "[acc]"), encoding="utf-8")
-    workshop.backend = Likelihood()
+    workshop.backend = FakeLanguageModel()
     (task,) = workshop.run(metrics=("echoes", "acc_norm"), harness=harness_with_echoes(workshop)).tasks
     assert [score.metric for score in task.scores] == ["acc", "echoes", "acc_norm"]
     (chance,) = task.baselines

@@ -22,7 +22,7 @@ from figeval.records.schema import CHOSEN_ON_TEST
 from figeval.report.exporters import load_exporters
 from figeval.report.table import grids, notes
 from tests.evaluation.conftest import Heard
-from tests.fakes import Closeness, Likelihood, Writer
+from tests.fakes import FakeGenerator, FakeLanguageModel, FakePairScorer
 
 TASK = """
 name: {name}
@@ -127,7 +127,9 @@ def test_a_finished_run_asks_no_baseline_again(workshop, monkeypatch):
 
 def test_prompts_have_contrasts_of_their_own_and_a_spread(workshop):
     write_suite(workshop.folder)
-    workshop.backend = Likelihood(function=lambda context, option: float(("LOUD" in context) == (option == " Yes")))
+    workshop.backend = FakeLanguageModel(
+        function=lambda context, option: float(("LOUD" in context) == (option == " Yes"))
+    )
     record = workshop.run("s", prompts=("all",))
     assert [one.name for one in record.contrasts] == ["s:all", "s:all@loud", "s:within", "s:within@loud"]
     spread = next(one for one in record.spreads if (one.task, one.metric) == ("s:all", "auc"))
@@ -139,7 +141,9 @@ def test_means_over_seeds_have_an_interval(workshop):
     write_suite(workshop.folder)
     runs, folders, judged = {}, {}, []
     for seed in range(3):
-        workshop.backend = Closeness(function=lambda left, right, seed=seed: zlib.crc32(f"{left}{seed}".encode()) % 99)
+        workshop.backend = FakePairScorer(
+            function=lambda left, right, seed=seed: zlib.crc32(f"{left}{seed}".encode()) % 99
+        )
         runs[seed] = workshop.run("s")
         folders[str(seed)] = (workshop.path / "run").rename(workshop.path / f"seed-{seed}")
         own = [row for task in ("pos", "neg") for row in RunFolder(folders[str(seed)]).rows(task)]
@@ -161,7 +165,7 @@ def test_means_over_seeds_have_an_interval(workshop):
 
 def test_answers_in_words_have_no_area_and_are_read_again(workshop):
     write_suite(workshop.folder)
-    workshop.backend = Writer(function=lambda question: "Yes")
+    workshop.backend = FakeGenerator(function=lambda question: "Yes")
     record = workshop.run("s")
     area, balanced = record.contrasts[0].scores
     assert (area.value, area.interval) == (None, "none: answers in words have no scores to rank by")
@@ -236,18 +240,18 @@ def test_a_task_that_failed_is_why_there_is_no_value(workshop):
         return 0.0
 
     write_suite(workshop.folder)
-    workshop.backend = Likelihood(function=function)
+    workshop.backend = FakeLanguageModel(function=function)
     record = workshop.run("s")
     assert [task.status for task in record.tasks].count("failed") == 1
     (failed,) = (task.task for task in record.tasks if task.status == "failed")
     assert reasons(record) == reasons(record, "s:within") == [f"none: {failed} failed"] * 2
-    workshop.backend = Likelihood(function=lambda context, option: 0.0)
+    workshop.backend = FakeLanguageModel(function=lambda context, option: 0.0)
     assert reasons(workshop.run("s")) == []
 
 
 def test_examples_without_an_answer_are_counted_and_told(workshop):
     write_suite(workshop.folder)
-    workshop.backend = Writer(function=lambda question: "Yes" if " 3" not in question else "hm")
+    workshop.backend = FakeGenerator(function=lambda question: "Yes" if " 3" not in question else "hm")
     record = workshop.run("s")
     whole, within = record.contrasts
     assert whole.unanswered == 48 - whole.positive - whole.negative > 0
@@ -268,7 +272,7 @@ def test_examples_without_an_answer_are_counted_and_told(workshop):
 )
 def test_why_there_is_no_value_where_answers_are_missing(workshop, says, reason):
     write_suite(workshop.folder)
-    workshop.backend = Writer(function=says)
+    workshop.backend = FakeGenerator(function=says)
     record = workshop.run("s")
     assert reasons(record)[1:] == ([f"none: {reason}"] if reason else [])
 
@@ -350,7 +354,7 @@ def test_floors_of_two_models_stand_in_lines_of_their_own(workshop):
     """Beside another model the floor of a model is no column: both would have the numbers of the last one."""
     write_suite(workshop.folder, more="floor: no_query")
     one = workshop.run("s")
-    workshop.backend = Likelihood(function=lambda context, option: float(len(context) % 3) * (option == " Yes"))
+    workshop.backend = FakeLanguageModel(function=lambda context, option: float(len(context) % 3) * (option == " Yes"))
     other = workshop.run("s", fresh=True)
     assert "no_query" in baseline_names(lines([one]))
     together = lines([one, other])

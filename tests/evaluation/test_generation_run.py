@@ -14,7 +14,7 @@ from figeval.evaluation import Harness
 from figeval.evaluation.rescore import rescore
 from figeval.types import Inputs, Reply
 from tests.evaluation.conftest import Workshop
-from tests.fakes import Closeness, Writer
+from tests.fakes import FakeGenerator, FakePairScorer
 
 TASK = """
 name: tell
@@ -51,7 +51,9 @@ def telling(workshop: Workshop) -> Workshop:
     for name, lines in (("tell", rows), ("tell.train", trained)):
         text = "".join(json.dumps(line) + "\n" for line in lines)
         (workshop.folder / f"{name}.jsonl").write_text(text, encoding="utf-8")
-    workshop.backend = Writer(function=lambda question: REPLIES[question.splitlines()[0].removeprefix("Saying: ")])
+    workshop.backend = FakeGenerator(
+        function=lambda question: REPLIES[question.splitlines()[0].removeprefix("Saying: ")]
+    )
     return workshop
 
 
@@ -86,7 +88,7 @@ def test_baselines_write_or_take_a_training_text(telling: Workshop) -> None:
 
 
 def test_a_model_that_cannot_write_takes_a_training_text(telling: Workshop) -> None:
-    telling.backend = Closeness()
+    telling.backend = FakePairScorer()
     (task,) = telling.run("tell").tasks
     assert task.route == "by_retrieval_score"
     assert "parse_rate" not in values(task.scores)
@@ -118,7 +120,7 @@ def test_solved_examples_are_told_before_the_question(telling: Workshop) -> None
 def test_without_a_train_split_nothing_can_be_taken(telling: Workshop) -> None:
     file = telling.folder / "tell.task.yaml"
     file.write_text(TASK.replace(', train: "jsonl:tell.train.jsonl"', ""), encoding="utf-8")
-    telling.backend = Closeness()  # type: ignore[assignment]
+    telling.backend = FakePairScorer()  # type: ignore[assignment]
     with pytest.raises(TaskError, match="no train split"):
         telling.run("tell")
 

@@ -15,7 +15,7 @@ from figeval.evaluation.stored import with_breakdown
 from figeval.records.run_folder import RunFolder, read_record, read_run
 from figeval.records.sweep import run_or_mean
 from tests.evaluation.conftest import Heard, Workshop, write_task
-from tests.fakes import Closeness, Writer
+from tests.fakes import FakeGenerator, FakePairScorer
 
 Rows = list[dict[str, Any]]
 
@@ -154,7 +154,7 @@ def test_a_kill_between_rows_and_record_costs_nothing(workshop: Workshop, monkey
     """Examples without a reply are asked again: the rows of a finished task change, and its digest with them."""
     replies = iter(["nobody"] * 3)
 
-    class Moody(Writer):
+    class Moody(FakeGenerator):
         def generate(self, prompts: Any) -> Any:
             answers = super().generate(prompts)
             return [self.absent if next(replies, None) else answer for answer in answers]
@@ -217,7 +217,7 @@ def test_the_setting_that_differs_is_named(
 
 def test_a_fresh_run_puts_the_earlier_one_aside(workshop: Workshop, folder: RunFolder) -> None:
     before = folder.run_file.read_bytes(), folder.predictions_file("t").read_bytes()
-    workshop.backend = Closeness()
+    workshop.backend = FakePairScorer()
     workshop.run(fresh=True)
     assert len(workshop.backend.asked) == 60, "everything is asked anew"
     (earlier,) = (folder.path / "earlier").iterdir()

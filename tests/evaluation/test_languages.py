@@ -31,7 +31,7 @@ from figeval.records.sweep import SeedsRecord, mean_of
 from figeval.report import table
 from figeval.report.training import show_seeds
 from tests.evaluation.conftest import Heard, Workshop, write_task
-from tests.fakes import Closeness, Writer
+from tests.fakes import FakeGenerator, FakePairScorer
 from tests.processes import figeval
 
 TASK = """
@@ -130,7 +130,7 @@ def test_a_run_cut_short_ends_the_same(workshop: Workshop) -> None:
 
 def test_answers_read_again_keep_the_baselines_of_each_language(workshop: Workshop) -> None:
     write(workshop.folder, rows())
-    workshop.backend = Writer(function=lambda question: "B" if "grapes" in question else "A")
+    workshop.backend = FakeGenerator(function=lambda question: "B" if "grapes" in question else "A")
     before = workshop.run().tasks[0]
     assert all(one.baselines for one in before.languages)
     rescore(workshop.path / "run", workshop.harness())
@@ -193,7 +193,7 @@ def test_two_runs_are_compared_by_language_and_over_them(workshop: Workshop) -> 
     write(workshop.folder, rows(), f"{TASK}cluster: story\n")
     first = workshop.run()
     (workshop.path / "run").rename(workshop.path / "first")
-    workshop.backend = Writer(function=lambda question: "A")
+    workshop.backend = FakeGenerator(function=lambda question: "A")
     second = workshop.run()
     found = compare_runs(workshop.path / "first", workshop.path / "run")
     assert [one.task for one in found.tasks] == ["t (en)", "t (zh)", "t"]
@@ -209,7 +209,7 @@ BY_LANGUAGE = TASK.replace("kind: row.k", "kind: row.k, lang: row.lang").replace
 
 def test_a_language_that_is_one_cluster_has_no_interval_in_a_run_nor_in_a_comparison(workshop: Workshop) -> None:
     write(workshop.folder, rows(), f"{BY_LANGUAGE}cluster: lang\n")
-    workshop.backend = Writer(function=lambda prompt: "A" if "1" in prompt else "B")
+    workshop.backend = FakeGenerator(function=lambda prompt: "A" if "1" in prompt else "B")
     (one,) = workshop.run().tasks
     means = [score for scored in (*one.languages, one) for score in scored.scores if score.metric == "acc"]
     assert [(score.clusters, score.low, score.interval) for score in means] == [
@@ -217,7 +217,7 @@ def test_a_language_that_is_one_cluster_has_no_interval_in_a_run_nor_in_a_compar
         (1, None, "none: one cluster"),
         (2, None, "none: one cluster"),
     ]
-    workshop.backend = Writer(function=lambda prompt: "B" if "2" in prompt else "A")
+    workshop.backend = FakeGenerator(function=lambda prompt: "B" if "2" in prompt else "A")
     (workshop.path / "run").rename(workshop.path / "first")
     workshop.run()
     compared = compare_runs(workshop.path / "first", workshop.path / "run").tasks
@@ -275,7 +275,7 @@ def test_a_template_knows_the_language_and_solved_examples_are_in_it(workshop: W
     (templates / "by_language.jinja").write_text(letter, "utf-8")
     train = TASK.replace("test:", 'train: "jsonl:t.jsonl", test:')
     write(workshop.folder, rows(), f"{train}template: by_language.jinja\n")
-    workshop.backend = Writer(function=lambda _: "A")
+    workshop.backend = FakeGenerator(function=lambda _: "A")
     workshop.run(num_fewshot=2)
     asked = [re.findall(r"^\[(\w+)\]", one.plain, re.MULTILINE) for one in workshop.backend.asked]
     assert {tuple(one) for one in asked} == {("en",) * 3, ("zh",) * 3}
@@ -417,7 +417,7 @@ def test_means_over_seeds_have_a_line_for_each_language_and_an_interval(workshop
     write(workshop.folder, rows(60), f"{TASK}cluster: story\n")
     runs, values = {}, []
     for seed in range(3):
-        workshop.backend = Closeness(
+        workshop.backend = FakePairScorer(
             function=lambda left, right, seed=seed: float(zlib.crc32(f"{left}{right}{seed}".encode()))
         )
         runs[seed] = workshop.run()

@@ -26,7 +26,7 @@ from figeval.task_types.orders import folded
 from figeval.task_types.routes import decide
 from figeval.types import Prediction
 from tests.evaluation.conftest import Workshop, write_task
-from tests.fakes import Writer
+from tests.fakes import FakeGenerator
 from tests.runs import row, run, task
 
 CASES = json.loads((Path(__file__).parent.parent / "golden" / "option_kinds.json").read_text("utf-8"))
@@ -166,7 +166,7 @@ def test_a_run_cut_short_ends_with_the_same_table(workshop: Workshop) -> None:
 
 def test_answers_read_again_have_the_table_again(workshop: Workshop) -> None:
     with_kinds(workshop)
-    workshop.backend = Writer(function=lambda prompt: "B" if "word1" in str(prompt) else "A")
+    workshop.backend = FakeGenerator(function=lambda prompt: "B" if "word1" in str(prompt) else "A")
     before = workshop.run()
     assert before.tasks[0].choices
     file = workshop.path / "run" / "predictions" / "t.jsonl"

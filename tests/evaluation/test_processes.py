@@ -38,7 +38,7 @@ from figeval.errors import ModelError
 UNHEARD = Reply(text="", finish="error", error="nobody there")
 
 class Moody:
-    converses = False
+    is_chat_model = False
     deterministic_by_name = True
     def __init__(self, model=""):
         self.mood = os.environ.get("MOOD", "")
@@ -368,7 +368,7 @@ def test_each_process_has_its_share_of_the_machine(workshop: Workshop, monkeypat
 
 
 def test_models_that_answer_side_by_side_need_no_processes(workshop: Workshop) -> None:
-    workshop.backend.at_once = 32
+    workshop.backend.min_batch_size = 32
     config = RunConfig(tasks=("t",), model="model", processes=2)
     with pytest.raises(ModelError, match="model already answers many requests in parallel; leave out --processes"):
         opened(config, workshop.harness())

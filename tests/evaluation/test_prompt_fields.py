@@ -17,7 +17,7 @@ from figeval.spec.survey import survey
 from figeval.task_types.spans import SpanExample
 from figeval.types import Continuation
 from tests.evaluation.conftest import write_task
-from tests.fakes import Closeness, Likelihood, Writer
+from tests.fakes import FakeGenerator, FakeLanguageModel, FakePairScorer
 from tests.typed import bound
 
 SHOWN = """
@@ -51,7 +51,7 @@ def asked_of(workshop, name="t", **settings):
 
 def test_prompts_show_them_and_other_models_do_not(workshop):
     write_shown(workshop.folder)
-    workshop.backend = Closeness()
+    workshop.backend = FakePairScorer()
     (task,) = workshop.run().tasks
     seen = {(request.left, request.right) for request in workshop.backend.asked}
     assert ("word0 here", "word0") in seen
@@ -75,7 +75,7 @@ def test_solved_examples_and_probes_show_them_too(workshop):
 
 def test_both_wordings_are_recorded_with_one_set_of_examples(workshop):
     write_shown(workshop.folder)
-    workshop.backend = Likelihood()
+    workshop.backend = FakeLanguageModel()
     shown, plain = workshop.run(prompts=("plain",)).tasks
     assert shown.settings["prompt_fields"]["names"] == ["options", "query"]
     assert "prompt_fields" not in plain.settings
@@ -101,7 +101,7 @@ def surveyed(workshop):
 @pytest.mark.parametrize("orders", ["", "cyclic"])
 def test_an_answer_in_words_is_read_against_what_was_shown(workshop, orders):
     write_shown(workshop.folder)
-    workshop.backend = Writer(function=lambda question: "I take WORD" + question.split("WORD")[1].split()[0])
+    workshop.backend = FakeGenerator(function=lambda question: "I take WORD" + question.split("WORD")[1].split()[0])
     (task,) = workshop.run(orders=orders).tasks
     assert task.error is None
     assert task.scores[0].value == pytest.approx(0.75)
@@ -123,7 +123,7 @@ def test_a_quotation_of_the_shown_text_is_verbatim_and_scored_on_the_field(works
     def quoting(question):
         return json.dumps({"quote": "A Boat sank" if "A Boat" in question else "a boat sank"})
 
-    workshop.backend = Writer(function=quoting)
+    workshop.backend = FakeGenerator(function=quoting)
     for task in workshop.run("where", harness=workshop.harness("positions"), prompts=("all",)).tasks:
         assert task.error is None
         values = {score.metric: score.value for score in task.scores}
@@ -201,4 +201,4 @@ def test_epic_shows_its_texts_as_written(name, real_data):
     for text, shown in zip(example.texts, example.for_prompt().texts, strict=True):
         assert text == shown.lower()
     assert example.texts != example.for_prompt().texts
-    assert next(harness.examples(task.worded("lower"))).prompted is None
+    assert next(harness.examples(task.with_prompt("lower"))).prompted is None

@@ -15,7 +15,7 @@ from figeval.training.seen import Digests, Lineage, questions, write
 from figeval.types import Reply
 from tests.evaluation.conftest import write_task
 from tests.evaluation.test_variants import letter_of_the_word, write_prompted
-from tests.fakes import Writer
+from tests.fakes import FakeGenerator
 
 PAIRS = """
 name: p
@@ -60,7 +60,7 @@ def moody(question):
 )
 def test_the_same_extractor_changes_nothing(settings, workshop):
     write_prompted(workshop.folder)
-    workshop.backend = Writer(function=moody)
+    workshop.backend = FakeGenerator(function=moody)
     before = workshop.run(**settings)
     stored = content(workshop)
     found = rescore(workshop.path / "run", workshop.harness())
@@ -74,7 +74,7 @@ def test_the_same_extractor_changes_nothing(settings, workshop):
 
 def test_pairs_are_read_with_the_words_of_the_run(workshop):
     write_pairs(workshop.folder)
-    workshop.backend = Writer(function=lambda question: "Maybe" if "left 1" in question else "Yes")
+    workshop.backend = FakeGenerator(function=lambda question: "Maybe" if "left 1" in question else "Yes")
     workshop.run("p")
     stored = content(workshop)
     file = workshop.folder / "p.task.yaml"
@@ -86,7 +86,7 @@ def test_pairs_are_read_with_the_words_of_the_run(workshop):
 
 def test_another_extractor_writes_predictions_scores_and_its_version(workshop, monkeypatch):
     write_task(workshop.folder, "t")
-    workshop.backend = Writer(
+    workshop.backend = FakeGenerator(
         function=lambda question: "gamma" if "word2" in question else letter_of_the_word(question)
     )
     before = workshop.run()
@@ -121,7 +121,7 @@ def test_a_run_without_words_has_nothing_to_read(workshop):
 
 def test_examples_that_changed_are_not_scored(workshop):
     write_task(workshop.folder, "t")
-    workshop.backend = Writer()
+    workshop.backend = FakeGenerator()
     workshop.run()
     write_task(workshop.folder, "t", row3={"o": ["x", "y", "z"]})
     with pytest.raises(RecordError, match="examples of t changed since this run was made; run it again"):
@@ -130,7 +130,7 @@ def test_examples_that_changed_are_not_scored(workshop):
 
 def test_a_prompt_that_is_gone(workshop):
     write_prompted(workshop.folder)
-    workshop.backend = Writer()
+    workshop.backend = FakeGenerator()
     workshop.run(prompts=("all",))
     write_task(workshop.folder, "t")
     with pytest.raises(RecordError, match="no prompt 'loud' any more, so the replies of t@loud cannot be read again"):
@@ -144,7 +144,7 @@ def test_marks_of_seen_examples_stay(workshop, tmp_path):
     (folder / "figeval.json").write_text(json.dumps({"about": {"trained_from": "something"}}))
     query = ChoiceExample(id="", query="Word3 here!", options=("a", "b"), gold=0)
     write(folder, Lineage(trained=Digests(questions([query]))))
-    workshop.backend = Writer(function=letter_of_the_word)
+    workshop.backend = FakeGenerator(function=letter_of_the_word)
     workshop.backend.source = lambda: folder
     (before,) = workshop.run().tasks
     assert (before.overlap.trained, before.scores[0].seen) == (1, "trained")

@@ -18,7 +18,7 @@ from figeval.models.capabilities import OutputStream, Part
 from figeval.records.run_folder import read_run
 from figeval.types import Reply
 from tests.evaluation.conftest import Heard, write_task
-from tests.fakes import Closeness, Likelihood, Writer
+from tests.fakes import FakeGenerator, FakeLanguageModel, FakePairScorer
 
 
 def test_a_whole_run(workshop):
@@ -46,7 +46,7 @@ def test_a_run_killed_half_way_goes_on_and_ends_as_an_undisturbed_one(workshop):
         workshop.run(observer=Heard(stop_after=64))
     kept = len(workshop.rows())
     assert kept == 64
-    workshop.backend = Closeness()
+    workshop.backend = FakePairScorer()
     observer = Heard()
     resumed = workshop.run(observer=observer)
     assert observer.events[:2] == [("resumed", 64, 200), ("started", "t", 200, 64)]
@@ -62,7 +62,7 @@ def test_a_run_killed_half_way_goes_on_and_ends_as_an_undisturbed_one(workshop):
 
 
 def test_a_run_killed_within_a_call_keeps_the_rows_of_the_parts_that_were_answered(workshop):
-    class Slow(Writer):
+    class Slow(FakeGenerator):
         kill = True
 
         def generate(self, requests):
@@ -106,7 +106,7 @@ def test_a_line_cut_short_is_dropped_and_computed_again(workshop):
 def test_a_finished_task_is_not_computed_again(workshop):
     write_task(workshop.folder, "t")
     first = workshop.run()
-    workshop.backend = Closeness()
+    workshop.backend = FakePairScorer()
     again = workshop.run()
     assert workshop.backend.asked == []
     assert again.tasks[0].scores == first.tasks[0].scores
@@ -128,7 +128,7 @@ def test_a_minimal_pair_that_a_limit_cuts_counts_in_no_strict_accuracy(workshop)
     (workshop.folder / "t.task.yaml").write_text(PAIRED)
     rows = [{"id": f"{n}", "gold": int(n == 3), "pair": f"p{n // 2}"} for n in range(8)]
     (workshop.folder / "t.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    workshop.backend = Writer(function=lambda prompt: "A")
+    workshop.backend = FakeGenerator(function=lambda prompt: "A")
     (limited,) = workshop.run(limit=5).tasks
     for scores, value in ((limited.scores, 0.5), (limited.baselines[0].scores, 0.25)):
         strict = next(score for score in scores if score.metric == "acc_strict")
@@ -148,7 +148,7 @@ def test_a_minimal_pair_that_a_limit_cuts_counts_in_no_strict_accuracy(workshop)
 def test_a_breakdown_can_be_added_later_without_the_model(workshop):
     write_task(workshop.folder, "t")
     workshop.run()
-    workshop.backend = Closeness()
+    workshop.backend = FakePairScorer()
     (breakdown,) = workshop.run(by=("kind",)).tasks[0].breakdowns
     assert workshop.backend.asked == []
     assert sorted(group.value for group in breakdown.groups) == ["k0", "k1", "k2", "k3", "k4"]
@@ -156,7 +156,7 @@ def test_a_breakdown_can_be_added_later_without_the_model(workshop):
 
 
 def test_a_failing_task_does_not_cost_the_others(workshop):
-    class Moody(Closeness):
+    class Moody(FakePairScorer):
         def score_pairs(self, pairs):
             if any("wordbad" in pair.left for pair in pairs):
                 raise ZeroDivisionError("a bug in a model")
@@ -175,7 +175,7 @@ def test_a_failing_task_does_not_cost_the_others(workshop):
     "error", [SystemExit(0), SystemExit(), GeneratorExit(), asyncio.CancelledError(), BaseException("odd")]
 )
 def test_a_model_that_wants_to_leave_fails_its_task(workshop, error):
-    class Leaving(Closeness):
+    class Leaving(FakePairScorer):
         def score_pairs(self, pairs):
             if any("wordbad" in pair.left for pair in pairs):
                 raise error
@@ -238,7 +238,7 @@ def test_a_hook_that_changes_what_it_is_given_changes_no_record(workshop):
 def test_half_a_surrogate_pair_costs_no_run(workshop):
     """What a model writes, says of itself and complains of may hold what no file does."""
 
-    class Odd(Writer):
+    class Odd(FakeGenerator):
         def describe(self):
             return {"answered_as": ["odd \udc9b"]}
 
@@ -257,14 +257,14 @@ def test_half_a_surrogate_pair_costs_no_run(workshop):
 
 
 def test_an_interrupt_is_no_failure(workshop):
-    workshop.backend = Closeness(function=lambda left, right: (_ for _ in ()).throw(KeyboardInterrupt))
+    workshop.backend = FakePairScorer(function=lambda left, right: (_ for _ in ()).throw(KeyboardInterrupt))
     write_task(workshop.folder, "t")
     with pytest.raises(KeyboardInterrupt):
         workshop.run()
 
 
 def test_nan_scores_are_counted_and_are_not_the_first_option(workshop):
-    workshop.backend = Closeness(function=lambda left, right: math.nan if left.startswith("word1") else 1.0)
+    workshop.backend = FakePairScorer(function=lambda left, right: math.nan if left.startswith("word1") else 1.0)
     write_task(workshop.folder, "t", 20)
     (task,) = workshop.run().tasks
     assert task.counts == {"nan": 11, "ok": 9, "ties": 9}
@@ -283,7 +283,7 @@ def test_limit_takes_the_first_and_says_so(workshop):
 
 
 def test_few_shot_examples_stand_before_the_question(workshop):
-    workshop.backend = Likelihood()
+    workshop.backend = FakeLanguageModel()
     write_task(workshop.folder, "t")
     (task,) = workshop.run(num_fewshot=2, log_samples=True).tasks
     assert task.settings["num_fewshot"] == 2
@@ -294,7 +294,7 @@ def test_few_shot_examples_stand_before_the_question(workshop):
 
 
 def test_an_example_whose_answer_is_hidden_is_no_solved_example(workshop):
-    workshop.backend = Likelihood()
+    workshop.backend = FakeLanguageModel()
     write_task(workshop.folder, "t", 6, **{f"row{i}": {"g": None} for i in (0, 2, 4)})
     (task,) = workshop.run(num_fewshot=2).tasks
     assert (task.status, task.hidden) == ("done", 3)
@@ -303,7 +303,7 @@ def test_an_example_whose_answer_is_hidden_is_no_solved_example(workshop):
 
 
 def test_solved_examples_where_all_answers_are_hidden(workshop):
-    workshop.backend = Likelihood()
+    workshop.backend = FakeLanguageModel()
     write_task(workshop.folder, "t", 6, **{f"row{i}": {"g": None} for i in range(6)})
     with pytest.raises(TaskError, match="all gold answers in the train split of t are hidden; leave out --num_fewshot"):
         workshop.run(num_fewshot=2)
@@ -348,7 +348,7 @@ def test_weights_that_changed_under_a_run(workshop):
 
 
 def test_weights_that_cannot_be_used_end_the_run(workshop):
-    class Broken(Closeness):
+    class Broken(FakePairScorer):
         def score_pairs(self, pairs):
             raise ModelError("these weights are not for this architecture; download them again")
 
@@ -365,7 +365,7 @@ def test_an_unknown_breakdown_names_near_ones(workshop):
 
 
 def test_models_that_learn_from_the_task_see_all_of_it_even_under_limit(workshop):
-    class Learner(Closeness):
+    class Learner(FakePairScorer):
         def fit(self, examples):
             self.learned = [example.id for example in examples]
 
@@ -376,7 +376,7 @@ def test_models_that_learn_from_the_task_see_all_of_it_even_under_limit(workshop
 
 
 def test_models_that_learn_from_the_task_know_its_language(workshop):
-    class Learner(Closeness):
+    class Learner(FakePairScorer):
         def fit(self, examples):
             self.languages = {example.language for example in examples}
 

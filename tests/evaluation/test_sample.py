@@ -16,7 +16,7 @@ import figeval
 from figeval.records.run_folder import RunFolder
 from figeval.spec.subset import Portion
 from figeval.spec.survey import survey
-from figeval.testing.fakes import Closeness
+from figeval.testing.fakes import FakePairScorer
 from tests.evaluation.conftest import Workshop, write_task
 
 SIZES = (3, 1, 6, 2, 8)  # of the clusters of `birds`
@@ -129,7 +129,7 @@ def crows() -> Iterator[figeval.ChoiceExample]:
     yield from examples()
 
 
-class Other(Closeness):
+class Other(FakePairScorer):
     """Has scores of its own."""
 
     def score_pairs(self, requests: Any) -> list[float]:
@@ -146,7 +146,7 @@ def ids(run: figeval.Run, task: str = "crows") -> list[str]:
 
 
 def test_all_models_and_probes_get_the_same_sample_and_another_seed_another() -> None:
-    one = figeval.run(crows, Closeness(), sample=6, seed=3, probes=True, output_path="one")
+    one = figeval.run(crows, FakePairScorer(), sample=6, seed=3, probes=True, output_path="one")
     other = figeval.run(crows, Other(), sample=6, seed=3, output_path="other")
     assert ids(one) == ids(other) == ids(one, "crows@no_query") == ids(one, "crows@shuffled_query")
     assert [task.n for task in one.record.tasks] == [6, 6, 6]
@@ -156,12 +156,14 @@ def test_all_models_and_probes_get_the_same_sample_and_another_seed_another() ->
     assert "--sample 6: random examples of 1 of 1 tasks, seed 3" in one.warnings
     assert figeval.compare(one, other).differences["n"].tolist() == [6]
     assert "A and B: --sample 6: random examples of 1 of 1 tasks, seed 3" in str(figeval.compare(one, other))
-    again = figeval.run(crows, Closeness(), sample=6, seed=4, output_path="again")
+    again = figeval.run(crows, FakePairScorer(), sample=6, seed=4, output_path="again")
     assert ids(again) != ids(one)
 
 
 def test_samples_with_no_example_in_common_are_not_compared() -> None:
-    one, *others = (figeval.run(crows, Closeness(), sample=2, seed=seed, output_path=str(seed)) for seed in range(9))
+    one, *others = (
+        figeval.run(crows, FakePairScorer(), sample=2, seed=seed, output_path=str(seed)) for seed in range(9)
+    )
     apart = next(other for other in others if not set(ids(one)) & set(ids(other)))
     with pytest.raises(figeval.RecordError, match="crows: the runs have no example of it in common; give both the sa"):
         figeval.compare(one, apart)
@@ -177,25 +179,25 @@ def export(*runs: figeval.Run) -> str:
 
 
 def test_a_whole_sample_is_no_sample() -> None:
-    whole = figeval.run(crows, Closeness(), sample=20, output_path="whole")
+    whole = figeval.run(crows, FakePairScorer(), sample=20, output_path="whole")
     assert whole.record.tasks[0].sample_sha256 is None
     assert whole.warnings == ()
 
 
 def test_the_same_command_continues_and_another_sample_does_not() -> None:
-    first = figeval.run(crows, Closeness(), sample=0.3, stratify="cluster")
-    assert figeval.run(crows, Closeness(), sample=0.3, stratify="cluster").path == first.path
+    first = figeval.run(crows, FakePairScorer(), sample=0.3, stratify="cluster")
+    assert figeval.run(crows, FakePairScorer(), sample=0.3, stratify="cluster").path == first.path
     assert "--sample 0.3 --stratify cluster: random examples of 1 of 1 tasks, seed 0" in first.warnings
     with pytest.raises(figeval.RecordError, match=r"another run \(sample was 0.3, is 0.4\)"):
-        figeval.run(crows, Closeness(), sample=0.4, stratify="cluster", output_path=first.path)
+        figeval.run(crows, FakePairScorer(), sample=0.4, stratify="cluster", output_path=first.path)
 
 
 def test_a_task_without_the_column_is_drawn_plainly() -> None:
     lonely = figeval.task(name="lonely", type="choice", labels=())(lambda: (made(id=str(n)) for n in range(9)))
-    run = figeval.run([crows, lonely], Closeness(), sample=4, stratify="bird")
+    run = figeval.run([crows, lonely], FakePairScorer(), sample=4, stratify="bird")
     assert "lonely: not stratified, since no example has a value of bird" in run.warnings
     with pytest.raises(figeval.TaskError, match="--stratify brd: none of these tasks has it; did you mean 'bird'"):
-        figeval.run([crows, lonely], Closeness(), sample=4, stratify="brd")
+        figeval.run([crows, lonely], FakePairScorer(), sample=4, stratify="brd")
 
 
 def test_a_share_by_a_task_file(workshop: Workshop) -> None:
@@ -217,5 +219,5 @@ def test_a_share_by_a_task_file(workshop: Workshop) -> None:
 )  # fmt: skip
 def test_a_wrong_part(options: dict[str, Any], words: str) -> None:
     with pytest.raises(figeval.OptionError) as raised:
-        figeval.run(crows, Closeness(), **options)
+        figeval.run(crows, FakePairScorer(), **options)
     assert words in str(raised.value)

@@ -12,7 +12,7 @@ from figeval.evaluation import Harness
 from figeval.evaluation.rescore import rescore
 from figeval.types import Reply
 from tests.evaluation.conftest import Models
-from tests.fakes import Writer
+from tests.fakes import FakeGenerator
 
 TASK = """
 name: where
@@ -84,7 +84,7 @@ def scores(task):
 
 def test_answers_in_words_have_their_status_and_silence_is_told(workshop):
     write(workshop.folder)
-    (task,) = asked(workshop, Writer(function=moody)).tasks
+    (task,) = asked(workshop, FakeGenerator(function=moody)).tasks
     assert task.route == "by_json"
     assert task.counts == {"ok": 6, "absent": 1, "unparseable": 1, "truncated": 1, "empty": 1, "refusal": 1, "error": 1}
     found = scores(task)
@@ -100,7 +100,7 @@ def test_answers_in_words_have_their_status_and_silence_is_told(workshop):
 
 def test_the_four_floors_are_printed(workshop):
     write(workshop.folder)
-    (task,) = asked(workshop, Writer(function=moody)).tasks
+    (task,) = asked(workshop, FakeGenerator(function=moody)).tasks
     means = {one.baseline: {s.metric: s.value for s in one.scores} for one in task.baselines}
     assert list(means) == ["random", "last_sentence", "whole_text", "oracle"]
     assert means["oracle"]["span_f1"] == 1
@@ -110,7 +110,7 @@ def test_the_four_floors_are_printed(workshop):
 
 def test_the_same_extractor_changes_nothing(workshop):
     write(workshop.folder)
-    asked(workshop, Writer(function=moody))
+    asked(workshop, FakeGenerator(function=moody))
     before = stored(workshop)
     (again,) = rescore(workshop.path / "run", harness(workshop, None))
     assert (again.changed, again.acc_before, again.before["ok"]) == (0, None, 6)
@@ -119,7 +119,7 @@ def test_the_same_extractor_changes_nothing(workshop):
 
 def test_solved_examples_are_shown_with_their_quotation(workshop):
     write(workshop.folder)
-    backend = Writer(function=lambda _: "{}")
+    backend = FakeGenerator(function=lambda _: "{}")
     asked(workshop, backend, num_fewshot=2)
     turns = backend.asked[0].messages
     assert [turn.role for turn in turns] == ["user", "assistant"] * 2 + ["user"]
@@ -131,14 +131,14 @@ def test_a_span_that_is_hidden_is_no_solved_example(workshop):
     (workshop.folder / "shown.jsonl").write_text(
         "".join(json.dumps({**row, "gold": row["gold"] if i else None}) + "\n" for i, row in enumerate(rows(2, 50)))
     )
-    backend = Writer(function=lambda _: "{}")
+    backend = FakeGenerator(function=lambda _: "{}")
     asked(workshop, backend, num_fewshot=1)
     assert {TEXT.format(51) in request.messages[0].content for request in backend.asked} == {True}
 
 
 def test_probes_take_the_given_part_away(workshop):
     write(workshop.folder)
-    record = asked(workshop, Writer(function=lambda _: '{"quote": "a boat sank"}'), probes=True)
+    record = asked(workshop, FakeGenerator(function=lambda _: '{"quote": "a boat sank"}'), probes=True)
     assert [task.task for task in record.tasks] == ["where", "where@no_query", "where@shuffled_query"]
     assert all(task.status == "done" for task in record.tasks)
 
@@ -146,13 +146,13 @@ def test_probes_take_the_given_part_away(workshop):
 def test_orders_are_for_options(workshop):
     write(workshop.folder)
     with pytest.raises(CapabilityError, match="by_json shows no list of options"):
-        asked(workshop, Writer(), orders="cyclic")
+        asked(workshop, FakeGenerator(), orders="cyclic")
 
 
 def test_a_metric_of_another_task_type(workshop):
     write(workshop.folder, TASK.replace("exact_match]", "acc]"))
     with pytest.raises(TaskError, match="metric 'acc' is for"):
-        asked(workshop, Writer())
+        asked(workshop, FakeGenerator())
 
 
 @pytest.mark.parametrize(
@@ -166,12 +166,12 @@ def test_a_metric_of_another_task_type(workshop):
 def test_a_span_that_is_not_in_its_text(gold, says, workshop):
     write(workshop.folder, found=[*rows(11), rows(1, 11)[0] | {"gold": gold}])
     with pytest.raises(DataError, match=says):
-        asked(workshop, Writer())
+        asked(workshop, FakeGenerator())
 
 
 def test_a_text_without_tokens_gets_no_answer(workshop):
     write(workshop.folder, found=[*rows(11), rows(1, 11)[0] | {"text": " ", "gold": None}])
-    (task,) = asked(workshop, Writer(function=lambda _: '{"quote": "a boat sank"}')).tasks
+    (task,) = asked(workshop, FakeGenerator(function=lambda _: '{"quote": "a boat sank"}')).tasks
     assert task.counts == {"ok": 11, "absent": 1}
     assert scores(task)["squad_f1"].n == 11
 
@@ -180,7 +180,9 @@ def test_absence_is_scored_and_hidden_gold_is_counted(workshop):
     told = [{**row, "gold": gold} for row, gold in zip(rows(10), [[], "", None, *["a boat sank"] * 7], strict=True)]
     write(workshop.folder, found=told)
     said = {"0": '{"quote": ""}', "1": '{"quote": "a boat sank"}', "3": '{"quote": null}'}
-    backend = Writer(function=lambda asked: said.get(asked.split("part ")[-1].split()[0], '{"quote": "a boat sank"}'))
+    backend = FakeGenerator(
+        function=lambda asked: said.get(asked.split("part ")[-1].split()[0], '{"quote": "a boat sank"}')
+    )
     (task,) = asked(workshop, backend).tasks
     found = scores(task)
     assert (task.n, task.hidden, task.counts) == (10, 1, {"ok": 10})
@@ -197,5 +199,5 @@ def test_absence_is_scored_and_hidden_gold_is_counted(workshop):
 
 def test_only_hidden_golds_among_the_asked_examples_are_counted(workshop):
     write(workshop.folder, found=[{**row, "gold": None if i > 2 else row["gold"]} for i, row in enumerate(rows(6))])
-    (task,) = asked(workshop, Writer(function=moody), limit=4).tasks
+    (task,) = asked(workshop, FakeGenerator(function=moody), limit=4).tasks
     assert (task.n, task.hidden) == (4, 1)

@@ -11,7 +11,7 @@ from figeval.errors import CapabilityError, RecordError, TaskError
 from figeval.evaluation.compare import compare_runs
 from figeval.types import Reply
 from tests.evaluation.conftest import Heard, write_task
-from tests.fakes import Chatting, Closeness, Likelihood, Writer
+from tests.fakes import FakeChatModel, FakeGenerator, FakeLanguageModel, FakePairScorer
 
 LOUD = """
 {% block context %}LOUD {{ query }}{% endblock %}
@@ -39,7 +39,7 @@ def letter_of_the_word(question):
 
 def test_one_prompt_unless_more_are_asked_for(workshop):
     write_prompted(workshop.folder)
-    workshop.backend = Likelihood()
+    workshop.backend = FakeLanguageModel()
     record = workshop.run()
     (task,) = record.tasks
     assert (task.task, task.kind, task.of, task.variant, record.spreads) == ("t", "task", None, None, [])
@@ -48,7 +48,7 @@ def test_one_prompt_unless_more_are_asked_for(workshop):
 @pytest.mark.parametrize("wanted", [("all",), ("loud",)])
 def test_every_prompt_has_a_record_a_file_and_its_own_template(wanted, workshop):
     write_prompted(workshop.folder)
-    workshop.backend = Likelihood(
+    workshop.backend = FakeLanguageModel(
         function=lambda context, option: float(("LOUD" in context) == (option == " other"))  # loud: second option
     )
     record = workshop.run(prompts=wanted)
@@ -72,7 +72,7 @@ def test_prompts_and_probes_never_enter_macro_means(workshop):
     for name in ("a", "b"):
         write_prompted(workshop.folder, name)
     (workshop.folder / "s.suite.yaml").write_text("name: s\ntasks: [a, b]\n")
-    workshop.backend = Likelihood()
+    workshop.backend = FakeLanguageModel()
     record = workshop.run("s", prompts=("all",), probes=True)
     assert [task.task for task in record.tasks] == [
         *("a", "a@loud", "a@no_query", "a@shuffled_query"),
@@ -84,10 +84,10 @@ def test_prompts_and_probes_never_enter_macro_means(workshop):
 
 def test_a_run_with_prompts_goes_on_where_it_stopped(workshop):
     write_prompted(workshop.folder, n=100)
-    workshop.backend = Likelihood()
+    workshop.backend = FakeLanguageModel()
     with pytest.raises(KeyboardInterrupt):
         workshop.run(prompts=("all",), observer=Heard(stop_after=120))
-    workshop.backend, observer = Likelihood(), Heard()
+    workshop.backend, observer = FakeLanguageModel(), Heard()
     record = workshop.run(prompts=("all",), observer=observer)
     assert [event for event in observer.events if event[0] == "started"] == [
         ("started", "t", 100, 100),
@@ -99,7 +99,7 @@ def test_a_run_with_prompts_goes_on_where_it_stopped(workshop):
 
 def test_runs_are_compared_prompt_by_prompt(workshop):
     write_prompted(workshop.folder)
-    workshop.backend = Likelihood()
+    workshop.backend = FakeLanguageModel()
     workshop.run(prompts=("all",))
     first = workshop.path / "run"
     first.rename(workshop.path / "first")
@@ -111,7 +111,7 @@ def test_runs_are_compared_prompt_by_prompt(workshop):
 
 def test_a_prompt_that_nobody_has(workshop):
     write_prompted(workshop.folder)
-    workshop.backend = Likelihood()
+    workshop.backend = FakeLanguageModel()
     with pytest.raises(
         TaskError, match=r"--prompts lound: none of these tasks has it; did you mean 'loud'\?; they have"
     ):
@@ -138,7 +138,7 @@ def test_a_flag_that_would_change_nothing_is_refused(settings, words, workshop):
 
 def test_a_model_behind_an_api_has_no_plain_text(workshop):
     write_task(workshop.folder, "t")
-    workshop.backend = Writer()
+    workshop.backend = FakeGenerator()
     with pytest.raises(CapabilityError, match="model accepts chat messages only; leave out --no_chat_template"):
         workshop.run(apply_chat_template=False)
     assert workshop.run(apply_chat_template=True, max_new_tokens=3).tasks[0].settings["max_new_tokens"] == 3
@@ -219,7 +219,9 @@ def test_probes_do_not_depend_on_the_limit(workshop):
 
 def test_a_model_that_only_writes_is_asked_for_letters(workshop):
     write_task(workshop.folder, "t")
-    workshop.backend = Writer(function=lambda question: Reply(text=f"I would say {letter_of_the_word(question)}."))
+    workshop.backend = FakeGenerator(
+        function=lambda question: Reply(text=f"I would say {letter_of_the_word(question)}.")
+    )
     record = workshop.run()
     (task,) = record.tasks
     assert task.route == "by_letter"
@@ -233,7 +235,9 @@ def test_a_model_that_only_writes_is_asked_for_letters(workshop):
 
 def test_silence_lowers_the_parse_rate_and_not_the_accuracy(workshop):
     write_task(workshop.folder, "t")
-    workshop.backend = Writer(function=lambda question: "" if "word1" in question else letter_of_the_word(question))
+    workshop.backend = FakeGenerator(
+        function=lambda question: "" if "word1" in question else letter_of_the_word(question)
+    )
     (task,) = workshop.run().tasks
     values = {score.metric: (score.value, score.n) for score in task.scores}
     assert task.counts == {"empty": 11, "ok": 9}
@@ -247,7 +251,7 @@ def test_a_template_without_letters_is_helped_out_and_that_is_said(workshop):
     with (workshop.folder / "t.task.yaml").open("a") as file:
         file.write("template: bare.jinja\n")
     (workshop.folder / "bare.jinja").write_text("{% block context %}{{ query }}{% endblock %}")
-    workshop.backend = Writer()
+    workshop.backend = FakeGenerator()
     (task,) = workshop.run().tasks
     assert task.template == "_default/choice.jinja"
     assert task.warnings == ["bare.jinja lacks the block 'letter' of by_letter; _default/choice.jinja was used instead"]
@@ -255,7 +259,7 @@ def test_a_template_without_letters_is_helped_out_and_that_is_said(workshop):
 
 def test_orders_are_kept_answer_by_answer(workshop):
     write_task(workshop.folder, "t")
-    workshop.backend = Writer(function=lambda _: "A")
+    workshop.backend = FakeGenerator(function=lambda _: "A")
     record = workshop.run(orders="cyclic")
     (task,) = record.tasks
     values = {score.metric: score.value for score in task.scores}
@@ -272,7 +276,7 @@ def test_orders_are_kept_answer_by_answer(workshop):
 
 def test_one_order_has_no_position_bias(workshop):
     write_task(workshop.folder, "t")
-    workshop.backend = Writer(function=lambda _: "A")
+    workshop.backend = FakeGenerator(function=lambda _: "A")
     (task,) = workshop.run(metrics=("position_bias", "consistency")).tasks
     found = {score.metric: score for score in task.scores}
     for name in ("position_bias", "consistency"):
@@ -282,7 +286,7 @@ def test_one_order_has_no_position_bias(workshop):
 
 def test_settings_say_how_it_was_asked_and_only_that(workshop):
     write_task(workshop.folder, "t")
-    workshop.backend = Chatting()
+    workshop.backend = FakeChatModel()
     (task,) = workshop.run(system_instruction="Be brief.", num_fewshot=1, shots="shared").tasks
     assert task.settings == {
         "num_fewshot": 1,
@@ -300,7 +304,7 @@ def test_settings_say_how_it_was_asked_and_only_that(workshop):
 
 def test_shared_examples_make_prompts_begin_alike(workshop):
     write_task(workshop.folder, "t", 60)
-    workshop.backend = Likelihood()
+    workshop.backend = FakeLanguageModel()
     workshop.run(num_fewshot=2, shots="shared")
     beginnings = {request.context.rpartition("\n\n")[0] for request in workshop.backend.asked}
     assert len(beginnings) <= 3, "one, and one for each cluster whose own examples it shows"
@@ -308,7 +312,7 @@ def test_shared_examples_make_prompts_begin_alike(workshop):
 
 def test_a_folder_of_an_older_extractor_is_not_mixed(workshop):
     write_task(workshop.folder, "t")
-    workshop.backend = Writer()
+    workshop.backend = FakeGenerator()
     workshop.run()
     file = workshop.path / "run" / "run.json"
     record = json.loads(file.read_text())
@@ -322,5 +326,5 @@ def test_a_folder_of_an_older_extractor_is_not_mixed(workshop):
 
 def test_a_model_without_probabilities_or_letters_still_takes_its_route(workshop):
     write_task(workshop.folder, "t")
-    workshop.backend = Closeness()
+    workshop.backend = FakePairScorer()
     assert workshop.run().tasks[0].extractor is None

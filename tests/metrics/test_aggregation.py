@@ -165,7 +165,7 @@ def test_memory_is_flat_in_rows() -> None:
         tracemalloc.stop()
         return high
 
-    peak(10)
+    peak(2_000)
     assert peak(20_000) < 1.15 * peak(2_000) + 2_000
 
 

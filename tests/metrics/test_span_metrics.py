@@ -106,7 +106,7 @@ def test_a_gold_without_words_says_nothing():
 
 def test_ties_are_scored_by_expectation():
     text = "a b c d"
-    tied = found(text, 0, 1, alike=(Span(0, 1), Span(4, 5)), tied=2)
+    tied = found(text, 0, 1, tied_spans=(Span(0, 1), Span(4, 5)), tied=2)
     example = example_of(text, Span(0, 1))
     for name in ("span_precision", "span_recall", "span_f1", "squad_f1", "exact_match", "published_f1"):
         assert score(name, [(example, tied)]) == pytest.approx(0.5)

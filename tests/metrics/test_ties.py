@@ -83,5 +83,5 @@ def test_tied_answers_are_indexes_or_labels() -> None:
     assert tied_answers(tied) == (0, 2)
     named = Prediction(example_id="e", value="a", scores=(0.5, 0.5), labels=("a", "b"), tied=2)
     assert tied_answers(named) == ("a", "b")
-    assert tied_answers(Prediction(example_id="e", value="a", among=("a", "b", "b"), tied=3)) == ("a", "b", "b")
+    assert tied_answers(Prediction(example_id="e", value="a", tied_labels=("a", "b", "b"), tied=3)) == ("a", "b", "b")
     assert tied_answers(Prediction(example_id="e", value=1)) == (1,)

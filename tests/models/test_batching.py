@@ -15,7 +15,7 @@ from figeval.models.batching import BatchScheduler, Memo, Pace
 from figeval.models.capabilities import OutputStream, Part
 from figeval.task_types.choice import ChoiceExample
 from figeval.types import Message, Prediction, Prompt, Reply, Text, TextPair
-from tests.fakes import Closeness, Counting, Vectors, in_rounds
+from tests.fakes import FakeEncoder, FakeModel, FakePairScorer, multi_round_route
 
 
 def example(number: int, text: str = "a b") -> ChoiceExample:
@@ -29,39 +29,39 @@ def ask_pairs(example: ChoiceExample):
 
 def test_predictions_come_in_the_order_of_the_examples():
     examples = [example(number) for number in range(200)]
-    talked = BatchScheduler(Closeness(), ask_pairs, pace=Pace(size=7)).predictions(examples)
+    talked = BatchScheduler(FakePairScorer(), ask_pairs, pace=Pace(size=7)).predictions(examples)
     assert [(e.id, p.example_id) for e, p in talked] == [(str(n), str(n)) for n in range(200)]
 
 
 @given(st.lists(st.sampled_from("abcdef"), min_size=1, max_size=40), st.integers(1, 50))
 def test_the_size_of_the_chunk_changes_nothing(texts, size):
     examples = [example(number, text) for number, text in enumerate(texts)]
-    small = list(BatchScheduler(Closeness(), ask_pairs, pace=Pace(size=1, largest=1)).predictions(examples))
-    large = list(BatchScheduler(Closeness(), ask_pairs, pace=Pace(size=size)).predictions(examples))
+    small = list(BatchScheduler(FakePairScorer(), ask_pairs, pace=Pace(size=1, largest=1)).predictions(examples))
+    large = list(BatchScheduler(FakePairScorer(), ask_pairs, pace=Pace(size=size)).predictions(examples))
     assert small == large
 
 
 def test_duplicates_are_asked_once_within_and_across_chunks():
-    backend = Closeness()
+    backend = FakePairScorer()
     list(BatchScheduler(backend, ask_pairs, pace=Pace(size=3)).predictions([example(n) for n in range(50)]))
     assert len(backend.asked) == len(set(backend.asked)) == 2
 
 
 def test_a_chunk_closes_when_it_holds_enough_requests():
-    backend = Closeness()
+    backend = FakePairScorer()
     conversation = BatchScheduler(backend, ask_pairs, Memo(limit=0), Pace(size=1000, requests=10))
     list(conversation.predictions([example(n, f"text {n}") for n in range(20)]))
     assert max(map(len, backend.batches)) <= 10
 
 
 def test_rounds_of_different_capabilities():
-    class Both(Closeness):
+    class Both(FakePairScorer):
         def embed(self, texts):
             self.note(texts)
             return [np.ones(2) for _ in texts]
 
     backend = Both()
-    start = in_rounds(
+    start = multi_round_route(
         [Text("abc")],
         [TextPair("x y", "y z")],
         then=lambda outputs: Prediction(example_id="1", value=0, raw=str(outputs[1])),
@@ -77,12 +77,12 @@ def test_truncation_marks_the_example_that_it_concerns_also_from_the_memo():
         return Prediction(example_id=example.id, value=0)
 
     examples = [example(1, "short"), example(2, "x" * 50), example(3, "x" * 50)]
-    talked = BatchScheduler(Vectors(longest=10), embed, pace=Pace(size=1)).predictions(examples)
+    talked = BatchScheduler(FakeEncoder(longest=10), embed, pace=Pace(size=1)).predictions(examples)
     assert [prediction.truncated for _, prediction in talked] == [False, True, True]
 
 
 def test_a_backend_that_answers_with_another_number_is_a_bug_not_a_shift():
-    class Short(Closeness):
+    class Short(FakePairScorer):
         def score_pairs(self, pairs):
             return super().score_pairs(pairs)[:-1]
 
@@ -120,7 +120,7 @@ def test_a_batch_beyond_the_limit_does_not_wash_out_the_memo():
 
 
 def test_a_reply_that_failed_is_not_remembered_but_serves_its_chunk():
-    class Moody(Counting):
+    class Moody(FakeModel):
         def generate(self, prompts):
             self.note(prompts)
             finish = "error" if len(self.batches) == 1 else "stop"
@@ -137,8 +137,8 @@ def test_a_reply_that_failed_is_not_remembered_but_serves_its_chunk():
 
 
 def test_a_model_that_wants_many_at_once_gets_them_however_slow_it_is():
-    class Far(Closeness):
-        at_once = 100
+    class Far(FakePairScorer):
+        min_batch_size = 100
 
     conversation = BatchScheduler(Far(), ask_pairs)
     for _ in range(9):
@@ -165,7 +165,7 @@ def test_requests_of_a_plugin_go_to_the_method_that_they_name():
     assert prediction.value == 1
 
 
-class Gradual(Counting):
+class Gradual(FakeModel):
     """A model that answers part by part, the longest text first, with two texts in a part."""
 
     def generate(self, prompts):

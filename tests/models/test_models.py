@@ -28,7 +28,7 @@ from figeval.errors import CapabilityError, ModelError, PluginError, UnknownName
 from figeval.hooks import hookimpl
 from figeval.models.capabilities import KNOWN, ask, capabilities
 from figeval.models.model import Backends, Model, open_model
-from tests.fakes import Chatting, Closeness, Likelihood, Vectors, Writer
+from tests.fakes import FakeChatModel, FakeEncoder, FakeGenerator, FakeLanguageModel, FakePairScorer
 
 
 def factory(model="", pooling="mean", device=None):
@@ -84,30 +84,36 @@ def test_common_options_go_only_to_those_who_know_them(backends):
 
 
 def test_capabilities_are_those_of_the_object():
-    assert capabilities(Closeness()) == {"score_pairs"}
-    assert capabilities(Vectors()) == {"embed"}
-    partial = Vectors()
+    assert capabilities(FakePairScorer()) == {"score_pairs"}
+    assert capabilities(FakeEncoder()) == {"embed"}
+    partial = FakeEncoder()
     partial.score_pairs = None  # a class that offers it, an object that does not
     assert capabilities(partial) == {"embed"}
 
 
-class Both(Likelihood, Writer):
+class Both(FakeLanguageModel, FakeGenerator):
     """A base model: it goes on with a text and gives probabilities."""
 
 
-class Overruling(Writer):
-    converses = False
+class Overruling(FakeGenerator):
+    is_chat_model = False
 
 
 @pytest.mark.parametrize(
-    ("backend", "converses"),
-    [(Writer(), True), (Both(), False), (Chatting(), True), (Closeness(), False), (Overruling(), False)],
+    ("backend", "is_chat_model"),
+    [
+        (FakeGenerator(), True),
+        (Both(), False),
+        (FakeChatModel(), True),
+        (FakePairScorer(), False),
+        (Overruling(), False),
+    ],
     ids=["behind an API", "base model", "chat template", "no prompts", "its own word"],
 )
-def test_who_answers_a_conversation(backend, converses):
+def test_who_answers_a_conversation(backend, is_chat_model):
     model = Model("m", "m", backend)
-    assert model.converses is converses
-    assert (model.chat is not None) is isinstance(backend, Chatting)
+    assert model.is_chat_model is is_chat_model
+    assert (model.chat is not None) is isinstance(backend, FakeChatModel)
 
 
 # ---- factories that cannot be called --------------------------------------------------------------------------------

@@ -74,7 +74,7 @@ def some(gold: Sequence[str], predicted: Sequence[str], either: Sequence[str] = 
     example = MultilabelExample(id="1", text="t", labels=frozenset(gold))
     tied = 2 ** len(either)
     return example, Prediction(
-        example_id="1", value=frozenset(predicted), labels=LABELS, among=tuple(either), tied=tied
+        example_id="1", value=frozenset(predicted), labels=LABELS, tied_labels=tuple(either), tied=tied
     )
 
 

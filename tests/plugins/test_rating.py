@@ -219,7 +219,7 @@ def test_rows_without_an_answer_or_a_grade_count_nowhere() -> None:
 def test_distances_keep_to_the_contract(metric: Any) -> None:
     example = RatingExample(id="1", left="a", right="b", grade=3.0)
     sure = Prediction(example_id="1", value=1.0, labels=SCALE)
-    tied = Prediction(example_id="1", value=1.0, labels=SCALE, tied=2, among=("1", "4"))
+    tied = Prediction(example_id="1", value=1.0, labels=SCALE, tied=2, tied_labels=("1", "4"))
     expected = {rating_metrics.absolute_error: (2.0, 1.5), rating_metrics.within_one: (0.0, 0.5)}[metric]
     check_metric(metric, [(example, sure, expected[0]), (example, tied, expected[1])])
 

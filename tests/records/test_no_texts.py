@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from functools import cache
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -38,14 +39,21 @@ def strings(value: Any) -> Iterator[str]:
 
 def pieces(found: Iterator[str], texts: Sequence[str]) -> list[str]:
     """The strings that share LONG characters with one of the texts."""
-    idioms = set(impli.lexicon().names)
+    idioms = known_idioms()
     long = [one for one in found if len(one) >= LONG and one not in idioms]
-    lower = [text.lower() for text in texts]
-    return [
-        one
-        for one in long
-        if any(one.lower()[start : start + LONG] in text for start in range(len(one) - LONG + 1) for text in lower)
-    ]
+    lower = "\0".join(text.lower() for text in texts) if long else ""
+    return [one for one in long if any(part in lower for part in windows(one.lower()))]
+
+
+@cache
+def known_idioms() -> frozenset[str]:
+    """The names of the idioms of the dictionary."""
+    return frozenset(impli.lexicon().names)
+
+
+def windows(text: str) -> Iterator[str]:
+    """Every run of LONG characters of a text."""
+    return (text[start : start + LONG] for start in range(len(text) - LONG + 1))
 
 
 def texts_of(example: Example) -> list[str]:

@@ -105,6 +105,7 @@ def test_candidates_are_stored_once():
         (ROW, with_field("query", "row.sentence + 1"), "TypeError"),
         (ROW, with_field("id", "row_numbr"), "'row_numbr' is undefined.*did you mean 'row_number'"),
         (ROW, with_field("id", "sentence"), "'sentence' is undefined.*; write row.sentence"),
+        (ROW, with_field("gold", "null"), "'null' is undefined.*; in an expression, null is written none"),
         (ROW, with_field("id", "row.sentence | hash(3)"), "a hash has 4 to 64 digits, not 3"),
         (ROW, with_field("id", "row.sentence | hash(true)"), "a hash has 4 to 64 digits, not True"),
         (ROW, with_field("id", "none | hash"), "null has no hash"),

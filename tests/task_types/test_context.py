@@ -11,7 +11,7 @@ from figeval.task_types.choice import Choice, ChoiceExample
 from figeval.task_types.pairs import PairExample, Pairs
 from figeval.task_types.ranking import Ranking, RankingExample
 from figeval.types import Message, plain_text
-from tests.fakes import Chatting
+from tests.fakes import FakeChatModel
 
 
 def block(name, example, **extra):
@@ -101,11 +101,11 @@ def test_blocks_that_ask_nothing_stand_alone():
 
 
 def test_a_chat_template_renders_the_conversation_and_takes_the_blank():
-    asking = context(shots=lambda _: SHOTS[:1], system="Be asking.", chat=Chatting().chat)
+    asking = context(shots=lambda _: SHOTS[:1], system="Be asking.", chat=FakeChatModel().chat)
     expected = "<system>Be asking.</><user>Q s1:</><assistant>two</><user>Q x:</><assistant>"
     assert asking.question("context", choice("x")) == expected
-    assert asking.begun(" one") == "one"
-    assert context().begun(" one") == " one"
+    assert asking.answer_start(" one") == "one"
+    assert context().answer_start(" one") == " one"
     assert asking.block("continuation", choice("x"), option="one") == " one", "only a question is a conversation"
 
 

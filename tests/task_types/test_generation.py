@@ -16,7 +16,7 @@ from figeval.task_types import generation
 from figeval.task_types.generation import Generation, GenerationExample
 from figeval.task_types.routes import choose
 from figeval.types import Inputs, Prediction, Reply
-from tests.fakes import Closeness, Vectors, Writer
+from tests.fakes import FakeEncoder, FakeGenerator, FakePairScorer
 from tests.typed import start_of
 
 EXAMPLE = GenerationExample(
@@ -66,7 +66,7 @@ def test_a_system_without_a_prompt_gets_the_inputs_as_they_are() -> None:
 
 
 def test_a_model_is_prompted_with_the_block_write() -> None:
-    writer = Writer(function=lambda question: f"  {question.splitlines()[0]}\n")
+    writer = FakeGenerator(function=lambda question: f"  {question.splitlines()[0]}\n")
     prediction = answer(BY_DECODING, writer, context(stop=("\n\n",), shots=lambda _example: POOL[:1]))
     assert (prediction.value, prediction.status) == ("Write about look before you leap.", "ok")
     (prompt,) = writer.asked
@@ -96,7 +96,7 @@ def test_a_model_is_prompted_with_the_block_write() -> None:
     ],
 )
 def test_which_replies_are_texts(reply: Any, status: str, value: str | None) -> None:
-    prediction = answer(BY_DECODING, Writer(function=lambda _question: reply))
+    prediction = answer(BY_DECODING, FakeGenerator(function=lambda _question: reply))
     assert (prediction.status, prediction.value) == (status, value)
     if status != "error":
         assert prediction.raw == (reply if isinstance(reply, str) else reply.text), "a later reader finds all of it"
@@ -104,14 +104,14 @@ def test_which_replies_are_texts(reply: Any, status: str, value: str | None) -> 
 
 def test_somebody_who_declines_within_a_long_story_is_no_refusal() -> None:
     story = "She asked him for a loan the day after the wedding, and again a week later. 'I cannot help with that.'"
-    assert answer(BY_DECODING, Writer(function=lambda _question: story)).status == "ok"
+    assert answer(BY_DECODING, FakeGenerator(function=lambda _question: story)).status == "ok"
 
 
 # ---- a training text in its place ------------------------------------------------------------------------------------
 
 
 def test_the_closest_training_text_by_score() -> None:
-    closeness = Closeness()
+    closeness = FakePairScorer()
     prediction = answer(BY_RETRIEVAL_SCORE, closeness)
     assert (prediction.value, prediction.scores, prediction.tied) == ("she jumped and fell", (2.0,), 1)
     assert {pair.left for pair in closeness.asked} == {"look before you leap jumped fell"}
@@ -120,19 +120,19 @@ def test_the_closest_training_text_by_score() -> None:
 
 def test_the_closest_training_text_by_cosine() -> None:
     vectors = {"he fell": (1.0, 0.1), "she jumped and fell": (0.0, 1.0), "nothing of the kind": (0.0, -1.0)}
-    backend = Vectors(function=lambda text: vectors.get(text, (1.0, 0.0)))
+    backend = FakeEncoder(function=lambda text: vectors.get(text, (1.0, 0.0)))
     prediction = answer(generation.by_retrieval, backend)
     assert prediction.value == "he fell"
     assert prediction.scores == (pytest.approx(1 / math.hypot(1, 0.1)),)
 
 
 def test_a_tie_takes_the_first_and_says_so() -> None:
-    prediction = answer(BY_RETRIEVAL_SCORE, Closeness(function=lambda left, right: 0.5))
+    prediction = answer(BY_RETRIEVAL_SCORE, FakePairScorer(function=lambda left, right: 0.5))
     assert (prediction.value, prediction.tied) == ("nothing of the kind", 3)
 
 
 def test_a_broken_model_takes_none() -> None:
-    prediction = answer(generation.by_retrieval, Vectors(function=lambda _text: (math.nan, 1.0)))
+    prediction = answer(generation.by_retrieval, FakeEncoder(function=lambda _text: (math.nan, 1.0)))
     assert (prediction.value, prediction.status, prediction.scores) == (None, "nan", ())
 
 
@@ -143,7 +143,7 @@ def test_all_examples_share_the_training_texts() -> None:
 
 def test_an_example_never_gets_its_own_text() -> None:
     told = PromptContext(render, pool=lambda: [EXAMPLE, *POOL])
-    assert answer(BY_RETRIEVAL_SCORE, Closeness(function=lambda _left, right: right == "he fell."), told).tied == 3
+    assert answer(BY_RETRIEVAL_SCORE, FakePairScorer(function=lambda _left, right: right == "he fell."), told).tied == 3
 
 
 @pytest.mark.parametrize("route", [generation.by_retrieval, BY_RETRIEVAL_SCORE])

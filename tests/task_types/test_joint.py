@@ -18,7 +18,7 @@ from figeval.task_types.joint import Joint, JointExample
 from figeval.task_types.routes import Route, choose, covered
 from figeval.task_types.spans import SpanExample
 from figeval.types import Continuation, Prediction, Reply, ScoredSpan, Span, SpanQuery
-from tests.fakes import Closeness, Vectors, Writer
+from tests.fakes import FakeEncoder, FakeGenerator, FakePairScorer
 
 TEXT = "the cat sat on the mat"
 PARTS = tuple(
@@ -37,7 +37,7 @@ CONTEXT = PromptContext(lambda block, example, **extra: f"{block} {getattr(examp
 
 
 @dataclass
-class Finder(Closeness):
+class Finder(FakePairScorer):
     """Ranks by shared words, and points at the first characters."""
 
     spans: Callable[[SpanQuery], list[ScoredSpan]] = lambda query: [ScoredSpan(Span(0, len(query.given)), -1.0)]
@@ -47,7 +47,7 @@ class Finder(Closeness):
         return [self.spans(request) for request in requests]
 
 
-class Writing(Writer):
+class Writing(FakeGenerator):
     """Ranks by likelihoods that are all alike, and writes."""
 
     def loglikelihood(self, requests: Sequence[Continuation]) -> list[float]:
@@ -109,7 +109,7 @@ def test_a_span_that_was_not_found_leaves_the_rest() -> None:
 
 
 def test_a_model_without_a_head_finds_spans_by_windows() -> None:
-    vectors = Vectors(function=lambda text: (1.0, float("cat" in text), float("mat" in text)))
+    vectors = FakeEncoder(function=lambda text: (1.0, float("cat" in text), float("mat" in text)))
     prediction = answer(way("at_once", "embed"), vectors)
     assert (prediction.value, len(prediction.parts)) == (1, 2)
     assert len(vectors.batches) == 1
@@ -166,7 +166,7 @@ def test_one_half_is_not_enough(needs: set[str]) -> None:
 
 def test_a_route_whose_parts_are_not_known_cannot_begin() -> None:
     route = next(one for one in routes() if one.name == "at_once")
-    assert route.wants == ("a ranking route", "a spans route")
+    assert route.requirements == ("a ranking route", "a spans route")
     with pytest.raises(CapabilityError, match="combines a ranking and a spans route; choose a --model"):
         route.begin(EXAMPLE, CONTEXT)
 

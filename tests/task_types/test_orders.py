@@ -16,7 +16,7 @@ from figeval.task_types.choice import Choice, ChoiceExample
 from figeval.task_types.fields import reordered
 from figeval.task_types.orders import as_they_are, folded, in_orders, orders_of, together
 from figeval.types import Continuation, Prediction, Reply
-from tests.fakes import Likelihood, Writer, in_rounds
+from tests.fakes import FakeGenerator, FakeLanguageModel, multi_round_route
 from tests.typed import route_of
 
 EXAMPLE = ChoiceExample(id="1", query="q", options=("wrong", "right", "silly"), gold=1)
@@ -84,7 +84,7 @@ def test_what_is_seen_in_an_order_can_be_told_in_terms_of_the_options(order, dat
 
 
 def test_all_orders_go_in_one_round_and_a_model_that_reads_is_consistent():
-    backend = Writer(function=names)
+    backend = FakeGenerator(function=names)
     prediction = asked(LETTER, backend, "cyclic")
     assert len(backend.batches) == 1
     assert [prompt.messages[-1].content for prompt in backend.asked] == [
@@ -96,14 +96,14 @@ def test_all_orders_go_in_one_round_and_a_model_that_reads_is_consistent():
 
 
 def test_a_liking_for_a_place_chooses_every_option_equally_often():
-    prediction = asked(LETTER, Writer(function=lambda _: "A"), "cyclic")
+    prediction = asked(LETTER, FakeGenerator(function=lambda _: "A"), "cyclic")
     assert [answer.value for answer in prediction.answers] == [0, 1, 2]
     assert prediction.scores == (1 / 3, 1 / 3, 1 / 3)
     assert prediction.tied == 3
 
 
 def test_scores_are_told_in_terms_of_the_options():
-    backend = Likelihood(function=lambda context, letter: -1.0 if f"{letter.strip()}=right" in context else -2.0)
+    backend = FakeLanguageModel(function=lambda context, letter: -1.0 if f"{letter.strip()}=right" in context else -2.0)
     prediction = asked(SCORED, backend, "all")
     assert {answer.scores for answer in prediction.answers} == {(-2.0, -1.0, -2.0)}
     assert prediction.value == 1
@@ -114,7 +114,7 @@ def test_dialogues_of_different_length_keep_their_own_outputs():
         return Continuation(name, " x")
 
     def dialogue(rounds):
-        return in_rounds(*([request(name) for name in names] for names in rounds), then=lambda out: out)(None)
+        return multi_round_route(*([request(name) for name in names] for names in rounds), then=lambda out: out)(None)
 
     talk = together([dialogue([["a", "b"]]), dialogue([["c"], ["d", "e"], ["f"]])])
     sent = next(talk)
@@ -156,6 +156,6 @@ def test_an_error_in_one_order_is_an_error_of_the_whole():
     def moody(text):
         return Reply(text="", finish="error", error="timeout") if text.startswith("A=silly") else names(text)
 
-    prediction = asked(LETTER, Writer(function=moody), "cyclic")
+    prediction = asked(LETTER, FakeGenerator(function=moody), "cyclic")
     assert (prediction.status, prediction.value, prediction.error) == ("error", None, "timeout")
     assert [answer.status for answer in prediction.answers] == ["ok", "ok", "error"]

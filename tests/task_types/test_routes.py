@@ -20,7 +20,7 @@ from figeval.task_types.pairs import PairExample, Pairs
 from figeval.task_types.ranking import RankingExample
 from figeval.task_types.routes import Route, choose, decide
 from figeval.types import Prediction
-from tests.fakes import Closeness, Gaps, Labels, Likelihood, Vectors
+from tests.fakes import FakeClassifier, FakeEncoder, FakeLanguageModel, FakeMaskFiller, FakePairScorer
 from tests.typed import start_of
 
 LABELS = ("entailment", "non-entailment")
@@ -44,29 +44,29 @@ def answer(route, example, backend, told=None):
 
 
 def test_choice_by_pair_score():
-    prediction = answer(choice.by_pair_score, EXAMPLE, Closeness())
+    prediction = answer(choice.by_pair_score, EXAMPLE, FakePairScorer())
     assert (prediction.value, prediction.scores, prediction.tied) == (1, (0.0, 2.0, 1.0), 1)
 
 
 def test_choice_by_loglikelihood_asks_what_the_template_says():
-    backend = Likelihood()
+    backend = FakeLanguageModel()
     prediction = answer(choice.by_loglikelihood, EXAMPLE, backend)
     assert [(r.context, r.continuation) for r in backend.asked] == [("Q", " a dog"), ("Q", " the cat"), ("Q", " cat")]
     assert prediction.value == 2  # the shortest continuation
 
 
 def test_priors_are_asked_for_in_the_same_round_where_a_metric_wants_them():
-    backend = Likelihood(function=lambda context, option: -float(len(context) + len(option)))
+    backend = FakeLanguageModel(function=lambda context, option: -float(len(context) + len(option)))
     prediction = answer(choice.by_loglikelihood, EXAMPLE, backend, context(metrics=frozenset({"acc", "acc_pmi"})))
     assert len(backend.batches) == 1
     assert [r.context for r in backend.asked] == ["Q", "Q", "Q", "A:", "A:", "A:"]
     assert (prediction.scores, prediction.priors) == ((-7.0, -9.0, -5.0), (-8.0, -10.0, -6.0))
-    assert answer(choice.by_loglikelihood, EXAMPLE, Likelihood()).priors == ()
+    assert answer(choice.by_loglikelihood, EXAMPLE, FakeLanguageModel()).priors == ()
 
 
 def test_choice_by_cosine_in_float64():
     vectors = {"the cat sat": (1.0, 0.0), "a dog": (0.0, 1.0), "the cat": (1.0, 1.0), "cat": (-1.0, 0.0)}
-    prediction = answer(choice.by_cosine, EXAMPLE, Vectors(function=vectors.__getitem__))
+    prediction = answer(choice.by_cosine, EXAMPLE, FakeEncoder(function=vectors.__getitem__))
     assert prediction.scores == pytest.approx((0.0, math.sqrt(0.5), -1.0), abs=1e-15)
 
 
@@ -74,36 +74,36 @@ def test_ranking_chooses_among_candidates_but_scores_background_too():
     example = RankingExample(
         id="1", query="the cat", candidates=("a", "the"), relevant=frozenset({1}), background=("the cat",)
     )
-    prediction = answer(ranking.by_pair_score, example, Closeness())
+    prediction = answer(ranking.by_pair_score, example, FakePairScorer())
     assert prediction.scores == (0.0, 1.0, 2.0)
     assert prediction.value == 1
 
 
 @pytest.mark.parametrize("bad", [math.nan, float("nan")])
 def test_nan_is_a_status_and_not_the_first_option(bad):
-    prediction = answer(choice.by_pair_score, EXAMPLE, Closeness(function=lambda left, right: bad))
+    prediction = answer(choice.by_pair_score, EXAMPLE, FakePairScorer(function=lambda left, right: bad))
     assert (prediction.value, prediction.status) == (None, "nan")
 
 
 def test_a_zero_vector_has_no_angle():
-    prediction = answer(choice.by_cosine, EXAMPLE, Vectors(function=lambda text: (0.0, 0.0)))
+    prediction = answer(choice.by_cosine, EXAMPLE, FakeEncoder(function=lambda text: (0.0, 0.0)))
     assert prediction.status == "nan"
 
 
 def test_ties_are_counted():
     assert decide("1", [0.0, 1.0, 1.0, -math.inf]).tied == 2
     assert decide("1", [-math.inf, -math.inf]).tied == 2
-    assert decide("1", [0.0, 1.0, 2.0], among=2).value == 1
+    assert decide("1", [0.0, 1.0, 2.0], n_options=2).value == 1
 
 
 def test_pairs_by_head():
-    backend = Labels(function=lambda left, right: {"non-entailment": 0.3, "entailment": 0.7})
+    backend = FakeClassifier(function=lambda left, right: {"non-entailment": 0.3, "entailment": 0.7})
     prediction = answer(pairs.by_head, PAIR, backend)
     assert (prediction.value, prediction.scores, prediction.labels) == ("entailment", (0.7, 0.3), LABELS)
 
 
 def test_pairs_by_cloze():
-    backend = Gaps(function=lambda word, before, after: -1.0)
+    backend = FakeMaskFiller(function=lambda word, before, after: -1.0)
     answer(label_words.by_cloze, PAIR, backend, context(verbalizer={"entailment": ("Yes",), "non-entailment": ("No",)}))
     assert (backend.asked[0].before, backend.asked[0].after, backend.asked[0].words) == (
         "before",
@@ -116,12 +116,12 @@ def three_way(yes: float, no: float, maybe: float) -> dict[str, Prediction]:
     """What each route makes of the same three probabilities."""
     told = context(verbalizer={"entailment": ("Yes",), "non-entailment": ("No", "Maybe")})
     logs = {word: math.log(p) if p else -math.inf for word, p in (("Yes", yes), ("No", no), ("Maybe", maybe))}
-    head = Labels(function=lambda left, right: {"non-entailment": (no, maybe), "entailment": (yes,)})
+    head = FakeClassifier(function=lambda left, right: {"non-entailment": (no, maybe), "entailment": (yes,)})
     return {
         "by_head": answer(pairs.by_head, PAIR, head, told),
-        "by_cloze": answer(label_words.by_cloze, PAIR, Gaps(function=lambda word, *_: logs[word] - 7), told),
+        "by_cloze": answer(label_words.by_cloze, PAIR, FakeMaskFiller(function=lambda word, *_: logs[word] - 7), told),
         "by_verbalizer": answer(
-            label_words.by_verbalizer, PAIR, Likelihood(function=lambda _, word: logs[word.strip()] - 7), told
+            label_words.by_verbalizer, PAIR, FakeLanguageModel(function=lambda _, word: logs[word.strip()] - 7), told
         ),
     }
 
@@ -150,49 +150,49 @@ def test_every_route_takes_the_most_probable_of_three_classes_and_then_its_label
 
 def test_words_that_are_all_impossible_tie_and_nan_is_no_answer():
     told = context(verbalizer={"entailment": ("Yes",), "non-entailment": ("No", "Maybe")})
-    nothing = answer(label_words.by_verbalizer, PAIR, Likelihood(function=lambda *_: -math.inf), told)
-    assert (nothing.status, nothing.tied, nothing.among) == (
+    nothing = answer(label_words.by_verbalizer, PAIR, FakeLanguageModel(function=lambda *_: -math.inf), told)
+    assert (nothing.status, nothing.tied, nothing.tied_labels) == (
         "ok",
         2,
         ("entailment", "non-entailment", "non-entailment"),
     )
-    broken = Likelihood(function=lambda _, word: math.nan if word == " No" else -1.0)
+    broken = FakeLanguageModel(function=lambda _, word: math.nan if word == " No" else -1.0)
     assert answer(label_words.by_verbalizer, PAIR, broken, told).status == "nan"
 
 
 def test_a_cloze_without_a_gap_is_a_mistake_of_the_template():
     told = PromptContext(lambda block, example, **extra: "no gap", labels=LABELS)
     with pytest.raises(TaskError, match="exactly once"):
-        answer(label_words.by_cloze, PAIR, Gaps(), told)
+        answer(label_words.by_cloze, PAIR, FakeMaskFiller(), told)
 
 
 def test_pairs_by_verbalizer():
-    backend = Likelihood(function=lambda context, word: {" Yes": -1.0, " No": -2.0}[word])
+    backend = FakeLanguageModel(function=lambda context, word: {" Yes": -1.0, " No": -2.0}[word])
     told = context(verbalizer={"entailment": ("Yes",), "non-entailment": ("No",)})
     assert answer(label_words.by_verbalizer, PAIR, backend, told).value == "entailment"
 
 
 @pytest.mark.parametrize(("closeness", "value"), [(0.5, "entailment"), (0.4999, "non-entailment"), (1.0, "entailment")])
 def test_the_threshold_itself_is_enough_and_no_tie(closeness, value):
-    prediction = answer(pairs.by_threshold, PAIR, Closeness(function=lambda left, right: closeness))
+    prediction = answer(pairs.by_threshold, PAIR, FakePairScorer(function=lambda left, right: closeness))
     assert (prediction.value, prediction.tied, prediction.scores) == (value, 1, (closeness, 0.5))
 
 
 def test_pairs_by_cosine_threshold():
     vectors = {PAIR.left: (1.0, 0.0), PAIR.right: (1.0, 1.0)}
-    prediction = answer(start_of(Pairs, "by_cosine_threshold"), PAIR, Vectors(function=vectors.__getitem__))
+    prediction = answer(start_of(Pairs, "by_cosine_threshold"), PAIR, FakeEncoder(function=vectors.__getitem__))
     assert prediction.value == "entailment"
 
 
 def test_unknown_closeness_is_no_verdict():
-    prediction = answer(pairs.by_threshold, PAIR, Closeness(function=lambda left, right: math.nan))
+    prediction = answer(pairs.by_threshold, PAIR, FakePairScorer(function=lambda left, right: math.nan))
     assert (prediction.value, prediction.status) == (None, "nan")
 
 
 def test_a_threshold_tells_two_labels_apart():
     told = context(labels=("a", "b", "c"))
     with pytest.raises(CapabilityError, match="two labels"):
-        answer(pairs.by_threshold, PAIR, Closeness(), told)
+        answer(pairs.by_threshold, PAIR, FakePairScorer(), told)
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from figeval.task_types import similarity
 from figeval.task_types.routes import choose
 from figeval.task_types.similarity import SimilarityExample
 from figeval.types import Prediction
-from tests.fakes import Closeness, Likelihood, Vectors
+from tests.fakes import FakeEncoder, FakeLanguageModel, FakePairScorer
 from tests.runs import Deaf
 from tests.typed import bound
 
@@ -41,45 +41,45 @@ def answer(route: Callable[..., Any], backend: Any, example: SimilarityExample =
 
 
 def test_cosines_to_the_anchors_are_stored_as_they_are() -> None:
-    prediction = answer(similarity.by_distribution, Vectors(function=VECTORS.__getitem__))
+    prediction = answer(similarity.by_distribution, FakeEncoder(function=VECTORS.__getitem__))
     assert prediction.scores == pytest.approx((0.0, math.sqrt(0.5), -1.0), abs=1e-15)
     assert prediction.value == 1  # the nearest anchor
 
 
 def test_dot_products_for_models_that_were_trained_with_them() -> None:
-    prediction = answer(similarity.by_distribution_dot, Vectors(function=VECTORS.__getitem__))
+    prediction = answer(similarity.by_distribution_dot, FakeEncoder(function=VECTORS.__getitem__))
     assert prediction.scores == (0.0, 2.0, -2.0)
 
 
 def test_scores_of_a_model_of_pairs() -> None:
-    prediction = answer(similarity.by_distribution_score, Closeness())
+    prediction = answer(similarity.by_distribution_score, FakePairScorer())
     assert (prediction.scores, prediction.status) == ((0.0, 2.0, 1.0), "ok")
 
 
 def test_log_likelihoods_of_the_anchors() -> None:
-    backend = Likelihood()
+    backend = FakeLanguageModel()
     prediction = answer(similarity.by_distribution_likelihood, backend)
     assert [(r.context, r.continuation) for r in backend.asked] == [("Q", " a dog"), ("Q", " the cat"), ("Q", " cat")]
     assert prediction.scores == (-6.0, -8.0, -4.0)
 
 
 def test_the_embedding_itself() -> None:
-    prediction = answer(similarity.by_embedding, Vectors(function=VECTORS.__getitem__))
+    prediction = answer(similarity.by_embedding, FakeEncoder(function=VECTORS.__getitem__))
     assert (prediction.scores, prediction.value, prediction.status) == ((2.0, 0.0), None, "ok")
 
 
 @pytest.mark.parametrize("broken", [math.nan, math.inf])
 def test_an_embedding_that_is_no_number_is_told_apart(broken: float) -> None:
-    prediction = answer(similarity.by_embedding, Vectors(function=lambda text: (1.0, broken)))
+    prediction = answer(similarity.by_embedding, FakeEncoder(function=lambda text: (1.0, broken)))
     assert prediction.status == "nan"
-    assert answer(similarity.by_distribution, Vectors(function=lambda text: (1.0, math.nan))).status == "nan"
+    assert answer(similarity.by_distribution, FakeEncoder(function=lambda text: (1.0, math.nan))).status == "nan"
 
 
 def test_without_anchors_there_is_no_distribution() -> None:
     bare = SimilarityExample(id="7", text="t", category="m")
     with pytest.raises(TaskError, match=r"'7' has no anchors.*`anchors`, or `route: by_embedding`"):
-        answer(similarity.by_distribution_score, Closeness(), bare)
-    assert answer(similarity.by_embedding, Vectors(), bare).status == "ok"
+        answer(similarity.by_distribution_score, FakePairScorer(), bare)
+    assert answer(similarity.by_embedding, FakeEncoder(), bare).status == "ok"
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-class Numbers(Vectors):
+class Numbers(FakeEncoder):
     similarity = "dot"
 
 

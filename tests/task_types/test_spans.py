@@ -11,7 +11,7 @@ from figeval.prompts import PromptContext
 from figeval.task_types import spans
 from figeval.task_types.spans import SpanExample, Spans
 from figeval.types import Prediction, Reply, ScoredSpan, Span, SpanQuery
-from tests.fakes import Closeness, Counting, Vectors, Writer
+from tests.fakes import FakeEncoder, FakeGenerator, FakeModel, FakePairScorer
 from tests.typed import start_of
 
 TEXT = "it rained. the dog ran home, the cat slept."
@@ -20,7 +20,7 @@ BY_JSON = start_of(Spans, "by_json")
 
 
 @dataclass
-class Pointing(Counting):
+class Pointing(FakeModel):
     """`find_spans` with one answer for all."""
 
     found: list = field(default_factory=list)
@@ -46,7 +46,12 @@ def said(prediction):
 def test_a_head_is_asked_once_and_its_best_span_counts():
     backend = Pointing(found=[ScoredSpan(Span(11, 18), -0.1), ScoredSpan(Span(0, 9), -2.0)])
     prediction = answer(spans.by_head, backend)
-    assert (prediction.value, prediction.scores, prediction.tied, prediction.alike) == (Span(11, 18), (-0.1,), 1, ())
+    assert (prediction.value, prediction.scores, prediction.tied, prediction.tied_spans) == (
+        Span(11, 18),
+        (-0.1,),
+        1,
+        (),
+    )
     assert backend.asked == [SpanQuery(TEXT, "a hound", "a hound at play")]
 
 
@@ -72,54 +77,54 @@ def dogs(text):
 
 
 def test_the_window_with_the_best_cosine():
-    prediction = answer(spans.by_window_cosine, Vectors(function=dogs))
+    prediction = answer(spans.by_window_cosine, FakeEncoder(function=dogs))
     assert said(prediction) == "the dog ran home,"
     assert prediction.scores == pytest.approx((1.0,))
 
 
 def test_the_window_with_the_best_score():
-    backend = Closeness(function=lambda left, right: float("cat" in right) / len(right))
+    backend = FakePairScorer(function=lambda left, right: float("cat" in right) / len(right))
     assert said(answer(spans.by_window_score, backend)) == "the cat slept."
     assert {pair.left for pair in backend.asked} == {"a hound"}
 
 
 def test_windows_that_the_model_knows_nothing_of_are_no_candidates():
-    known = Vectors(function=lambda text: (float("cat" in text or "hound" in text), 0.0))
+    known = FakeEncoder(function=lambda text: (float("cat" in text or "hound" in text), 0.0))
     assert said(answer(spans.by_window_cosine, known)) == "the dog ran home, the cat slept."
-    given_unknown = Vectors(function=lambda text: (float("cat" in text), 0.0))
+    given_unknown = FakeEncoder(function=lambda text: (float("cat" in text), 0.0))
     assert answer(spans.by_window_cosine, given_unknown).status == "nan"
-    nothing_known = Vectors(function=lambda text: (0.0, 0.0))
+    nothing_known = FakeEncoder(function=lambda text: (0.0, 0.0))
     assert answer(spans.by_window_cosine, nothing_known).status == "empty"
 
 
 def test_a_broken_model_does_not_look_like_one_that_answers():
-    broken = Vectors(function=lambda text: (math.nan if "cat" in text else 1.0, 1.0))
+    broken = FakeEncoder(function=lambda text: (math.nan if "cat" in text else 1.0, 1.0))
     assert (answer(spans.by_window_cosine, broken).status, answer(spans.by_window_cosine, broken).value) == (
         "nan",
         None,
     )
-    assert answer(spans.by_window_score, Closeness(function=lambda *_: math.nan)).status == "nan"
+    assert answer(spans.by_window_score, FakePairScorer(function=lambda *_: math.nan)).status == "nan"
 
 
 def test_all_windows_that_tie_are_kept_and_the_first_is_the_value():
-    prediction = answer(spans.by_window_score, Closeness(function=lambda _, right: float("cat" in right)))
-    assert [TEXT[one.start : one.end] for one in prediction.alike] == [
+    prediction = answer(spans.by_window_score, FakePairScorer(function=lambda _, right: float("cat" in right)))
+    assert [TEXT[one.start : one.end] for one in prediction.tied_spans] == [
         "the dog ran home, the cat slept.",
         "the cat slept.",
     ]
-    assert (prediction.value, prediction.tied) == (prediction.alike[0], 2)
+    assert (prediction.value, prediction.tied) == (prediction.tied_spans[0], 2)
 
 
 @pytest.mark.parametrize("text", ["", "  \n"])
 @pytest.mark.parametrize("route", [spans.by_window_cosine, spans.by_window_score])
 def test_a_text_without_tokens_has_no_windows(route, text):
     example = SpanExample(id="1", text=text, given="a", known="a", gold=None)
-    backend = Vectors() if route is spans.by_window_cosine else Closeness()
+    backend = FakeEncoder() if route is spans.by_window_cosine else FakePairScorer()
     assert answer(route, backend, example).status == "empty"
 
 
 def test_scores_are_plain_floats_in_double_precision():
-    prediction = answer(spans.by_window_score, Closeness(function=lambda *_: np.float32(0.1)))
+    prediction = answer(spans.by_window_score, FakePairScorer(function=lambda *_: np.float32(0.1)))
     assert type(prediction.scores[0]) is float
 
 
@@ -127,7 +132,7 @@ def test_scores_are_plain_floats_in_double_precision():
 
 
 def test_a_quotation_is_found_again():
-    backend = Writer(function=lambda _: '{"quote": "the dog ran home"}')
+    backend = FakeGenerator(function=lambda _: '{"quote": "the dog ran home"}')
     prediction = answer(BY_JSON, backend)
     assert (said(prediction), prediction.status, prediction.scores) == ("the dog ran home", "ok", (1.0,))
     assert prediction.raw == '{"quote": "the dog ran home"}'
@@ -136,14 +141,14 @@ def test_a_quotation_is_found_again():
 
 
 def test_a_quotation_that_is_nowhere_is_told_from_none():
-    absent = answer(BY_JSON, Writer(function=lambda _: '{"quote": "a miller counted sacks"}'))
+    absent = answer(BY_JSON, FakeGenerator(function=lambda _: '{"quote": "a miller counted sacks"}'))
     assert (absent.status, absent.value) == ("absent", None)
-    assert answer(BY_JSON, Writer(function=lambda _: "I would not know.")).status == "unparseable"
-    assert answer(BY_JSON, Writer(function=lambda _: Reply(text="", finish="length"))).status == "truncated"
+    assert answer(BY_JSON, FakeGenerator(function=lambda _: "I would not know.")).status == "unparseable"
+    assert answer(BY_JSON, FakeGenerator(function=lambda _: Reply(text="", finish="length"))).status == "truncated"
 
 
 def test_a_solved_example_shows_its_span_as_json():
-    backend = Writer(function=lambda _: "{}")
+    backend = FakeGenerator(function=lambda _: "{}")
     shot = SpanExample(id="2", text='he said "no" to it', given="g", known="k", gold=Span(8, 12))
     brief = PromptContext(
         lambda _, example, **__: example.id, shots=lambda _: [shot], few_shot_answer=Spans().few_shot_answer

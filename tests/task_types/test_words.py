@@ -12,7 +12,7 @@ from figeval.task_types.choice import Choice, ChoiceExample
 from figeval.task_types.pairs import PairExample, Pairs
 from figeval.task_types.routes import ReplyReader
 from figeval.types import Reply
-from tests.fakes import Chatting, Likelihood, Writer
+from tests.fakes import FakeChatModel, FakeGenerator, FakeLanguageModel
 from tests.typed import route_of, start_of
 
 EXAMPLE = ChoiceExample(id="1", query="it rained", options=("a dog", "a cat", "a hen"), gold=1)
@@ -34,7 +34,7 @@ def answer(route, example, backend, **settings):
 
 
 def test_a_letter_is_an_option():
-    backend = Writer(function=lambda _: "The answer is C.")
+    backend = FakeGenerator(function=lambda _: "The answer is C.")
     prediction = answer(BY_LETTER, EXAMPLE, backend, stop=("\n\n",), max_new_tokens=9)
     assert (prediction.value, prediction.status, prediction.scores) == (2, "ok", ())
     assert (prediction.raw, prediction.finish) == ("The answer is C.", "stop")
@@ -44,7 +44,7 @@ def test_a_letter_is_an_option():
 
 def test_the_whole_text_is_kept_with_its_reasoning():
     text = "<think>It might be A.</think> B"
-    prediction = answer(BY_LETTER, EXAMPLE, Writer(function=lambda _: Reply(text=text)))
+    prediction = answer(BY_LETTER, EXAMPLE, FakeGenerator(function=lambda _: Reply(text=text)))
     assert (prediction.value, prediction.raw) == (1, text)
 
 
@@ -58,7 +58,7 @@ def test_the_whole_text_is_kept_with_its_reasoning():
     ],
 )
 def test_no_answer_is_told_by_its_kind(reply, status):
-    prediction = answer(BY_LETTER, EXAMPLE, Writer(function=lambda _: reply))
+    prediction = answer(BY_LETTER, EXAMPLE, FakeGenerator(function=lambda _: reply))
     assert (prediction.value, prediction.status, prediction.raw, prediction.finish) == (
         *(None, status, reply.text),
         reply.finish,
@@ -68,14 +68,14 @@ def test_no_answer_is_told_by_its_kind(reply, status):
 @pytest.mark.parametrize(("route", "example"), [(BY_LETTER, EXAMPLE), (BY_LABEL_WORD, PAIR)])
 def test_no_reply_at_all_keeps_why(route, example):
     reply = Reply(text="", finish="error", error="HTTP 500 after 5 tries")
-    prediction = answer(route, example, Writer(function=lambda _: reply))
+    prediction = answer(route, example, FakeGenerator(function=lambda _: reply))
     assert (prediction.status, prediction.value, prediction.raw) == ("error", None, None)
     assert (prediction.finish, prediction.error) == ("error", "HTTP 500 after 5 tries")
 
 
 @pytest.mark.parametrize(("text", "label"), [("Yes.", LABELS[0]), ("No", LABELS[1]), ("Maybe", LABELS[1])])
 def test_every_word_of_a_label_means_it(text, label):
-    prediction = answer(BY_LABEL_WORD, PAIR, Writer(function=lambda _: text))
+    prediction = answer(BY_LABEL_WORD, PAIR, FakeGenerator(function=lambda _: text))
     assert (prediction.value, prediction.labels, prediction.status) == (label, LABELS, "ok")
 
 
@@ -108,18 +108,18 @@ def test_more_options_than_letters_is_one_line():
         with pytest.raises(
             CapabilityError, match="'big' has 27 options, more than the 26 letters; choose another --route"
         ):
-            answer(route, many, Writer())
+            answer(route, many, FakeGenerator())
 
 
 def test_letters_can_be_scored_instead_of_written():
-    backend = Likelihood(function=lambda context, letter: -abs(ord(letter[-1]) - ord("B")))
+    backend = FakeLanguageModel(function=lambda context, letter: -abs(ord(letter[-1]) - ord("B")))
     prediction = answer(choice.by_letter_likelihood, EXAMPLE, backend)
     assert prediction.value == 1
     assert [(r.context, r.continuation) for r in backend.asked] == [("Which?", f" {letter}") for letter in "ABC"]
 
 
 def test_after_a_chat_template_no_blank_stands_before_the_letter():
-    backend = Chatting()
+    backend = FakeChatModel()
     answer(choice.by_letter_likelihood, EXAMPLE, backend, chat=backend.chat)
     assert {(r.context, r.continuation) for r in backend.asked} == {
         ("<user>Which?</><assistant>", letter) for letter in "ABC"

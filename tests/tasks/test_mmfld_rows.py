@@ -99,7 +99,7 @@ def test_all_wordings_ask_for_the_form_and_never_show_the_label() -> None:
     (task,) = harness.catalogue.expand(["mmfld_idiom"])
     assert [*task.prompts] == ["short", "question", "instruction"]
     assert json.dumps(task.verbalizer, default=list)
-    for wording in (task, *(task.worded(name) for name in task.prompts)):
+    for wording in (task, *(task.with_prompt(name) for name in task.prompts)):
         source = (ROOT / "templates" / str(wording.template)).read_text(encoding="utf-8")
         assert "meta.form" in source
         assert "label }}" not in source

@@ -38,7 +38,7 @@ from figeval.testing import check_metric
 from figeval.training.seen import Digests, Lineage, questions, write
 from figeval.types import Inputs, PairLabel, Prediction, letters
 from tests.evaluation.conftest import Heard, Models
-from tests.fakes import Writer
+from tests.fakes import FakeGenerator
 from tests.plugins.tiny import Workshop
 from tests.processes import figeval
 from tests.runs import Deaf
@@ -341,7 +341,7 @@ def test_no_number_is_no_value(bench: Bench) -> None:
 
 
 def test_a_run_that_was_cut_short_and_rescore_give_the_same(bench: Bench) -> None:
-    bench.model = Writer(function=lambda prompt: "steady wins" if "steady" in prompt else "the crow")
+    bench.model = FakeGenerator(function=lambda prompt: "steady wins" if "steady" in prompt else "the crow")
     whole = bench.run("morals", output_path=bench.path / "whole")
     with pytest.raises(KeyboardInterrupt):
         bench.run("morals", observer=Heard(stop_after=1))
@@ -370,7 +370,7 @@ def test_a_breakdown_of_stored_values_needs_no_classifier(bench: Bench) -> None:
 
 
 @pytest.mark.slow
-def test_a_real_classifier_in_two_processes_says_what_it_says_in_one(tmp_path: Path) -> None:
+def test_a_real_classifier_in_two_processes_says_what_it_says_in_one(tmp_path: Path, warm: Path) -> None:
     labels = {"id2label": {0: "matched", 1: "mismatched"}, "num_labels": 2}
     folder = Workshop(tmp_path / "models")("bert", "ForSequenceClassification", **labels)
     (folder / "figeval.json").write_text(json.dumps({"kind": "pairs", "about": ABOUT}))
@@ -380,8 +380,8 @@ def test_a_real_classifier_in_two_processes_says_what_it_says_in_one(tmp_path: P
     (tmp_path / "tasks" / "morals.task.yaml").write_text(task)
     asked = ("run", "--tasks", "morals", "--include_path", "tasks", "--model", "tfidf", "--no_baselines")
     for n in ("1", "2"):
-        metrics = f"faithfulness={folder},faithfulness_probability={folder}"
-        figeval(*asked, "--metrics", metrics, "--output_path", n, "--processes", n, cwd=tmp_path)
+        more = ("--metrics", f"faithfulness={folder},faithfulness_probability={folder}", "--processes", n)
+        figeval(*asked, *more, "--output_path", n, cwd=tmp_path, python=warm / "python")
     one, two = (
         [json.loads(line) for line in (tmp_path / n / "predictions" / "morals.jsonl").read_text().splitlines()]
         for n in ("1", "2")

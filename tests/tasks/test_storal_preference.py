@@ -29,7 +29,7 @@ from figeval.data import DataContext
 from figeval.data.cache import fetch
 from figeval.errors import RecordError
 from figeval.testing import check_metric
-from figeval.testing.fakes import Closeness
+from figeval.testing.fakes import FakePairScorer
 from tests.runs import finished
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "tasks" / "storal_preference.json").read_text("utf-8"))
@@ -325,7 +325,11 @@ def test_the_difference_is_held_against_the_one_without_the_story(
 ) -> None:
     """With the story it is 0 in six questions and −1/2 in two, without it 1 in all eight."""
     figeval.run(
-        "own_versions", Closeness(function=closeness), name="close", include_path=(folder,), output_path=folder / "run"
+        "own_versions",
+        FakePairScorer(function=closeness),
+        name="close",
+        include_path=(folder,),
+        output_path=folder / "run",
     )
     with pytest.raises(SystemExit, match="0"):
         main(["analyze", "preference", str(folder / "run"), "--format", "json"])

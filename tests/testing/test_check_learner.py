@@ -12,7 +12,7 @@ import torch
 
 from figeval import PairExample, Setup
 from figeval.testing import check_learner
-from figeval.testing.fakes import Closeness
+from figeval.testing.fakes import FakePairScorer
 
 EXAMPLES = [PairExample(id=str(n), left="a" * n, right="b", label="same") for n in range(1, 6)]
 
@@ -51,7 +51,7 @@ class Plain:
         return Features(len(examples))
 
     def backend(self, network: Any) -> Any:
-        return Closeness()
+        return FakePairScorer()
 
     def save(self, network: Any, weights: Mapping[str, Any], folder: Path) -> Any:
         from safetensors.torch import save_file

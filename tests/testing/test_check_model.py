@@ -17,7 +17,15 @@ from figeval.builtin.plugins.classification.requests import TextLabels
 from figeval.builtin.plugins.lexical import tfidf
 from figeval.task_types.pairs import PairExample
 from figeval.testing import CapabilityCheck, check_model
-from figeval.testing.fakes import Chatting, Closeness, Gaps, Labels, Likelihood, Vectors, Writer
+from figeval.testing.fakes import (
+    FakeChatModel,
+    FakeClassifier,
+    FakeEncoder,
+    FakeGenerator,
+    FakeLanguageModel,
+    FakeMaskFiller,
+    FakePairScorer,
+)
 
 TWO = ("sarcastic", "earnest")
 LABEL_TEXTS = CapabilityCheck(  # of the plugin for classification, which trivial models answer, too
@@ -27,7 +35,10 @@ LABEL_TEXTS = CapabilityCheck(  # of the plugin for classification, which trivia
 )
 
 
-@pytest.mark.parametrize("fake", [Chatting, Closeness, Gaps, Labels, Likelihood, Vectors, Writer])
+@pytest.mark.parametrize(
+    "fake",
+    [FakeChatModel, FakePairScorer, FakeMaskFiller, FakeClassifier, FakeLanguageModel, FakeEncoder, FakeGenerator],
+)
 def test_the_fakes_are_sound(fake: type) -> None:
     check_model(fake, empty=True)
     check_model(fake(), empty=True)
@@ -116,12 +127,15 @@ def ragged(text: str) -> list[float]:
 @pytest.mark.parametrize(
     ("fake", "said"),
     [
-        (Likelihood(function=lambda context, continuation: 0.5), "a log-probability must be at most 0"),
-        (Labels(function=lambda left, right: {"yes": 1.0}), "not a mapping of the labels entailment, non-entailment"),
-        (Labels(function=lambda left, right: {"entailment": 0.5, "non-entailment": 0.4}), "sum to 0.9, not 1"),
-        (Writer(function=lambda question: Reply(text="A", finish="done")), "finish must be one of stop"),  # type: ignore[arg-type]
-        (Writer(function=lambda question: 3), "not a figeval.Reply or str"),  # type: ignore[arg-type, return-value]
-        (Vectors(function=lambda text: (math.inf, 1.0)), "the number is not finite"),
+        (FakeLanguageModel(function=lambda context, continuation: 0.5), "a log-probability must be at most 0"),
+        (
+            FakeClassifier(function=lambda left, right: {"yes": 1.0}),
+            "not a mapping of the labels entailment, non-entailment",
+        ),
+        (FakeClassifier(function=lambda left, right: {"entailment": 0.5, "non-entailment": 0.4}), "sum to 0.9, not 1"),
+        (FakeGenerator(function=lambda question: Reply(text="A", finish="done")), "finish must be one of stop"),  # type: ignore[arg-type]
+        (FakeGenerator(function=lambda question: 3), "not a figeval.Reply or str"),  # type: ignore[arg-type, return-value]
+        (FakeEncoder(function=lambda text: (math.inf, 1.0)), "the number is not finite"),
     ],
 )
 def test_what_each_capability_promises(fake: Any, said: str) -> None:
@@ -130,7 +144,7 @@ def test_what_each_capability_promises(fake: Any, said: str) -> None:
 
 
 def test_vectors_of_different_lengths() -> None:
-    class Ragged(Vectors):
+    class Ragged(FakeEncoder):
         def embed(self, requests: Any) -> Any:
             return [ragged(request.text) for request in requests]
 
@@ -167,7 +181,7 @@ def test_numbers_may_differ_a_little_where_that_is_said() -> None:
 
 
 def test_a_model_that_learns_is_given_examples() -> None:
-    class Learned(Closeness):
+    class Learned(FakePairScorer):
         seen: tuple[Any, ...] = ()
 
         def fit(self, examples: Any) -> None:
@@ -207,7 +221,7 @@ def test_a_capability_of_a_plugin_is_checked_by_its_own_check() -> None:
 
 
 def test_a_capability_without_its_method() -> None:
-    class Boasting(Closeness):
+    class Boasting(FakePairScorer):
         capabilities = ("sing",)
 
     with pytest.raises(AssertionError, match=r"Boasting\.capabilities names 'sing', but it has no such method"):

@@ -135,7 +135,7 @@ def _with_dev(task: TaskSpec, train: list[Example], config: TrainConfig, harness
     if not dev:
         raise TrainError(f"a holdout of {config.holdout} of {len(train)} examples leaves none for dev; raise --holdout")
     if by == "cluster":
-        kept, dev = (list(task.task_type.held_apart(part)) for part in (kept, dev))
+        kept, dev = (list(task.task_type.restrict_to_split(part)) for part in (kept, dev))
     return Splits(kept, dev, f"{len(dev)} of {len(train)} examples of train, held out by {by}")
 
 

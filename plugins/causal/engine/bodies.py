@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
+from inspect import signature
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
@@ -123,6 +124,11 @@ def kept_per_token(model: PreTrainedModel) -> int:
     width = getattr(config, "head_dim", None) or config.hidden_size // heads
     kept = getattr(config, "num_key_value_heads", None) or heads
     return int(2 * config.num_hidden_layers * kept * width * model.dtype.itemsize)
+
+
+def cache_argument(model: PreTrainedModel) -> str:
+    """Return what the model calls its argument for keys and values: the name differs between transformers versions."""
+    return "cache" if "cache" in signature(type(model).forward).parameters else "past_key_values"
 
 
 def growing(kept: Kept) -> Cache:

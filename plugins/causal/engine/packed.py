@@ -18,7 +18,7 @@ from figeval.models.progress import advance
 from figeval.types import JSON
 
 from ...encoders.batching import TokenBudget, run_batches
-from .bodies import Kept, fixed, growing, head, only_at, vocabulary
+from .bodies import Kept, cache_argument, fixed, growing, head, only_at, vocabulary
 from .prefix_tree import NONE, Ints, PrefixTree, TokenRequest, build, common
 from .reading_plan import PackedRow, Prefix, Shape, plan_of
 from .views import ReadStrategy, View
@@ -200,7 +200,7 @@ class ForwardPass:
         engine = self.engine
         engine.tokens.read += sum(map(len, rows))
         view = View.of(self.tree, rows, before, engine.device)
-        kept = {} if cache is None else {"past_key_values": cache}  # state-space models do not accept this argument
+        kept = {} if cache is None else {cache_argument(engine.model): cache}  # state-space models have none
         inputs = {**self.strategy.inputs(view, engine.model), **kept, "use_cache": cache is not None}
         nodes, lines, columns = self._asked_of(rows)
         self._write_scores(nodes, *engine.states(inputs, lines, columns))

@@ -172,7 +172,10 @@ def _stripped(text: str, left: int, right: int) -> Place:
 def _stop_pattern(stop_words: tuple[str, ...]) -> re.Pattern[str]:
     if not stop_words:
         return re.compile(r"\|")
-    words = "|".join(rf"{re.escape(word)}(?![\w-])" for word in stop_words)
+    by_letter: dict[str, list[str]] = {}  # in the order of the list; much faster than one long alternation
+    for word in stop_words:
+        by_letter.setdefault(word.casefold()[:1], []).append(rf"{re.escape(word)}(?![\w-])")
+    words = "|".join(f"(?:{'|'.join(alike)})" for alike in by_letter.values())
     return re.compile(rf"\b(?:{words})|\|", re.IGNORECASE)
 
 

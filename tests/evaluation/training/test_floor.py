@@ -223,7 +223,7 @@ def test_a_floor_that_has_no_place_is_refused_before_the_first_step(
     else:
         place.touch()
     heard = Heard()
-    with pytest.raises(TrainError, match=r"floor (is|holds) .*; move it away or choose another --output"):
+    with pytest.raises(TrainError, match=r"floor (is|contains) .*; move it away or choose another --output"):
         complete(config, heard)
     assert heard.began_at == []
 
@@ -265,7 +265,7 @@ main(sys.argv[4:])
     ],
 )
 def test_whatever_ends_it_the_same_command_gives_the_same(
-    event: str, end: str, times: str, configured: Configure, trained: Path, tmp_path: Path
+    event: str, end: str, times: str, configured: Configure, trained: Path, warm: Path, tmp_path: Path
 ) -> None:
     """Killed in the first model, after it, in the second one, while that is put in its place, and at the very end."""
     config = configured(tmp_path / "out", floor=True)
@@ -274,7 +274,7 @@ def test_whatever_ends_it_the_same_command_gives_the_same(
     small = ["--batch_size=8", "--max_steps=2", "--device=cpu", "--head_args=pooling=mean", "--lr=0.01", "--floor"]
     script = FULL if event == "full" else KILLED
     done = subprocess.run(
-        [sys.executable, "-c", script, event, end, times, "train", *given, *small],
+        [warm / "python", "-c", script, event, end, times, "train", *given, *small],
         capture_output=True,
         text=True,
         check=False,
@@ -424,8 +424,9 @@ def test_other_weights_in_the_place_of_those_of_the_floor_have_no_score(
 
 
 def test_worker_processes_answer_and_the_floor_is_asked_once(
-    configured: Configure, copied: Path, tmp_path: Path
+    configured: Configure, copied: Path, warm: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(sys, "executable", str(warm / "python"))  # starts the workers
     config = configured(copied)
     alone, several = (asked(config, copied, tmp_path / f"run{n}", processes=n) for n in (1, 2))
     assert several.tasks[0].baselines == alone.tasks[0].baselines

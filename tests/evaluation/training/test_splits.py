@@ -111,7 +111,7 @@ def test_a_joint_model_is_not_chosen_on_what_its_ranker_has_learnt() -> None:
 
 def test_held_out_proverbs_are_no_wrong_answers_in_training() -> None:
     examples = [ranked("x", "Q1", 1), ranked("y", "Q3", 3)]
-    found = Ranking().held_apart(list(examples))
+    found = Ranking().restrict_to_split(list(examples))
     assert [(one.candidates, one.relevant) for one in found] == [  # type: ignore[attr-defined]
         (("b", "d"), frozenset({0})),
         (("b", "d"), frozenset({1})),
@@ -120,7 +120,7 @@ def test_held_out_proverbs_are_no_wrong_answers_in_training() -> None:
 
 def test_grades_move_with_the_candidates_that_stay() -> None:
     graded = replace(ranked("y", "Q3", 3), grades={3: 2.0})
-    found = Ranking().held_apart([ranked("x", "Q1", 1), graded])
+    found = Ranking().restrict_to_split([ranked("x", "Q1", 1), graded])
     assert [one.grades for one in found] == [{}, {1: 2.0}]  # type: ignore[attr-defined]
 
 

@@ -81,9 +81,9 @@ def test_a_chat_template_is_there_when_it_is_asked_for(workshop: Workshop, tmp_p
 
     folder = talkative(Path(shutil.copytree(workshop("gpt2", "LMHeadModel"), tmp_path / "chat")))
     plain, chatty = (lm_eval("hf", pretrained=str(folder), apply_chat_template=on) for on in (False, True))
-    assert not plain.converses
+    assert not plain.is_chat_model
     assert not hasattr(plain, "chat")
-    assert chatty.converses
+    assert chatty.is_chat_model
     shown = chatty.chat(ASKED.messages)
     assert shown == f"system: Be brief.\nuser: {LINES[0]}\nassistant:"
     asked = Prompt((Message("user", shown),), max_new_tokens=5)
@@ -153,7 +153,7 @@ def test_a_completions_server_scores_and_writes(concurrent: int, gpt2: Path) -> 
         }
         remote = lm_eval("local-completions", **options)
         assert capabilities(remote) == {"loglikelihood", "generate"}
-        assert not remote.converses
+        assert not remote.is_chat_model
         wanted = causal(str(gpt2)).loglikelihood(REQUESTS).values
         np.testing.assert_allclose(remote.loglikelihood(REQUESTS).values, wanted, rtol=1e-4)
         assert remote.loglikelihood([Continuation(LONG, " Yes")]).truncated == {0}
@@ -167,7 +167,7 @@ def test_a_chat_server_is_sent_the_conversation(concurrent: int, gpt2: Path, cap
         address = f"{served.address}/chat/completions"
         remote = lm_eval("local-chat-completions", model="tiny", base_url=address, num_concurrent=concurrent)
         assert capabilities(remote) == {"generate"}
-        assert remote.converses
+        assert remote.is_chat_model
         said = remote.generate([ASKED, other]).values
     letters = ["ABC"[len(text) % 3] for text in (LINES[0], "B?")]
     assert [reply.text for reply in said] == [f"The answer is {letter}." for letter in letters]

@@ -12,7 +12,7 @@ TWO = ThemesExample(id="1", text="t", themes=frozenset({"greed", "pride"}))
 
 
 def said(*labels, open=()):
-    return Prediction(example_id="1", value=frozenset(labels), among=open, tied=2 ** len(open))
+    return Prediction(example_id="1", value=frozenset(labels), tied_labels=open, tied=2 ** len(open))
 
 
 def test_the_task_type_keeps_to_the_contract():

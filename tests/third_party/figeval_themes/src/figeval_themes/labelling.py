@@ -121,7 +121,7 @@ def decided(example, context, margins, *, undecided=False):
         value=frozenset(label for label, margin in pairs if margin >= 0 and label not in either),
         scores=margins,
         labels=context.labels,
-        among=either,
+        tied_labels=either,
         tied=2 ** len(either),  # so many sets are as good
     )
 

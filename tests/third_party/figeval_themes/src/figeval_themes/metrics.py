@@ -1,4 +1,4 @@
-"""Metrics of sets of labels. A label about which a model has no preference (`among`) is half in and half out."""
+"""Metrics of sets of labels. A label about which a model has no preference (`tied_labels`) is half in and half out."""
 
 import numpy as np
 
@@ -7,14 +7,14 @@ from figeval import PerLabel, Statistic
 
 def shares(prediction, labels):
     """How much of each label is predicted: 1, 0, or a half."""
-    return [0.5 if label in prediction.among else float(label in prediction.value) for label in labels]
+    return [0.5 if label in prediction.tied_labels else float(label in prediction.value) for label in labels]
 
 
 def exact(example, prediction):
     """The probability that the set is the right one; 1 / 2^labels by chance."""
     if example.themes is None or prediction.value is None:
         return None
-    return float(prediction.value == example.themes - set(prediction.among)) / 2 ** len(prediction.among)
+    return float(prediction.value == example.themes - set(prediction.tied_labels)) / 2 ** len(prediction.tied_labels)
 
 
 def counts(labels):

@@ -1,0 +1,43 @@
+"""Command `figeval schema`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from figeval.cli.output import echo_json_text
+
+if TYPE_CHECKING:
+    from figeval.types import JSON
+
+KINDS = ("task", "suite", "run", "predictions")
+
+
+@click.command()
+@click.argument("kind", type=click.Choice(KINDS))
+def schema(kind: str) -> None:
+    """Print the JSON Schema of task files, suite files, run.json or a line of predictions.
+
+    With those of task files and suite files, editors complete and check keys. The former has the types of installed
+    plugins. A file names its schema in its first line: # yaml-language-server: $schema=task.schema.json
+
+    \b
+    figeval schema task > task.schema.json
+    figeval schema suite > suite.schema.json
+    """
+    import json
+
+    echo_json_text(json.dumps(schema_of(kind), indent=2, ensure_ascii=False))
+
+
+def schema_of(kind: str) -> JSON:
+    """Return the JSON Schema of one of `KINDS`."""
+    from figeval.evaluation.harness import Harness
+    from figeval.records.schema import json_schemas
+    from figeval.spec.schema import suite_schema, task_schema
+
+    if kind == "task":
+        harness = Harness()
+        return task_schema(one for _, one in harness.task_types.usable(harness.manager))
+    return suite_schema() if kind == "suite" else json_schemas()[kind]

@@ -1,0 +1,172 @@
+"""The JSON Schemas of task files and suite files: what the loader reads is valid, and mistakes are found.
+
+`tests/cli/test_new.py` validates what `figeval new` writes.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jsonschema import Draft7Validator
+
+from figeval import plugins
+from figeval.errors import TaskError
+from figeval.evaluation import Harness
+from figeval.spec import TaskSpec
+from figeval.spec.loader import read_item
+from figeval.spec.schema import suite_schema, task_schema
+from figeval.task_types.base import TaskTypes
+from figeval.yamlfile import parse_yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@cache
+def task_types() -> TaskTypes:
+    return Harness(plugins.load(modules=plugins.builtin_modules())).task_types  # whatever is installed besides
+
+
+@cache
+def published(kind: str) -> dict[str, Any]:
+    return json.loads((ROOT / f"results/schema/{kind}.schema.json").read_text(encoding="utf-8"))
+
+
+def problems(text: str, kind: str = "task") -> list[str]:
+    """The places of what is wrong with a file."""
+    found = [error.json_path for error in Draft7Validator(published(kind)).iter_errors(parse_yaml(text))]
+    return sorted(path.removeprefix("$").removeprefix(".") for path in found)
+
+
+def refusal(text: str, folder: Path, kind: str = "task") -> str:
+    """What the loader says of a file, beside which there is `base.yaml`."""
+    (folder / "base.yaml").write_text(BASE)
+    file = folder / f"one.{kind}.yaml"
+    file.write_text(text)
+    try:
+        item = read_item(file, folder)
+        if isinstance(item, TaskSpec):
+            item.bound(task_types())
+    except TaskError as error:
+        return str(error)
+    return ""
+
+
+def test_the_published_files_are_up_to_date() -> None:
+    for kind, schema in {"task": task_schema(entry.load() for entry in task_types()), "suite": suite_schema()}.items():
+        Draft7Validator.check_schema(schema)
+        assert json.dumps(published(kind), indent=2) == json.dumps(schema, indent=2), "run `make schema`"
+
+
+def test_all_files_of_the_repository_are_valid() -> None:
+    files = {
+        kind: [file for folder in ("tasks", "tests") for file in (ROOT / folder).rglob(f"*.{kind}.yaml")]
+        for kind in ("task", "suite")
+    }
+    assert (len(files["task"]), len(files["suite"])) > (100, 10)
+    wrong = {
+        str(file.relative_to(ROOT)): found
+        for kind, several in files.items()
+        for file in several
+        if (found := problems(file.read_text(encoding="utf-8"), kind))
+    }
+    assert not wrong
+
+
+def test_every_key_and_field_has_a_description() -> None:
+    for kind in ("task", "suite"):
+        assert all(key["description"] for key in published(kind)["properties"].values())
+    _, *rules = published("task")["allOf"]
+    fields = [field for rule in rules for field in rule["then"]["properties"]["fields"]["properties"].values()]
+    assert len(fields) > 50 and all(field["description"] for field in fields)
+
+
+BASE = """
+type: pairs
+labels: [same, other]
+data: {test: "jsonl:rows.jsonl", train: "jsonl:train.jsonl"}
+fields: {id: row.id, left: row.a, right: row.b, label: row.label}
+prompts: {short: short.jinja}
+"""
+WHOLE = f"name: one{BASE}"
+RANKING = """
+name: one
+type: ranking
+data: {test: "jsonl:rows.jsonl"}
+fields: {id: row.id, query: row.a, relevant: row.b}
+"""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        WHOLE,
+        f"{WHOLE}metrics: [acc, 'fscore@2']\nroute: by_magic\n",  # a plugin may have them
+        f"{WHOLE}verbalizer: {{same: 'Yes', other: ['No', 'Never']}}\ntemplate: null\nlanguage: [en]\n",
+        WHOLE.replace("left: row.a", "left: [row.a, 1, {word: row.c}]"),
+        WHOLE.replace("left: row.a", "left: 3.5"),
+        f"{RANKING}corpus: {{data: 'jsonl:documents.jsonl'}}\n",
+        "include: base.yaml\nname: one\n",
+        "include: base.yaml\nname: one\ndata: {train: null}\nfields: {left: row.c}\nprompts: null\n",
+        "include: base.yaml\nname: one\nprompts: {short: null, long: {template: long.jinja}}\n",
+    ],
+)
+def test_what_the_loader_reads_is_valid(text: str, tmp_path: Path) -> None:
+    assert not refusal(text, tmp_path)
+    assert not problems(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "places"),
+    [
+        (f"{WHOLE}metrcs: [acc]\n", [""]),
+        (WHOLE.replace("type: pairs", "type: 3"), ["type"]),
+        (WHOLE.replace("type: pairs", ""), [""]),
+        (WHOLE.replace("name: one", "name: One!"), ["name"]),
+        (WHOLE.replace("fields: {", "settings: {").replace("row.", ""), [""]),  # no fields
+        (WHOLE.replace("label: row.label", "lable: row.label"), ["fields", "fields"]),  # unknown, and missing
+        (WHOLE.replace("left: row.a", "left: {word: 3}"), ["fields.left.word"]),
+        (WHOLE.replace("{test:", "{dev:"), ["data"]),
+        (f"{WHOLE}prompt_fields: {{label: row.a}}\n", ["prompt_fields"]),
+        (f"{WHOLE}metrics: acc\n", ["metrics"]),
+        (f"{WHOLE}metrics:\n", ["metrics"]),
+        (f"{WHOLE}vocabulary: {{options: proverb}}\n", ["vocabulary"]),
+        (f"{WHOLE}corpus: {{id: row.id}}\n", ["corpus"]),
+        (f"{WHOLE}augment: {{add: words}}\n", ["augment.add"]),
+        (f"{WHOLE}protocol: pairs\n", [""]),
+        (RANKING, ["fields"]),  # no candidates
+        ("include: base.yaml\nname: one\nmetrics: acc\n", ["metrics"]),
+        ("include: base.yaml\nname: one\ndata: {test: 3}\n", ["data.test"]),
+        ("include: base.yaml\nname: one\ntype: pairs\nfields: {lft: row.a}\n", ["fields"]),
+        ("include: base.yaml\nname: one\nmetrcs: [acc]\n", [""]),
+    ],
+)
+def test_a_mistake_is_found_where_it_is(text: str, places: list[str], tmp_path: Path) -> None:
+    assert refusal(text, tmp_path)
+    assert problems(text) == places
+
+
+def test_the_type_of_a_plugin_is_no_mistake() -> None:
+    """Editors complete the types that they know; the fields of others are not checked."""
+    other = WHOLE.replace("type: pairs", "type: acme").replace("left:", "leftmost:")
+    assert not problems(other)
+
+
+@pytest.mark.parametrize(
+    ("more", "places"),
+    [
+        ("", []),
+        ("macro_mean: false\ncontrasts: {both: {tasks: a, within: idiom}}\n", []),
+        ("task: [c]\n", [""]),
+        ("macro_mean: never\n", ["macro_mean"]),
+        ("contrasts: {both: {within: idiom}}\n", ["contrasts.both"]),
+        ("contrasts: {both: [a, b]}\n", ["contrasts.both"]),
+    ],
+)
+def test_suites(more: str, places: list[str], tmp_path: Path) -> None:
+    text = f"name: one\ntasks: [a, b]\n{more}"
+    assert bool(refusal(text, tmp_path, "suite")) == bool(places)
+    assert problems(text, "suite") == places
