@@ -8,7 +8,6 @@ import os
 import random
 import socket
 import subprocess
-import sys
 import threading
 import time
 from collections import Counter
@@ -35,16 +34,14 @@ def talkative(folder: Path) -> Path:
 
 
 @contextmanager
-def transformers_serve(folder: Path, log: Path) -> Iterator[str]:
+def transformers_serve(folder: Path, log: Path, python: Path) -> Iterator[str]:
     """The address of `transformers serve` with a checkpoint, in a process of its own."""
     port = free_port()
     program = "from transformers.cli.transformers import main; main()"
     options = ["serve", str(folder), "--host", "127.0.0.1", "--port", str(port), "--device", "cpu"]
     environment = {**os.environ, "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
     with log.open("w") as output:
-        process = subprocess.Popen(
-            [sys.executable, "-c", program, *options], env=environment, stdout=output, stderr=output
-        )
+        process = subprocess.Popen([python, "-c", program, *options], env=environment, stdout=output, stderr=output)
         try:
             while not healthy(port):
                 assert process.poll() is None, log.read_text()

@@ -40,10 +40,10 @@ pytestmark = pytest.mark.usefixtures("warm_start")
 
 
 @pytest.fixture(scope="module")
-def served(workshop: Workshop, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
+def served(workshop: Workshop, warm: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
     """(base URL, model) of a real server."""
     folder = talkative(workshop("llama", "ForCausalLM", max_position_embeddings=512))
-    with transformers_serve(folder, tmp_path_factory.mktemp("served") / "log") as url:
+    with transformers_serve(folder, tmp_path_factory.mktemp("served") / "log", warm / "python") as url:
         yield url, str(folder)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -346,8 +345,8 @@ assert set(model_registry()) - set(MODEL_MAPPING) <= {"figeval-hf", "azure-opena
 """
 
 
-def test_importing_figeval_hides_none_of_its_models(tmp_path: Path) -> None:
-    done = subprocess.run([sys.executable, "-c", UNTOUCHED], cwd=tmp_path, capture_output=True, text=True, check=False)
+def test_importing_figeval_hides_none_of_its_models(warm: Path, tmp_path: Path) -> None:
+    done = subprocess.run([warm / "python", "-c", UNTOUCHED], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
 
