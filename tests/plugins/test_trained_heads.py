@@ -74,7 +74,7 @@ def learn(parameters: Iterable[torch.Tensor], loss: Callable[[], tuple[torch.Ten
         loss: Gives what each step lessens, and how much of it can be learnt.
     """
     weights = list(parameters)
-    optimizer = torch.optim.AdamW(weights, lr=1e-3)
+    optimizer = torch.optim.AdamW(weights, lr=3e-3)
     rise = torch.optim.lr_scheduler.LinearLR(optimizer, 0.01, total_iters=30)
     for _ in range(STEPS):
         whole, learnable = loss()

@@ -272,7 +272,7 @@ def test_how_a_model_came_about_is_in_the_record(workshop: Workshop, tmp_path: P
         (
             "ranking",
             "mini_retrieval",
-            {"head": "cross", "select_by": "acc", "epochs": 80, "evaluate_every": 8, "patience": 4},
+            {"head": "cross", "select_by": "acc", "epochs": 80, "evaluate_every": 16, "patience": 2},
         ),
     ],
 )

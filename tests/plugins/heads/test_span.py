@@ -178,7 +178,7 @@ def test_what_was_saved_answers_as_the_network_did(kind: str, workshop: Workshop
 @pytest.mark.slow
 def test_it_learns_and_answers_as_it_did_in_training(tmp_path: Path) -> None:
     ground = small(tmp_path / "ground", "spans", examples_of("mini_alignment", 8))
-    progress = ground.train(epochs=150, patience=3)
+    progress = ground.train(epochs=150, patience=2, lr=1e-2)
     task, rows = ground.answers()
     assert task.route == "by_head"
     assert scores_of(task) == pytest.approx(best_of(progress))
