@@ -12,7 +12,9 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 from figeval.data import DataContext, Row
@@ -71,9 +73,15 @@ def open(path: str, context: DataContext) -> Iterator[Row]:
 
 
 def read_corpus(context: DataContext) -> Corpus:
-    """Return every narrative and proverb, cleaned."""
+    """Return every narrative and proverb, cleaned. A run reads the rows of its tasks many times, but this file once."""
+    file = context.fetch("epic", "full_dataset.json")
+    return _corpus_in(file, file.stat().st_mtime_ns)
+
+
+@lru_cache(maxsize=1)
+def _corpus_in(file: Path, _changed: int) -> Corpus:
     narratives, proverbs = {}, {}
-    for record in read_json(context.fetch("epic", "full_dataset.json")):
+    for record in read_json(file):
         narratives[record["pk"]] = record["fields"]["narrative"].strip()
         proverbs[proverb_of(record["pk"])] = record["fields"]["quote"].strip().removesuffix(SCRAPED_TAIL)
     return Corpus(narratives, proverbs)

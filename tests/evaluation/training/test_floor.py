@@ -248,40 +248,41 @@ FULL = """
 import resource, sys
 resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
 from figeval.cli.main import main
-main(sys.argv[4:])
+main(sys.argv[1:])
 """
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("event", "end", "times"),
+    "ending",
     [
-        ("os.rename", "/out/training/step-000002", "1"),
-        ("os.rename", "/out/training/record.json", "1"),
-        ("os.rename", "/out/floor/training/progress.json", "1"),
-        ("os.link", "/out/floor/model.safetensors", "1"),
-        ("os.rename", "/out/figeval.json", "2"),  # with the held-out score
-        ("full", "disk", ""),
+        "os.rename /out/training/step-000002 1",
+        "os.rename /out/training/record.json 1",
+        "os.rename /out/floor/training/progress.json 1",
+        "os.link /out/floor/model.safetensors 1",
+        "os.rename /out/figeval.json 2",  # with the held-out score
+        "the disk is full",
     ],
 )
 def test_whatever_ends_it_the_same_command_gives_the_same(
-    event: str, end: str, times: str, configured: Configure, trained: Path, warm: Path, tmp_path: Path
+    ending: str, configured: Configure, trained: Path, warm: Path, tmp_path: Path
 ) -> None:
     """Killed in the first model, after it, in the second one, while that is put in its place, and at the very end."""
     config = configured(tmp_path / "out", floor=True)
     known = {"task": config.task, "model": config.model, "output": tmp_path / "out", "include_path": tmp_path / "tasks"}
     given = [f"--{name}={value}" for name, value in known.items()]
     small = ["--batch_size=8", "--max_steps=2", "--device=cpu", "--head_args=pooling=mean", "--lr=0.01", "--floor"]
-    script = FULL if event == "full" else KILLED
+    full = ending == "the disk is full"
+    script = [FULL] if full else [KILLED, *ending.split()]
     done = subprocess.run(
-        [warm / "python", "-c", script, event, end, times, "train", *given, *small],
+        [warm / "python", "-c", *script, "train", *given, *small],
         capture_output=True,
         text=True,
         check=False,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
     )
-    assert done.returncode == (2 if event == "full" else -signal.SIGKILL), done.stderr
-    if event == "full":
+    assert done.returncode == (2 if full else -signal.SIGKILL), done.stderr
+    if full:
         assert done.stderr.splitlines()[-1].startswith(
             f"figeval: no space left for {tmp_path / 'out'}; what was written"
         )
