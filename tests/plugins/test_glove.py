@@ -63,8 +63,8 @@ def test_of_a_doubled_word_the_first_vector_counts(path):
         ("rome 1 2\nday 3 x\n", r"line 2: .*could not convert"),
         (b"rome 1 2\n\xff 3 4\n", r"line 2: .*utf-8"),
         ("\nrome 1 2\n", r"line 1: .*0 numbers instead of some"),
-        ("", r"holds no vectors"),
-        ("3 2\n", r"holds no vectors"),
+        ("", r"contains no vectors"),
+        ("3 2\n", r"contains no vectors"),
     ],
 )
 def test_a_broken_file_is_one_line_that_names_the_place(path, content, message):

@@ -124,7 +124,7 @@ def test_unknown_texts_and_labels(real_data: str) -> None:
     assert math.isnan(found["sarcastic"])
     (pair,) = model.score_options([OptionList("q", ("Nobody has posted this.", "Nor that."))])
     assert all(map(math.isnan, pair))
-    with pytest.raises(CapabilityError, match="not on satire, irony"):
+    with pytest.raises(CapabilityError, match="not for satire, irony"):
         model.label_texts([TextLabels("t", ("satire", "irony"))])
     with pytest.raises(ModelError, match="takes nothing after the colon"):
         ThirdParty("large")
