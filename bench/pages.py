@@ -38,12 +38,7 @@ from figeval.records.run_folder import read_record
 
 PAGES = ("README.md", "docs/getting_started.md", "docs/epic.md", "docs/finetuned.md", "docs/llm.md")
 # Pages whose decimals in prose must all carry a mark.
-MARKED = (
-    "README.md",
-    "docs/getting_started.md",
-    "docs/epic.md",
-    "docs/finetuned.md",
-)  # pages whose decimals in prose must all carry a mark
+MARKED = ("README.md", "docs/getting_started.md", "docs/epic.md", "docs/finetuned.md")
 
 NUMBER = r"(?<![\w.,])−?(?:\d[\d,]*)?\.?\d+(?:e-?\d+)?(?: %)?"
 MARK = re.compile(rf"(?P<number>{NUMBER})<!-- (?P<kind>run|floor|paired|paper|bench|file) (?P<about>[^>]+?) -->")

@@ -131,7 +131,7 @@ def _pickled(text: str) -> bytes:
 
 def _check_limits(text: str) -> None:
     """Check nesting, expanded size and aliases. Raises `InvalidYAML`. Only events are read, which need no stack."""
-    total = 0  # nodes so far
+    total = 0  # nodes so far, aliases expanded
     sizes: dict[str, tuple[int, int]] = {}  # anchor → nodes and levels below it, once it is complete
     open_nodes: list[tuple[str | None, int, int]] = [(None, 0, 0)]  # anchor, nodes, levels; the first is the stream
     for event in yaml.parse(text, Loader=_Loader):
@@ -144,20 +144,20 @@ def _check_limits(text: str) -> None:
         elif isinstance(event, yaml.CollectionEndEvent):
             anchor, nodes, levels = open_nodes.pop()
             sizes[anchor or ""] = nodes, levels
-            total -= nodes
         elif isinstance(event, yaml.AliasEvent):
             if event.anchor not in sizes:
                 problem = f"the alias *{event.anchor} refers to a value that contains it, or that does not exist"
                 raise InvalidYAML(problem, line)
             nodes, levels = sizes[event.anchor]
+            total += nodes
         elif isinstance(event, yaml.ScalarEvent):
             nodes, levels = 1, 0
+            total += 1
             sizes[event.anchor or ""] = nodes, levels
         else:
             continue
         anchor, counted, below = open_nodes[-1]
         open_nodes[-1] = anchor, counted + nodes, max(below, levels + 1)
-        total += nodes
         if len(open_nodes) + levels > MAX_DEPTH + 1:
             raise InvalidYAML(f"nested too deeply (more than {MAX_DEPTH} levels)", line)
         if total > MAX_NODES:

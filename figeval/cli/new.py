@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import sys
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
+from figeval.cli.schema import schema_text
 from figeval.errors import PluginError, TaskError
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def task(name: str, kind: str, directory: Path | None) -> None:
         known = {"task_file": task_file.name, "model": next(iter(own.default_baselines), "overlap")}
         known["files"] = "\n".join(f"| `{path.relative_to(root)}` | {purpose(path)} |" for path in [*texts, schema])
         texts |= drafts(SCAFFOLD / "common", root, name, **known)
-    write(texts, {schema: task_schema_text()} if task_file is not None else {})
+    write(texts, {schema: schema_text("task") + "\n"} if task_file is not None else {})
     if task_file is not None:
         click.echo(f"next: figeval validate {task_file}")
 
@@ -86,7 +86,7 @@ def plugin(name: str, kind: str | None, directory: Path | None) -> None:
         drafts(SCAFFOLD / "plugin", root, name, **known)
         | drafts(SCAFFOLD / "models" / model, root, name, **known)
         | tasks,
-        {schema: task_schema_text()},
+        {schema: schema_text("task") + "\n"},
     )
     click.echo(f"next: pip install -e {root}")
     click.echo(f"      figeval validate {task_name}")
@@ -191,16 +191,6 @@ def naming_schema(texts: Mapping[Path, str], schema: Path) -> dict[Path, str]:
         return f"# yaml-language-server: $schema={place}\n{text}"
 
     return {path: named(path, text) if path.name.endswith(TASK_FILE) else text for path, text in texts.items()}
-
-
-def task_schema_text() -> str:
-    """Return the JSON Schema of task files with the task types of all plugins."""
-    from figeval.evaluation.harness import Harness
-    from figeval.spec.schema import task_schema
-
-    harness = Harness()
-    schema = task_schema(kind for _, kind in harness.task_types.usable(harness.manager))
-    return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
 
 
 def write(texts: Mapping[Path, str], generated: Mapping[Path, str]) -> None:

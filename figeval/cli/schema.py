@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import click
@@ -26,13 +27,15 @@ def schema(kind: str) -> None:
     figeval schema task > task.schema.json
     figeval schema suite > suite.schema.json
     """
-    import json
-
-    echo_json_text(json.dumps(schema_of(kind), indent=2, ensure_ascii=False))
+    echo_json_text(schema_text(kind))
 
 
-def schema_of(kind: str) -> JSON:
-    """Return the JSON Schema of one of `KINDS`."""
+def schema_text(kind: str) -> str:
+    """Return the JSON Schema of one of `KINDS`; that of task files has the task types of all plugins."""
+    return json.dumps(_schema(kind), indent=2, ensure_ascii=False)
+
+
+def _schema(kind: str) -> JSON:
     from figeval.evaluation.harness import Harness
     from figeval.records.schema import json_schemas
     from figeval.spec.schema import suite_schema, task_schema

@@ -161,10 +161,9 @@ Path("tasks.json").write_text(json.dumps(told))
 
 
 @pytest.fixture(scope="module")
-def beside_its_own(options: list[str], warm: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def beside_its_own(options: list[str], warm: Path, shared: Path) -> Path:
     """The folder of a run of `lm-eval` with our stubs, made by whichever process needs it first."""
-    root = tmp_path_factory.getbasetemp()
-    folder = (root.parent if "PYTEST_XDIST_WORKER" in os.environ else root) / "beside-its-own"
+    folder = shared / "beside-its-own"
     with FileLock(folder.with_suffix(".lock")):
         if not folder.exists():
             folder.mkdir()
