@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import hashlib
 import random
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from importlib.resources.abc import Traversable
 from typing import Any, Protocol, TypeAlias
 
-from jinja2 import Environment, FunctionLoader, Template
+from jinja2 import FunctionLoader, Template, nodes
 from jinja2.exceptions import TemplateNotFound
-from jinja2.meta import find_referenced_templates
+from jinja2.meta import find_referenced_templates, find_undeclared_variables
 
 from figeval.errors import TaskError, near
 from figeval.files import read_template
@@ -38,6 +39,7 @@ class PromptTemplate:
     name: str
     sha256: str
     compiled: Template
+    names: Mapping[str, frozenset[str]] = field(default_factory=dict, compare=False)  # block → variables of its text
 
     @property
     def blocks(self) -> frozenset[str]:
@@ -60,6 +62,24 @@ class PromptTemplate:
         except (LookupError, EvaluationError) as error:
             raise TaskError(f"{where}: {error}") from error
 
+    def render_option(self, block: str, option: str) -> str | None:
+        """Return a block as text if it depends on nothing but the option, else None.
+
+        All examples of a ranking task have the same options, so these texts are remembered.
+        """
+        return _rendered(self, block, option) if self.names.get(block, frozenset()) == {"option"} else None
+
+
+@lru_cache(maxsize=100_000)
+def _rendered(template: PromptTemplate, block: str, option: str) -> str:
+    return template.render(block, {"option": option})
+
+
+def variables(example: Example) -> dict[str, Any]:
+    """Return the variables of an example in templates: its fields, `meta` included."""
+    names = example.__dataclass_fields__  # fields() is slow
+    return {name: getattr(example, name) for name in names if name != "prompted"}
+
 
 def load_template(name: str, folder: Traversable | None = None) -> PromptTemplate:
     """Read and compile a template; `folder` is that of the task that names it.
@@ -67,25 +87,55 @@ def load_template(name: str, folder: Traversable | None = None) -> PromptTemplat
     Raises:
         TaskError: there is no such file, or it is not a Jinja template.
     """
-    jinja = environment(FunctionLoader(lambda wanted: read_template(wanted, folder, MAX_SOURCE)))
+
+    def read(wanted: str) -> str | None:
+        return read_template(wanted, folder, MAX_SOURCE)
+
     with compiling(f"template {name:.200}"):
         try:
-            digest = hashlib.sha256("\0".join(_sources(name, jinja, {})).encode()).hexdigest()
-            compiled = jinja.get_template(name)
+            sources = _sources(name, read, {})
+            if any(None in _parts(source)[0] for source in sources.values()):
+                compiled = environment(FunctionLoader(read)).get_template(name)
+            else:
+                compiled = _compiled(name, tuple(sources.items()))
         except TemplateNotFound as error:
             raise TaskError(f"template {str(error)!r:.200} is neither next to its task nor built in") from error
-    return PromptTemplate(name, digest, compiled)
+    digest = hashlib.sha256("\0".join(sources.values()).encode()).hexdigest()
+    return PromptTemplate(name, digest, compiled, _parts(sources[name])[1])
 
 
-def _sources(name: str, jinja: Environment, found: dict[str, str]) -> Iterable[str]:
+def _sources(name: str, read: Callable[[str], str | None], found: dict[str, str]) -> dict[str, str]:
     """Return the texts of a template and of all that it includes or imports, whose digest detects any change."""
     if name not in found:
-        assert jinja.loader is not None
-        found[name] = jinja.loader.get_source(jinja, name)[0]
-        for other in find_referenced_templates(jinja.parse(found[name])):
-            if other is not None:  # None: a name computed at run time
-                _sources(other, jinja, found)
-    return found.values()
+        if (source := read(name)) is None:
+            raise TemplateNotFound(name)
+        found[name] = source
+        for other in _parts(source)[0]:
+            if other is not None:
+                _sources(other, read, found)
+    return found
+
+
+@lru_cache(maxsize=1024)
+def _parts(source: str) -> tuple[tuple[str | None, ...], dict[str, frozenset[str]]]:
+    """Return the templates that a text refers to (None: a name computed at run time), and the names in its blocks.
+
+    A block that includes or imports something is missing, because its names are in other files. What a template defines
+    outside of its blocks counts as a name of the blocks that use it.
+    """
+    parsed = environment().parse(source)
+    names = {
+        block.name: frozenset(find_undeclared_variables(nodes.Template([block], environment=parsed.environment)))
+        for block in parsed.find_all(nodes.Block)
+        if not any(block.find(node) for node in (nodes.Include, nodes.Import, nodes.FromImport))
+    }
+    return tuple(find_referenced_templates(parsed)), names
+
+
+@lru_cache(maxsize=1024)
+def _compiled(name: str, sources: tuple[tuple[str, str], ...]) -> Template:
+    """Compile a template once; `sources` are the texts of all files that it may read."""
+    return environment(FunctionLoader(dict(sources).get)).get_template(name)
 
 
 # ---- solved examples -------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import importlib
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, Generic, Protocol, TypeVar
 
 from figeval import hooks
@@ -213,6 +213,7 @@ class Registrar:
             self._manager.problem(self._owner, f"{self._hook}: {describe(error)}")
 
 
+@cache
 def signature_of(hook: str, method: str = "__call__") -> inspect.Signature:
     """Return the signature of a hook's registrar, or of one of its methods, from `figeval.hooks`, without `self`."""
     annotation = inspect.signature(getattr(hooks, hook)).parameters["register"].annotation

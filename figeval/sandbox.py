@@ -13,9 +13,11 @@ import math
 import re
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import TypeVar
 
 from jinja2 import BaseLoader, StrictUndefined, Template, TemplateError, Undefined, defaults, nodes
+from jinja2.environment import TemplateExpression
 from jinja2.exceptions import SecurityError, TemplateAssertionError, TemplateNotFound, TemplateSyntaxError
 from jinja2.runtime import Context
 from jinja2.sandbox import ImmutableSandboxedEnvironment
@@ -277,7 +279,7 @@ def expression(source: str, where: str) -> Expression:
     with compiling(f"{where}: {shown} is not a Jinja expression"):
         if len(source) > MAX_SOURCE:
             raise ValueError(f"more than {MAX_SOURCE:,} characters")
-        compiled = environment().compile_expression(source, undefined_to_none=False)
+        compiled = _compiled(source)
     plain = PATH.fullmatch(source) is not None
     names = source.split(".")
     # Jinja prefers the methods of a dict to its keys, and reads `row.0` as an index.
@@ -299,6 +301,12 @@ def expression(source: str, where: str) -> Expression:
             return value
 
     return evaluate
+
+
+@lru_cache(maxsize=4096)
+def _compiled(source: str) -> TemplateExpression:
+    """Compile an expression once, because a program that runs several models compiles the same fields each time."""
+    return environment().compile_expression(source, undefined_to_none=False)
 
 
 def _check(value: object) -> None:

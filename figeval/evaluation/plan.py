@@ -23,7 +23,7 @@ from figeval.files import expand_user, is_folder
 from figeval.frontend import warn
 from figeval.metrics.catalogue import statistic_of
 from figeval.models.model import Model, open_model
-from figeval.prompts import LETTERS, PromptContext, PromptTemplate, SolvedExamples, load_template
+from figeval.prompts import LETTERS, PromptContext, PromptTemplate, SolvedExamples, load_template, variables
 from figeval.spec import TaskSpec
 from figeval.spec.examples import check_languages
 from figeval.spec.subset import CLUSTER, LANGUAGE, Portion
@@ -412,12 +412,6 @@ def pool_of(task: TaskSpec, harness: Harness) -> Callable[[], Sequence[Example]]
     return cache(lambda: list(harness.examples(task, "train")) if "train" in task.data else [])
 
 
-def variables(example: Example) -> dict[str, Any]:
-    """Return the variables of an example in templates: its fields, `meta` included."""
-    names = example.__dataclass_fields__  # fields() is slow
-    return {name: getattr(example, name) for name in names if name != "prompted"}
-
-
 def context_of(
     task: TaskSpec,
     route: Route | None,
@@ -469,6 +463,7 @@ def check_settings(task: TaskSpec, harness: Harness) -> None:
 def _renderer(task: TaskSpec, template: PromptTemplate | None) -> Callable[..., str]:
     """Return a function that renders a block for an example, with `letters` and the labels' `words` as variables."""
     words = [word for label in task.labels for word in task.verbalizer.get(label, (label,))]
+    shared = {"letters": LETTERS, "words": words}
 
     def block(name: str, example: Example, **extra: Any) -> str:
         if template is None:
@@ -476,9 +471,10 @@ def _renderer(task: TaskSpec, template: PromptTemplate | None) -> Callable[..., 
                 f"{task.name}: the route renders the prompt block {name!r} without declaring it; declare it as "
                 "`question` or among its `blocks`"
             )
-        language = example.language or task.languages[0]
-        known = {"letters": LETTERS, "words": words, **variables(example), "language": language, **extra}
-        return template.render(name, known)
+        if [*extra] == ["option"] and (text := template.render_option(name, extra["option"])) is not None:
+            return text
+        own = {**variables(example), "language": example.language or task.languages[0], **extra}
+        return template.render(name, shared | own)
 
     return block
 

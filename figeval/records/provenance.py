@@ -6,6 +6,7 @@ import os
 import platform
 import subprocess
 from datetime import UTC, datetime
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
 from pathlib import Path
@@ -44,6 +45,7 @@ def versions() -> dict[str, str]:
     return {package: known for package, known in found.items() if known is not None}
 
 
+@cache
 def installed(package: str) -> str | None:
     """Return the installed version of a package, or None if it is not installed."""
     try:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from importlib.resources.abc import Traversable
+from pathlib import Path
 from typing import Any
 
 from figeval.errors import DuplicateName, TaskError, UnknownName, near
-from figeval.files import inside
+from figeval.files import EXTERNAL, inside
 from figeval.plugins import PluginManager
 from figeval.registry import Deferred, Registry, a_type, fill
 from figeval.spec.tasks import Named, SuiteSpec, TaskSpec
@@ -17,6 +22,7 @@ from figeval.validation import validated
 from figeval.yamlfile import read_mapping
 
 INCLUDED = "--include_path"  # owner of the tasks and suites in the folders given there
+SETTLED = 2  # seconds after which a change of a file is sure to change its time of modification
 KINDS: dict[str, type[TaskSpec] | type[SuiteSpec]] = {".task.yaml": TaskSpec, ".suite.yaml": SuiteSpec}
 
 
@@ -120,8 +126,25 @@ class Catalogue:
         return list(found)
 
 
+@dataclass(frozen=True, slots=True)
+class _Item:
+    """A task or suite that was read, with the files that it was read from and what would show that one has changed."""
+
+    item: TaskSpec | SuiteSpec
+    files: tuple[Path, ...]
+    stamps: tuple[object, ...]
+
+    @staticmethod
+    def stamps_of(files: Iterable[Path]) -> tuple[object, ...]:
+        found = [file.stat() for file in files]
+        return (os.environ.get(EXTERNAL), *((one.st_dev, one.st_ino, one.st_size, one.st_mtime_ns) for one in found))
+
+
+_ITEMS: dict[Path, _Item] = {}  # files of this process, because a program that runs several models reads them each time
+
+
 def read_item(file: Traversable, folder: Traversable) -> TaskSpec | SuiteSpec:
-    """Read one `*.task.yaml` or `*.suite.yaml`.
+    """Read one `*.task.yaml` or `*.suite.yaml`, unless this process has read it and it has not changed since.
 
     With `include: base.yaml` (same folder), that file is read first, and the file's own keys are merged into its keys
     (`merged`).
@@ -129,13 +152,31 @@ def read_item(file: Traversable, folder: Traversable) -> TaskSpec | SuiteSpec:
     Raises:
         TaskError: the file is invalid; the message names file, key and the most similar known key.
     """
+    if not isinstance(file, Path):
+        return _read_item(file, folder, [])
+    known = _ITEMS.pop(file, None)
+    with suppress(OSError):
+        if known is not None and known.stamps == _Item.stamps_of(known.files):
+            _ITEMS[file] = known
+            return known.item
+    begun, included = time.time(), list[Traversable]()
+    item = _read_item(file, folder, included)
+    files = (file, *(one for one in included if isinstance(one, Path)))
+    with suppress(OSError):
+        if all(one.stat().st_mtime < begun - SETTLED for one in files):
+            _ITEMS[file] = _Item(item, files, _Item.stamps_of(files))
+    return item
+
+
+def _read_item(file: Traversable, folder: Traversable, included: list[Traversable]) -> TaskSpec | SuiteSpec:
     model = next(model for ending, model in KINDS.items() if file.name.endswith(ending))
     content = read_mapping(file, TaskError)
     if "include" in content:
         path = content.pop("include")
         if not isinstance(path, str):
             raise TaskError(f"{file}: include: {path!r:.80} is not a path; write include: base.yaml")
-        base = read_mapping(inside(folder, path, TaskError), TaskError)
+        included.append(inside(folder, path, TaskError))
+        base = read_mapping(included[0], TaskError)
         if "include" in base:
             raise TaskError(f"{folder / path}: an included file cannot include another; write its keys here")
         content = merged(base, content, path, f"{file}: ")

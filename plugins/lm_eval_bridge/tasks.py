@@ -23,14 +23,14 @@ from lm_eval.api.task import Task, TaskConfig
 from figeval.config import RunConfig
 from figeval.errors import TaskError, UnknownName
 from figeval.evaluation import Harness
-from figeval.evaluation.plan import context_of, template_of, variables
+from figeval.evaluation.plan import context_of, template_of
 from figeval.evaluation.retrieval.shots import shots_of
 from figeval.evaluation.score import MetricSet
 from figeval.evaluation.task_metrics import metrics_of
 from figeval.metrics import Statistic
 from figeval.metrics.aggregation import GroupAggregator
 from figeval.models.model import Model
-from figeval.prompts import PromptContext
+from figeval.prompts import PromptContext, variables
 from figeval.spec.survey import survey
 from figeval.types import Continuation, Example, Message, Prediction, Prompt, Reply, Request, plain_text
 

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
@@ -47,6 +48,7 @@ class Training:
         """In the background."""
         path = os.pathsep.join([str(HERE), str(self.yard)])
         known = {**os.environ, "HF_HUB_OFFLINE": "1", "PYTHONPATH": path, "OMP_NUM_THREADS": "1", "COLUMNS": "160"}
+        known["TRAINING"] = str(self.folder)
         known["TORCH_EXTENSIONS_DIR"] = str(self.yard / "compiled")
         return psutil.Popen(
             [*self.command, *arguments],
@@ -102,10 +104,14 @@ def reported(errors: Iterable[str]) -> Iterator[str]:
     return (line for line in map(str.strip, errors) if not re.search(r" … \(\d+ s\)$", line))
 
 
-def ranks(process: psutil.Popen) -> dict[str, psutil.Process]:
-    """The processes that train, by number."""
-    found = {child: child.environ().get("RANK") for child in process.children(recursive=True) if child.is_running()}
-    return {rank: child for child, rank in found.items() if rank is not None}
+def begun(training: Training) -> dict[psutil.Process, str | None]:
+    """The processes of a training, and which of those that train each is; the first has started the others."""
+    found = {}
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            if (environment := process.environ()).get("TRAINING") == str(training.folder):
+                found[process] = environment.get("RANK")
+    return found
 
 
 # ---- one training, cut off twice ------------------------------------------------------------------------------------
@@ -150,17 +156,17 @@ def killed(training: Training) -> dict[str, Any]:
     """Two processes, of which one is killed when there is a checkpoint."""
     process = training.start("--processes", "2")
     wait(lambda: training.step >= EPOCH, process)
-    children = process.children(recursive=True)
-    ranks(process)["1"].kill()
+    processes = begun(training)
+    next(one for one, rank in processes.items() if rank == "1").kill()
     _, errors = process.communicate(timeout=60)
-    left = [child.pid for child in psutil.wait_procs(children, timeout=20)[1]]
+    left = [one.pid for one in psutil.wait_procs(processes, timeout=20)[1]]
     return {"code": process.returncode, "errors": errors, "step": training.step, "left": left}
 
 
 @pytest.fixture(scope="session")
-def cut(yard: Path) -> tuple[Training, dict[str, Any]]:
-    """By two processes, until one of them was killed; these were started like a user's."""
-    return once(Training(yard, "cut", sys.executable), killed)
+def cut(yard: Path, python: Path) -> tuple[Training, dict[str, Any]]:
+    """By two processes, until one of them was killed."""
+    return once(Training(yard, "cut", python), killed)
 
 
 Cut = tuple[Training, dict[str, Any]]
@@ -290,6 +296,7 @@ def test_a_bug_shows_its_traceback_once_and_the_log_has_what_libraries_print(yar
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGKILL, -9)], ids=["ctrl-c", "killed"])
 def test_no_process_outlives_the_one_that_was_asked_to_train(yard: Path, number: int, code: int) -> None:
+    """These are started like a user's, so that nothing on stderr comes from libraries."""
     training = Moody(yard, "busy")
     process = training.start()
     assert process.stderr is not None
