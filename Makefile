@@ -16,7 +16,7 @@ ifneq ($(wildcard ../shared/data),)
 export FIGEVAL_DATA_MIRROR ?= $(abspath ../shared/data)
 endif
 
-.PHONY: help demo test lint types unit fuzz bench measured pages docs docs-serve lm-eval-range lower-bounds dist schema clean
+.PHONY: help demo test test-slow lint types unit fuzz bench measured pages docs docs-serve lm-eval-range lower-bounds dist schema clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 12
@@ -33,7 +33,7 @@ demo: $(VENV)/.demo  ## score MiniLM on ePiC proverbs and IMPLI pairs
 	fi
 
 # mypy needs one core, and pytest both now and then, so they run at the same time.
-test: lint  ## ruff, mypy and pytest
+test: lint  ## ruff, mypy, and pytest without the slow tests
 	@$(MAKE) --no-print-directory --jobs=2 types unit
 
 lint: $(VENV)/.dev
@@ -43,8 +43,13 @@ lint: $(VENV)/.dev
 types: $(VENV)/.dev
 	$(BIN)/mypy
 
+PYTEST = $(BIN)/python -m pytest -n 2 --dist worksteal
+
 unit: $(VENV)/.dev
-	$(BIN)/python -m pytest -n 2 --dist worksteal
+	$(PYTEST) -m 'not slow'
+
+test-slow: $(VENV)/.dev  ## the slow tests: simulations, complete data sets, trainings, several processes
+	$(PYTEST) -m slow
 
 FUZZ := 100000
 

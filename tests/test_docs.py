@@ -23,6 +23,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
+LONG = {"docs/epic.md", "docs/getting_started.md", "docs/llm.md", "docs/training.md"}  # more than ten seconds
 PAGES = (
     "README.md",
     "CONTRIBUTING.md",
@@ -140,8 +141,9 @@ def commands(text: str) -> Iterator[tuple[str, list[str]]]:
         yield command, [line for line in printed if line.strip()]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow) if name in LONG else name for name in PAGES]
+)
 def test_the_page_runs(name: str, warm: Path, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     session = Session(tmp_path / "page", warm)
     session.folder.mkdir()

@@ -33,7 +33,6 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Models]:
     torch.set_num_threads(before)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 @pytest.mark.filterwarnings("ignore")
 def test_a_run_is_what_it_was(case: Case, models: Models, tmp_path: Path) -> None:

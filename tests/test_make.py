@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -45,7 +46,13 @@ def test_make_test_runs_ruff_mypy_and_pytest(tmp_path: Path) -> None:
     recipe = make("test", tmp_path, "--dry-run").stdout
     for tool in ("ruff check .", "ruff format --check .", "mypy", "pytest"):
         assert tool in recipe
-    assert "make test" in (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+
+
+def test_continuous_integration_runs_the_quick_and_the_slow_tests(tmp_path: Path) -> None:
+    steps = (ROOT / ".ci" / "run").read_text(encoding="utf-8").splitlines()
+    targets = [step.split()[1] for step in steps if step.startswith("make ")]
+    recipes = "".join(make(target, tmp_path, "--dry-run").stdout for target in targets)
+    assert re.findall("pytest .* -m (.*)", recipes) == ["'not slow'", "slow"]
 
 
 @pytest.mark.parametrize("target", ["demo", "unit"])
@@ -75,6 +82,7 @@ def test_make_demo_on_real_data_leaves_all_that_the_next_command_needs(
     assert {cache.status(file).state for file in data_files(["epic", "impli"])} == {"cached"}
 
 
+@pytest.mark.slow
 @needs_minilm
 def test_make_demo_without_any_data_says_so_loudly_and_runs_the_sample(tmp_path: Path, warm: Path) -> None:
     no_data = {"FIGEVAL_DATA_MIRROR": "", "HTTPS_PROXY": NOWHERE, "ALL_PROXY": NOWHERE}

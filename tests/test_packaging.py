@@ -171,6 +171,7 @@ def test_it_works_without_the_checkout(site: Path, tmp_path: Path) -> None:
     figeval("new", "task", "a_task", cwd=tmp_path, **environment)
 
 
+@pytest.mark.slow
 def test_it_gives_the_same_numbers_as_the_checkout(site: Path, tmp_path: Path) -> None:
     command = ("run", "--tasks", "mini", "--model", "tfidf", "--no_baselines", "--output_path")
     figeval(*command, "installed", cwd=tmp_path, PYTHONPATH=str(site))
@@ -189,6 +190,7 @@ def test_the_console_script_is_installed(site: Path, tmp_path: Path) -> None:
     assert done.stdout.startswith("figeval ")
 
 
+@pytest.mark.slow
 def test_the_sdist_is_enough_to_build_the_same_wheel(contents: dict[str, bytes], tmp_path: Path) -> None:
     folder = tmp_path / "sdist"
     folder.mkdir()

@@ -47,6 +47,7 @@ def test_a_number_without_a_mark_is_found_and_what_only_looks_like_one_is_not() 
         assert "docs/epic.md, line 3" in found
 
 
+@pytest.mark.slow
 def test_a_difference_is_that_of_compare_and_a_claim_about_it_is_tested_in_pairs(monkeypatch: Any) -> None:
     from figeval.evaluation.compare import compare_runs
 

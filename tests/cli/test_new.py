@@ -84,6 +84,7 @@ def test_the_commands_in_the_readme_work(kind: str, cli: Cli, tmp_path: Path, mo
         assert cli(*command).code == 0, command
 
 
+@pytest.mark.slow
 def test_a_new_plugin_installs_and_passes_its_own_tests(cli: Cli, tmp_path: Path) -> None:
     assert cli("new", "plugin", "acme_letters").code == 0
     folder = tmp_path / "acme_letters"

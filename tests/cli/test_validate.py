@@ -377,6 +377,7 @@ def test_a_task_written_in_python() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_built_in_benchmarks_are_sound(cli: Cli, real_data: str) -> None:
     """One task of every base file, and with the prior split every row of IMPLI."""
     tasks = (

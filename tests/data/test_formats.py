@@ -107,6 +107,7 @@ print(tracemalloc.get_traced_memory()[1])
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reader", ["jsonl", "csv", "tsv"])
 def test_memory_is_flat_in_the_size_of_the_file(tmp_path: Path, reader: str) -> None:
     row = {"jsonl": '{"text": "%s"}\n', "csv": "%s\n", "tsv": "%s\n"}[reader] % ("word " * 40)

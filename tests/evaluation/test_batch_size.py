@@ -27,6 +27,7 @@ def rows(folder: Path, batch_size: int | str) -> dict[str, list[dict]]:
     return {task: [json.loads(line) for line in file.read_text().splitlines()] for task, file in files.items()}
 
 
+@pytest.mark.slow
 def test_the_same_predictions_for_batches_of_1_and_64_and_as_many_as_fit(tmp_path: Path) -> None:
     single, many, automatic = (rows(tmp_path, size) for size in (1, 64, "auto"))
     for task, expected in single.items():

@@ -32,6 +32,7 @@ def test_upstream_data_is_named_but_not_fetched() -> None:
     assert {one.metric for one in found.published} == {"acc", "mrr"}
 
 
+@pytest.mark.slow
 def test_counts_of_the_real_data(real_data: str) -> None:
     assert {split.name: split.n for split in facts("epic_retrieval_unseen").splits} == {"test": 1000, "train": 1500}
     assert {split.name: split.n for split in facts("impli_idioms_gold_ant").splits} == {"test": 375, "prior": 26124}

@@ -135,6 +135,7 @@ def test_an_unknown_distance_is_named() -> None:
         measured(ROWS, ["acc_l3"], {})
 
 
+@pytest.mark.slow
 def test_neighbours_of_1000_random_narratives_are_no_better_than_chance() -> None:
     scores = np.random.default_rng(3).normal(size=(1000, 250))
     rows = [row(str(i // 4), *scores[i].tolist()) for i in range(1000)]

@@ -186,6 +186,7 @@ def judged_by(generator: np.random.Generator, seeds: int, clusters: int, rows: i
     return found
 
 
+@pytest.mark.slow
 def test_areas_over_seeds_cover_where_those_of_examples_do_not() -> None:
     """Five seeds that differ much, fifty clusters of four: the folds' interval alone leaves out the seeds."""
     generator = np.random.default_rng(3)

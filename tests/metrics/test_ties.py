@@ -48,6 +48,7 @@ def test_without_ties_it_is_one_call(scores: list[float]) -> None:
     assert calls == [sorted(range(len(scores)), key=lambda index: -scores[index])]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tied", [9, 40, 250])
 def test_random_orders_are_within_the_error_of_the_closed_form(tied: int) -> None:
     """Five standard errors of at most .005, for each of three seeds."""

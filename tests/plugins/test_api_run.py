@@ -80,6 +80,7 @@ def command(tmp_path: Path) -> Callable[..., list[str]]:
 # ---- through a faulty proxy ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_two_hundred_questions_through_a_faulty_proxy(served: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(request_batch, "FIRST_PAUSE", 0.05)
     url, name = served

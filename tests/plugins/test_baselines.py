@@ -181,6 +181,7 @@ def test_equal_ratios_are_exact_ties():
     assert third == sixths
 
 
+@pytest.mark.slow
 def test_overlap_takes_all_of_epic_in_seconds_and_bounded_memory():
     narratives = [" ".join(f"w{(i * 37 + j * j) % 5000}" for j in range(60)) for i in range(2500)]
     proverbs = [" ".join(f"w{(i * 11 + j) % 5000}" for j in range(8)) for i in range(250)]

@@ -189,6 +189,7 @@ def test_the_interval_is_that_of_resampled_clusters_ranked_anew(name: str) -> No
     assert (score.low, score.high) == pytest.approx(np.quantile(values, [0.025, 0.975]), abs=0.015)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(ORACLES))
 def test_intervals_hold_the_truth_in_about_95_of_100_samples(name: str) -> None:
     truth = ORACLES[name](*clustered(0, 4000)[:2]).statistic

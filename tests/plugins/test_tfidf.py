@@ -101,6 +101,7 @@ def test_describe_tells_the_size_of_the_vocabulary():
     assert Tfidf().describe() == {}
 
 
+@pytest.mark.slow
 def test_all_of_epic_in_seconds():
     narratives = tuple(" ".join(f"w{(i * 37 + j * j) % 5000}" for j in range(60)) for i in range(2500))
     proverbs = tuple(" ".join(f"w{(i * 11 + j) % 5000}" for j in range(8)) for i in range(250))

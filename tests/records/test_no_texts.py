@@ -73,6 +73,7 @@ def test_pieces_are_found() -> None:
     assert pieces(strings(row), texts) == ["He hit the roof of his house."]
 
 
+@pytest.mark.slow
 def test_no_task_puts_texts_into_rows(real_data: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """id, gold, meta, cluster and group of every built-in task. No model is asked: what it says is beside the point.
 

@@ -162,6 +162,7 @@ def _query(one: SpanExample) -> Any:
     return SpanQuery(one.text, one.given, one.known)
 
 
+@pytest.mark.slow
 def test_a_perfect_model_gets_next_to_nothing_from_the_published_scoring(real_data: str) -> None:
     found = real(TASKS[1])
     for model, expected in PUBLISHED.items():
@@ -169,6 +170,7 @@ def test_a_perfect_model_gets_next_to_nothing_from_the_published_scoring(real_da
     assert published_scores(found, "random") == pytest.approx(TRIALS["published"], abs=0.008)
 
 
+@pytest.mark.slow
 def test_the_right_gold_spans_give_trivial_answers_far_more_than_what_was_printed(real_data: str) -> None:
     found = [replace(one, reference=None) for one in real(TASKS[1])]
     assert published_scores(found, "whole_text") == pytest.approx(RIGHT["whole_text"], abs=0.0006)
@@ -179,6 +181,7 @@ def test_the_right_gold_spans_give_trivial_answers_far_more_than_what_was_printe
     assert all(sentences(one.text) for one in found)
 
 
+@pytest.mark.slow
 def test_a_run_prints_the_three_floors_and_takes_the_published_task_in_its_place(
     real_data: str, tmp_path: Path
 ) -> None:

@@ -221,6 +221,7 @@ def real_corpus() -> AnalysedTexts:
     return corpus.read(DataContext(files("figeval.builtin.tasks.epic"), fetch))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", GOLDEN, ids=lambda case: case["part"])
 def test_real_numbers(case: dict[str, Any], nltk_data: Path) -> None:
     room = importlib.import_module(f"figeval.builtin.tasks.epic.analysis.{case['part']}")
@@ -232,6 +233,7 @@ def test_real_numbers(case: dict[str, Any], nltk_data: Path) -> None:
     assert all(one.definition for one in found.values())
 
 
+@pytest.mark.slow
 def test_the_papers_random_draw_is_within_the_range_of_permutations(nltk_data: Path) -> None:
     found = [one for one in overlap.analyse(real_corpus()).findings if one.name.endswith("random")]
     assert len(found) == 6 and all(one.covers for one in found)
@@ -281,6 +283,7 @@ def test_nothing_of_the_benchmark_s_text_is_written(nltk_data: Path) -> None:
 # ---- WordNet --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_first_senses_below_event_or_process(nltk_data: Path, real_data: str) -> None:
     root = Path(real_data) / "oewn" / "nltk_root"
     if not root.is_dir():

@@ -251,6 +251,7 @@ def rows_of(heading):
         yield [cell.strip() for cell in line.strip("|").split("|")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("column", [0, 1], ids=KINDS)
 def test_the_audit_on_the_page_is_that_of_the_items(column, real_data):
     harness = Harness()
@@ -267,6 +268,7 @@ TELLS = "spelt least like any other"  # in adversarial items: the page says by h
 MAY_BE_WORSE = ("most like the others", "spelt most like another", "logistic regression on length and frequency")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_rule_that_reads_options_only_beats_chance(kind, real_data):
     """But for the spelling of adversarial options, and for rules that know which proverbs are used up."""
@@ -346,6 +348,7 @@ def test_frozen_ids_are_those_of_the_seen_test_split(kind, real_data):
     assert len(material.proverbs) == 250 and not any("link to proverb" in text for text in material.proverbs)
 
 
+@pytest.mark.slow
 def test_the_audit_can_be_recomputed(real_data):
     """With the two scorers that need no network; the mean of three is not theirs to give."""
     material = build.read_material()

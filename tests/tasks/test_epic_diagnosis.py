@@ -193,6 +193,7 @@ def call(*arguments: str | Path) -> int:
     return int(ended.value.code or 0)
 
 
+@pytest.mark.slow
 def test_the_command_on_real_runs(runs: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "out"
     assert call("diagnose", *runs, "--output", out, "--no_plots") == 0

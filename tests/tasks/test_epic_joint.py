@@ -65,6 +65,7 @@ def test_a_narrative_without_spans_is_an_error_in_one_line(small: DataContext, t
         list(epic_rows.open("joint_seen_test", small))
 
 
+@pytest.mark.slow
 def test_the_real_splits(real_data: str) -> None:
     harness = Harness(plugins.plugin_manager())
     for task in harness.catalogue.expand(["epic_joint", "epic_pipelined"]):

@@ -30,6 +30,7 @@ def context(real_data: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
     return DataContext(tmp_path, fetch)
 
 
+@pytest.mark.slow
 def test_splits_of_the_real_data(context: DataContext) -> None:
     sizes, kept = {}, {}
     for kind in ("seen", "unseen"):

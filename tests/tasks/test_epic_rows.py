@@ -188,6 +188,7 @@ def test_solved_items_of_the_real_data_are_no_test_items(real_data: None) -> Non
     assert 200 < Counter(row["gold"] for row in solved)[0] < 400
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("task", "seen", "n"),
     [

@@ -199,6 +199,7 @@ def test_idioms_that_are_never_right_are_those_with_five_pairs() -> None:
     assert analyze_impli.never_right(task, accuracy, answers) == [("often", 6), ("five", 5)]
 
 
+@pytest.mark.slow
 def test_a_run_is_analyzed(real_data: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     tasks = ("impli_idioms_gold_ent", "impli_idioms_gold_ant", "impli_idioms_silver_adv")
     run = finished(tmp_path / "run", *tasks, model="overlap", limit=60, baselines=False)

@@ -213,6 +213,7 @@ def test_a_folder_with_another_curve_is_refused(tmp_path: Path, pairs: list[dict
         before.begin()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("pairs")
 def test_an_interrupted_curve_goes_on_where_it_stopped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

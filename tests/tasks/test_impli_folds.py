@@ -92,6 +92,7 @@ def test_unknown_parts_get_near_names(real_data: str) -> None:
         next(impli_rows.open("idioms/unsen", context))
 
 
+@pytest.mark.slow
 def test_real_parts(real_data: str) -> None:
     harness = Harness()
     seen, unseen = harness.catalogue.expand(["impli_seen_unseen"])

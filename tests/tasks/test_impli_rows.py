@@ -198,6 +198,7 @@ def everything(real: DataContext) -> list[Row]:
     return list(impli_rows.open("all", real))
 
 
+@pytest.mark.slow
 def test_real_counts(real: DataContext, everything: list[Row]) -> None:
     assert {column: sum(1 for _ in impli_rows.open(column, real)) for column in impli_rows.COLUMNS} == COUNTS
     assert len({row["id"] for row in everything}) == 26124 == len(everything)

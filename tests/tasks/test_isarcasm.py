@@ -97,6 +97,7 @@ def test_types_of_a_text_that_is_not_sarcastic_are_none_and_an_unlabelled_one_is
 # ---- the human ceiling -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("task", "metric", "value"),
     [("isarcasm_a_en", "f1", 0.6133), ("isarcasm_a_ar", "f1", 0.6652), ("isarcasm_c_ar", "acc", 187 / 200)],

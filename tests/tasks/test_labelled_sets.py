@@ -134,6 +134,7 @@ REAL = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("task", "split"), REAL, ids=["-".join(one) for one in REAL])
 def test_real_counts(task: str, split: str, real_data: str) -> None:
     harness = Harness(plugin_manager())

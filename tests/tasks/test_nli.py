@@ -258,6 +258,7 @@ def real(real_data: str, tmp_path: Path) -> DataContext:
     return DataContext(folder=tmp_path, fetch=fetch)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", GOLDEN["parts"], ids=[case["part"] for case in GOLDEN["parts"]])
 def test_real_counts(case: Row, real: DataContext) -> None:
     read = list(nli_rows.open(case["part"], real))
@@ -267,6 +268,7 @@ def test_real_counts(case: Row, real: DataContext) -> None:
     assert len({row["id"] for row in read}) == len(read)
 
 
+@pytest.mark.slow
 def test_real_training_pairs_are_in_no_test(real: DataContext) -> None:
     def pairs(read: list[Row]) -> set[tuple[str, str]]:
         return {(parts.folded(row["premise"]), parts.folded(row["hypothesis"])) for row in read}

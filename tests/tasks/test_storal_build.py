@@ -304,6 +304,7 @@ def written(path, rows):
     return path
 
 
+@pytest.mark.slow
 def test_a_build_runs_at_once_and_again_is_the_same(call, wordnet, tmp_path, capsys):
     source = written(tmp_path / "fables.jsonl", stories())
     code, out, err = call("--pairs", source, "--output", "one", "--name", "Fables", "--topics", 8)
@@ -391,6 +392,7 @@ def test_rows_of_a_build(call, wordnet, tmp_path):
     assert {*report["rules"]} == {"mocpt", "mopref"}
 
 
+@pytest.mark.slow
 def test_stages_of_a_stopped_build_are_kept(call, wordnet, tmp_path):
     source = written(tmp_path / "in.jsonl", stories())
     call("--pairs", source, "--output", "out", "--tasks", "st2mo,mopref")
@@ -430,6 +432,7 @@ def test_texts_are_the_same_that_have_the_same_wording(call, tmp_path):
     assert report["duplicates"]["stories"]["repeated"] == 1
 
 
+@pytest.mark.slow
 def test_a_build_in_chinese_and_one_in_german(call, tmp_path, real_data):
     chinese = [
         {"story": f"从前有一只{animal}在{place}旁边住着。它每天{act}，后来遇到了一位老人。老人{act}很高兴。",
@@ -463,6 +466,7 @@ def test_a_build_in_chinese_and_one_in_german(call, tmp_path, real_data):
     assert "alte krähe" in next(iter(read_jsonl(tmp_path / "de" / "mo2st_test.jsonl")))["outline"]
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_stories(call, tmp_path):
     long = "word " * 10_000
     rows = ({"story": f"{number} {long}", "moral": f"moral {number}"} for number in range(400))

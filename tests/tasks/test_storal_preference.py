@@ -208,6 +208,7 @@ def test_the_sign_test_agrees_with_an_independent_computation(values: list[tuple
     assert mirrored.p == (None if p is None else pytest.approx(p))
 
 
+@pytest.mark.slow
 def test_p_is_not_too_small_when_morals_repeat() -> None:
     """Forty morals with five stories each, and no preference overall: a moral's stories mostly agree."""
     generator = np.random.default_rng(0)

@@ -287,6 +287,7 @@ def listed() -> dict[str, str]:
     return {row["name"].removeprefix("storal_"): row["availability"] for row in listing}
 
 
+@pytest.mark.slow
 def test_chinese_runs_on_a_users_copy(tmp_path: Path) -> None:
     archive(tmp_path / "copy")
     asked = ("--tasks", "storal_mocpt_zh", "--model", "overlap", "--output_path", "run", "--data", "storal=copy")

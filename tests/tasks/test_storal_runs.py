@@ -36,6 +36,7 @@ def language(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest
     return str(request.param)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", ROUTES)
 def test_every_route_with_its_floor(model: str, language: str, workshop: Workshop, tmp_path: Path) -> None:
     (kind, head), own, others = ROUTES[model]
@@ -61,6 +62,7 @@ def test_every_route_with_its_floor(model: str, language: str, workshop: Worksho
                 assert task.counts["truncated_inputs"] == 3  # and the run says so
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", ROUTES)
 def test_win_rates_are_known_where_options_have_scores(
     model: str, real_data: str, workshop: Workshop, tmp_path: Path

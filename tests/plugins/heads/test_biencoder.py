@@ -222,6 +222,7 @@ def config(folder_of_tasks: Path, model: Path, **changes: Any) -> TrainConfig:
     return TrainConfig.model_validate({**values, **further, "include_path": [folder_of_tasks], **changes})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("similarity", ["cosine", "dot"])
 def test_it_learns_and_answers_as_it_did_in_training(
     similarity: str, folder_of_tasks: Path, workshop: Workshop, tmp_path: Path

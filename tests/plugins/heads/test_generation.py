@@ -168,6 +168,7 @@ def tell(folder: Path) -> Path:
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "head", "trained"), [("t5", WRITE, None), ("gpt2", "LMHeadModel", "causal")])
 def test_it_learns_and_writes_as_it_did_in_training(
     kind: str, head: str, trained: str | None, tmp_path: Path, workshop: Workshop

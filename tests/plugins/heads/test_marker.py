@@ -270,6 +270,7 @@ def small_t5(place: Path, examples: Sequence[ChoiceExample]) -> Path:
     return place
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["bert", "t5"])
 def test_the_right_option_is_found_wherever_it_stands(kind: str, tmp_path: Path) -> None:
     """Learnt from 140 questions, asked 40 others with the same options in other orders."""
@@ -299,6 +300,7 @@ def fables(place: Path) -> Small:
     return small(place, "choice", examples_of("mini_fables", 8))
 
 
+@pytest.mark.slow
 def test_a_training_answers_as_it_did_on_dev_also_in_other_orders(tmp_path: Path) -> None:
     ground = fables(tmp_path / "ground")
     progress = ground.train(head="marker", epochs=60, evaluate_every=10)

@@ -233,6 +233,7 @@ def test_classes_of_a_cross_encoder_are_none_of_its_own(workshop: Workshop) -> N
 # ---- a whole training ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_it_learns_and_answers_as_it_did_in_training(tmp_path: Path) -> None:
     ground = small(tmp_path / "ground", "pairs", examples_of("mini_pairs", 8))
     progress = ground.train(head="biencoder", head_args={"pooling": "mean"}, epochs=30, evaluate_every=10)

@@ -199,6 +199,7 @@ def trained(folder: Path, model: Path, head: str, **changes: Any) -> tuple[Path,
     return config.output, heard
 
 
+@pytest.mark.slow
 def test_a_masked_model_learns_and_is_a_base_for_other_heads(reading: Path, workshop: Workshop) -> None:
     from transformers import AutoModel
 
@@ -218,6 +219,7 @@ def test_a_masked_model_learns_and_is_a_base_for_other_heads(reading: Path, work
         ranking(setup(output))
 
 
+@pytest.mark.slow
 def test_infilling_learns(reading: Path, workshop: Workshop) -> None:
     model = with_tokens(workshop("bart", WRITE), reading / "bart", "bart")
     _, heard = trained(reading, model, "infill", select_on="none")

@@ -209,6 +209,7 @@ def options(workshop: Workshop) -> list[str]:
     return ["--model", "hf", "--model_args", f"pretrained={folder}", "--device", "cpu", "--limit", "5"]
 
 
+@pytest.mark.slow
 def test_figeval_lm_eval_run_hands_over_its_arguments_and_knows_our_model(
     options: list[str], warm_start: None, tmp_path: Path
 ) -> None:
