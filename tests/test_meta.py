@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parent.parent
 ROOMS = ("tasks", "plugins", "templates", "results")
 PROGRAM = """
@@ -28,6 +30,7 @@ def modules() -> list[str]:
     return sorted(".".join(file.with_suffix("").parts).removesuffix(".__init__") for file in core + rooms)
 
 
+@pytest.mark.slow
 def test_every_module_imports_in_any_order_without_a_warning(tmp_path: Path) -> None:
     names = modules()
     builtin = {f"figeval.builtin.{name}" for name in ("tasks.mini", "plugins.baselines")}

@@ -57,6 +57,7 @@ def installed(wheel: Path, target: Path) -> Path:
     return target
 
 
+@pytest.mark.slow
 def test_the_command_lies_in_bin(site: Path) -> None:
     assert (site / "bin" / "figeval").is_file()
 
@@ -134,6 +135,7 @@ def test_no_upstream_file_is_inside(contents: dict[str, bytes]) -> None:
     assert not [name for name in contents if PurePosixPath(name).name in names]
 
 
+@pytest.mark.slow
 def test_no_sentence_of_the_benchmarks_is_inside(contents: dict[str, bytes], real_data: str) -> None:
     from figeval import plugins
     from figeval.evaluation import Harness
@@ -152,6 +154,7 @@ def test_no_sentence_of_the_benchmarks_is_inside(contents: dict[str, bytes], rea
 # ---- how it works ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_it_works_without_the_checkout(site: Path, tmp_path: Path) -> None:
     where = [sys.executable, "-c", "import figeval, figeval.builtin as b; print(figeval.__file__, *b.__path__)"]
     environment = {"PYTHONPATH": str(site), "FIGEVAL_PLUGINS": ""}

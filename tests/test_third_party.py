@@ -27,6 +27,7 @@ def acme(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(target)
 
 
+@pytest.mark.slow
 def test_its_tasks_model_and_metric_make_a_run(acme: str, tmp_path: Path) -> None:
     command = ("run", "--tasks", "acme", "--model", "acme_trigrams", "--output_path", "out")
     done = figeval(*command, cwd=tmp_path, PYTHONPATH=acme)
@@ -79,6 +80,7 @@ def test_without_it_nothing_of_it_is_there(acme: str, tmp_path: Path) -> None:
     assert "acme" not in tasks.stdout
 
 
+@pytest.mark.slow
 def test_its_own_tests_pass(acme: str) -> None:
     command, found_at = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider"], {"PYTHONPATH": beside(acme)}
     done = subprocess.run(command, env=found_at, cwd=ACME, capture_output=True, text=True, check=False)

@@ -153,6 +153,7 @@ def scripted(site: Site) -> list[dict[str, Any]]:
     return rows
 
 
+@pytest.mark.slow
 def test_tokens_is_listed_with_all_that_belongs_to_it(tokens: Site, tokens_site: Path) -> None:
     (kind,) = json.loads(tokens("ls", "types", "tokens", "--json").stdout)
     assert (kind["owner"], kind["fields"]) == ("figeval_tokens", ["tokens", "tags"])
@@ -223,6 +224,7 @@ def test_solved_examples_come_from_train(tokens: Site) -> None:
     assert "/B-" in preview
 
 
+@pytest.mark.slow
 def test_a_tagger_is_trained_run_compared_and_exported(tokens: Site) -> None:
     numbers = ("--lr", "0.05", "--epochs", "20", "--batch_size", "4", "--select_on", "none", "--device", "cpu")
     tokens("train", "--task", "tokens_figurative", "--model", "scratch", "--output", "words", *numbers)
@@ -244,10 +246,12 @@ def test_a_tagger_says_what_it_does_not_begin_with(tokens: Site) -> None:
     assert "learns from scratch, not from 'minilm'; write --model scratch" in tokens(*command, code=2).stderr
 
 
+@pytest.mark.slow
 def test_a_new_tokens_task_is_sound(tokens: Site) -> None:
     new_task_passes(tokens, "tokens")
 
 
+@pytest.mark.slow
 def test_the_own_tests_of_tokens_pass(tokens_site: Path) -> None:
     own_tests_pass("figeval_tokens", tokens_site)
 
@@ -265,6 +269,7 @@ def themes(themes_site: Path, tmp_path: Path) -> Site:
     return Site(themes_site, "figeval_themes", tmp_path)
 
 
+@pytest.mark.slow
 def test_a_themes_task_is_validated_and_previewed(themes: Site) -> None:
     assert "0 errors, 0 warnings" in themes("validate", "themes_sayings").stdout
     preview = themes("preview", "themes_sayings", "-n", "1").stdout
@@ -302,5 +307,6 @@ def test_a_type_without_a_scaffold_says_what_to_do(themes: Site) -> None:
     assert "the task type 'themes' has no scaffold; copy a task of this type" in error
 
 
+@pytest.mark.slow
 def test_the_own_tests_of_themes_pass(themes_site: Path) -> None:
     own_tests_pass("figeval_themes", themes_site)

@@ -112,6 +112,7 @@ def test_an_extra_that_is_not_installed_is_a_hint(cli: Cli, monkeypatch: pytest.
     assert "deepspeed is not installed; `pip install 'figeval[deepspeed]'`" in found["hints"]
 
 
+@pytest.mark.slow
 def test_plugins_and_devices_in_a_process_of_its_own(tmp_path: Path) -> None:
     (tmp_path / "bad_plugin.py").write_text("raise ImportError('no libacme here')\n")
     done = figeval("doctor", cwd=tmp_path, code=1, PYTHONPATH=str(tmp_path), FIGEVAL_PLUGINS="bad_plugin")

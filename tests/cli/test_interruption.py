@@ -101,6 +101,7 @@ def same(run: Run, undisturbed: Run) -> bool:
     return run.file.read_bytes() == undisturbed.file.read_bytes() and run.scores() == undisturbed.scores()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("how", "expected"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_what_an_interrupted_command_has_is_kept_and_the_same_command_goes_on(
     how: signal.Signals, expected: int, make: Callable[[str], Run], undisturbed: Run, warm_start: None
@@ -127,6 +128,7 @@ def test_ctrl_c_before_the_first_answer(make: Callable[[str], Run], undisturbed:
     assert same(run, undisturbed)
 
 
+@pytest.mark.slow
 def test_killed_again_and_again_while_writing(make: Callable[[str], Run], undisturbed: Run, warm_start: None) -> None:
     run = make("out")
     for _ in range(3):
@@ -171,6 +173,7 @@ def test_a_full_disk_half_way(room: int, make: Callable[[str], Run], undisturbed
     assert same(run, undisturbed)
 
 
+@pytest.mark.slow
 def test_two_at_once_in_one_folder(make: Callable[[str], Run], undisturbed: Run) -> None:
     run = make("out")
     process = run.start(seconds=0.003)

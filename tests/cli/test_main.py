@@ -134,6 +134,7 @@ def to_nobody(*arguments: str | Path) -> tuple[int, str]:
     return done.returncode, done.stderr
 
 
+@pytest.mark.slow
 def test_a_reader_who_has_enough_is_no_failure_and_no_traceback(tmp_path: Path) -> None:
     run = finished(tmp_path / "run", "mini_proverbs")
     assert to_nobody("ls", "tasks") == (141, "")

@@ -67,6 +67,7 @@ def named_schema(file: Path) -> Draft7Validator:
     return Draft7Validator(json.loads((file.parent / first.partition("=")[2]).read_text(encoding="utf-8")))
 
 
+@pytest.mark.slow
 def test_new_tasks_pass_their_own_tests(cli: Cli, tmp_path: Path) -> None:
     for kind in (*TASK_TYPES, *BROUGHT):
         cli("new", "task", f"my_{kind}", "--type", kind, "--directory", tmp_path / "all" / kind)

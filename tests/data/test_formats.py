@@ -143,6 +143,7 @@ values = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(rows=st.lists(st.dictionaries(st.text(), values, max_size=4), max_size=5))
 def test_what_json_writes_is_read_back(rows: list[Row]) -> None:
     with tempfile.TemporaryDirectory() as folder:

@@ -276,6 +276,7 @@ def test_what_was_read_without_labels_was_trained_on(models: Path) -> None:
     assert lineage_of("reader", reader).trained != lineage_of("part", models / "part").trained
 
 
+@pytest.mark.slow
 def test_a_comparison_is_over_what_neither_model_has_seen(models: Path) -> None:
     asked(models / "part", models / "a", "mini_retrieval")
     asked("overlap", models / "b", "mini_retrieval")
@@ -287,6 +288,7 @@ def test_a_comparison_is_over_what_neither_model_has_seen(models: Path) -> None:
         compare_runs(models / "c", models / "b", "mrr")
 
 
+@pytest.mark.slow
 def test_seeds_have_no_interval_of_what_was_seen_but_one_of_the_rest(models: Path) -> None:
     config = trainings.config(
         models / "base", models / "tasks", models / "seeds", limit=20, evaluate=("mini_retrieval",)
@@ -300,6 +302,7 @@ def test_seeds_have_no_interval_of_what_was_seen_but_one_of_the_rest(models: Pat
     assert (mean.overlap.scores[0].value, mean.overlap.scores[0].low) == (unseen.mean, unseen.low)
 
 
+@pytest.mark.slow
 def test_from_the_training_to_the_run_and_its_breakdown(models: Path) -> None:
     """Chosen on test: every task about these examples says so, and so does every model that is trained from it."""
     apart = trained(models, "apart", task="elsewhere", select_on="test", evaluate_every=0.1)

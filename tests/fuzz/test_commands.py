@@ -32,6 +32,8 @@ BOMB = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
 )
 NESTED = "{% for i in range(99999) %}{% for j in range(99999) %}x{% endfor %}{% endfor %}"
 
+pytestmark = pytest.mark.slow
+
 TASKS: dict[str, tuple[str, str]] = {
     "brackets of YAML": ("name: t", "name: " + "[" * 100_000),
     "dashes of YAML": ("name: t", "- " * 100_000),

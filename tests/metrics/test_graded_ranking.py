@@ -152,6 +152,7 @@ THEIRS = {
 MEASURES = {"ndcg", "ndcg_cut.5,10", "map", "Rprec", "P.1,5,10", "recall.5,10", "recip_rank"}
 
 
+@pytest.mark.slow
 def test_random_lists_without_ties_have_the_values_of_trec_eval() -> None:
     pytrec_eval = pytest.importorskip("pytrec_eval")
     generator = np.random.default_rng(7)

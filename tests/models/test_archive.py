@@ -57,6 +57,7 @@ def test_several_processes_write_side_by_side(tmp_path: Path) -> None:
         assert archive.spent("run") == Usage(90, 45)
 
 
+@pytest.mark.slow
 def test_a_kill_loses_neither_answers_nor_prices(tmp_path: Path) -> None:
     file = tmp_path / "a"
     process = subprocess.Popen([sys.executable, "-c", WRITER, str(file), "x", "100000"])

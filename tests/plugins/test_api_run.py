@@ -109,6 +109,7 @@ def test_two_hundred_questions_through_a_faulty_proxy(served: tuple[str, str], m
     assert len({reply.text for reply in replies}) > 1
 
 
+@pytest.mark.slow
 def test_killed_in_the_middle_nothing_is_paid_for_twice(
     served: tuple[str, str], command: Callable[..., list[str]], tmp_path: Path
 ) -> None:
@@ -148,6 +149,7 @@ def every(n: int, bad: Any) -> Callable[[Handler, bytes], None]:
     return behave
 
 
+@pytest.mark.slow
 def test_failed_examples_are_asked_again_by_the_same_command(
     desk: Desk, command: Callable[..., list[str]], tmp_path: Path
 ) -> None:
@@ -175,6 +177,7 @@ def test_failed_examples_are_asked_again_by_the_same_command(
     assert tasks[0]["scores"] == tasks[1]["scores"]
 
 
+@pytest.mark.slow
 def test_a_server_that_went_down_leaves_examples_for_later(
     desk: Desk, command: Callable[..., list[str]], tmp_path: Path
 ) -> None:
@@ -196,6 +199,7 @@ def test_nobody_there(command: Callable[..., list[str]], tmp_path: Path) -> None
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 def test_ctrl_c_keeps_every_finished_reply(desk: Desk, command: Callable[..., list[str]], tmp_path: Path) -> None:
     usual = desk.usual
     desk.usual = after(0.05, usual)
@@ -216,6 +220,7 @@ def test_ctrl_c_keeps_every_finished_reply(desk: Desk, command: Callable[..., li
 # ---- budgets ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_budget_ends_the_run_and_more_of_it_goes_on(
     desk: Desk, command: Callable[..., list[str]], tmp_path: Path
 ) -> None:
@@ -271,6 +276,7 @@ def test_no_key_no_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "no key for api.openai.com: set the environment variable OPENAI_API_KEY" in line
 
 
+@pytest.mark.slow
 def test_the_key_is_in_nothing_that_is_written_or_printed(
     desk: Desk, command: Callable[..., list[str]], tmp_path: Path, own_home: Path
 ) -> None:

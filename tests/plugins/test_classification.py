@@ -179,6 +179,7 @@ golds = st.lists(st.sampled_from(LABELS), min_size=1, max_size=12)
 sets = st.sets(st.sampled_from(LABELS))
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.sampled_from(LABELS), st.sampled_from(LABELS)), min_size=1, max_size=30))
 def test_scores_of_one_label_are_those_of_scikit_learn(answers: list[tuple[str, str]]) -> None:
     gold, predicted = zip(*answers, strict=True)
@@ -193,6 +194,7 @@ def test_scores_of_one_label_are_those_of_scikit_learn(answers: list[tuple[str, 
     assert total(balanced_accuracy, cases) == near(np.mean(recalls))
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(sets, sets), min_size=1, max_size=20))
 def test_scores_of_sets_are_those_of_scikit_learn(answers: list[tuple[set[str], set[str]]]) -> None:
     cases = [some(sorted(right), sorted(said)) for right, said in answers]

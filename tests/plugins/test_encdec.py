@@ -27,6 +27,7 @@ def lm_eval_says(folder: str, requests: list[Continuation]) -> list[tuple[float,
     return [tuple(answer) for answer in lm.loglikelihood(asked, disable_tqdm=True)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["t5", "bart"])
 @pytest.mark.parametrize("rows", [1, 3, "auto"])
 def test_the_numbers_of_lm_eval(kind: str, rows: Any, workshop: Workshop) -> None:

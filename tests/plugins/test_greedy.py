@@ -23,6 +23,7 @@ def prompts(most: int = 24, stop: tuple[str, ...] = ()) -> list[Prompt]:
     return [Prompt((Message("user", text),), stop=stop, max_new_tokens=most) for text in TEXTS]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "head"), [("gpt2", "LMHeadModel"), ("llama", "ForCausalLM")])
 def test_a_prompt_gets_the_same_text_alone_and_in_a_batch(kind: str, head: str, workshop: Workshop) -> None:
     folder = str(workshop(kind, head))

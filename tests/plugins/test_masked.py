@@ -71,6 +71,7 @@ def naive_pll(folder: Path, request: Continuation, *, whole_words: bool = False)
     return total
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ENCODERS)
 def test_pll_is_the_naive_loop_in_any_batch(kind: str, workshop: Workshop) -> None:
     folder = workshop(kind)

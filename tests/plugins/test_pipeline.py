@@ -92,6 +92,7 @@ def test_parts_that_are_none_are_named_in_one_line(options: dict[str, Any], mess
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.slow
 def test_a_whole_run_with_a_trained_head(workshop: Workshop, tmp_path: Path) -> None:
     """Gated span scores are the same whether spans are asked for at once or in turn; here every proverb ties."""
     parts = {"ranker": "chance", "spans": str(workshop("bert", QA))}

@@ -155,6 +155,7 @@ def resolve(model: str, endpoint: str, cache: Path) -> str:
     return done.stdout.strip()
 
 
+@pytest.mark.slow
 def test_the_hub_says_yes_and_no(tmp_path: Path) -> None:
     server = ThreadingHTTPServer(("127.0.0.1", 0), Hub)
     Thread(target=server.serve_forever, daemon=True).start()

@@ -46,6 +46,7 @@ def test_a_text_without_a_known_word_scores_exactly_zero_with_everything():
 words = st.sampled_from(["rome", "time", "money", "haste", "makes", "waste", "is", "the", "zzz"])
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.tuples(*[st.lists(words, max_size=6).map(" ".join)] * 2), min_size=1, max_size=12), st.integers(1, 5)
 )

@@ -94,6 +94,7 @@ def test_no_task_puts_texts_into_rows(real_data: str, monkeypatch: pytest.Monkey
     assert len(checked) >= 44
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("model", "tasks"),
     [

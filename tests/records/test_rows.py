@@ -70,6 +70,7 @@ def test_nan_and_infinity_are_told_apart() -> None:
     assert row["scores"] == [None, "inf", "-inf"]
 
 
+@pytest.mark.slow
 @given(scores=st.lists(st.floats(allow_nan=False), min_size=1, max_size=40), data=st.data())
 def test_ranking_keeps_the_best_and_the_right_ones(scores: list[float], data: st.DataObject) -> None:
     relevant = data.draw(st.sets(st.integers(0, len(scores) - 1), min_size=1))

@@ -52,6 +52,7 @@ def test_rows_come_back_as_they_were_written(rows: list[dict], tmp_path_factory:
     assert list(folder.rows("t")) == cleaned(rows, valid)
 
 
+@pytest.mark.slow
 @given(rows=ROWS, more=ROWS, data=st.data())
 def test_a_cut_anywhere_keeps_the_whole_lines_and_goes_on_after_them(
     rows: list[dict], more: list[dict], data: st.DataObject, tmp_path_factory: pytest.TempPathFactory

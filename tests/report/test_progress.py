@@ -158,6 +158,7 @@ def test_a_training_on_a_terminal_has_one_bar_with_scores_above_it() -> None:
 COMMAND = ("run", "--tasks", "mini_fables", "--model", "overlap")
 
 
+@pytest.mark.slow
 def test_a_run_without_a_terminal_prints_lines_on_stderr_and_the_table_on_stdout(tmp_path: Path) -> None:
     done = figeval(*COMMAND, "--output_path", "run", cwd=tmp_path)
     assert re.fullmatch(r"mini_fables: 20 examples\nmini_fables: done in \d+\.\d s\n", done.stderr)

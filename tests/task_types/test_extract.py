@@ -71,6 +71,7 @@ def test_no_text_raises_and_an_index_means_ok(text, finish):
         assert got.rule
 
 
+@pytest.mark.slow
 @given(st.text(max_size=40), st.lists(st.text(max_size=12), min_size=1, max_size=6))
 def test_no_option_raises(text, options):
     letters = LETTERS[: len(options)] if len(options) <= 5 else (*LETTERS, "F")
@@ -118,6 +119,7 @@ def test_permuting_the_options_permutes_an_answer_by_text(order, index, sentence
     assert options[got.index] == OPTIONS[index]
 
 
+@pytest.mark.slow
 @given(st.integers(2, 26), st.data())
 def test_a_bare_letter_gives_its_index(size, data):
     letters = [chr(ord("A") + index) for index in range(size)]

@@ -29,6 +29,7 @@ def test_a_million_characters_of_anything_are_read(piece: str) -> None:
     assert quotation(reply, example).status
 
 
+@pytest.mark.slow
 def test_a_long_reply_answers_at_its_beginning_or_its_end() -> None:
     prose = "The story is about patience and greed. " * 100_000
     for text in (f"The answer is B. {prose}", f"{prose} The answer is B."):

@@ -374,6 +374,7 @@ def axes(spec: Any) -> list[dict[str, Any]]:
     return found + [axis for layer in spec.get("layer", []) for axis in axes(layer)]
 
 
+@pytest.mark.slow
 def test_pictures_are_written_and_need_no_network(tmp_path: Path) -> None:
     png, svg, html = plots.save(charts()["sentiment"], tmp_path, "sentiment")
     assert png.read_bytes().startswith(b"\x89PNG") and png.stat().st_size > 10_000
@@ -382,6 +383,7 @@ def test_pictures_are_written_and_need_no_network(tmp_path: Path) -> None:
     assert 'src="http' not in page and "cdn.jsdelivr" not in page
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(BROWSER is None, reason="no chromium")
 def test_a_browser_draws_the_page(tmp_path: Path) -> None:
     *_, html = plots.save(charts()["gender"], tmp_path, "gender")

@@ -219,6 +219,7 @@ def test_the_command_on_real_runs(runs: tuple[Path, Path], tmp_path: Path, capsy
     assert pairs and not any(pair["paraphrase"] == "True" for pair in pairs)  # the items exclude them
 
 
+@pytest.mark.slow
 def test_what_the_user_can_mend(runs: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert call("diagnose", runs[0], "--task", "epic_mcq_rando", "--output", tmp_path / "o") == 2
     assert "did you mean 'epic_mcq_random'?" in capsys.readouterr().err

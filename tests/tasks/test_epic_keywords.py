@@ -156,6 +156,7 @@ def pipeline(tmp_path: Path) -> Path:
     return tmp_path / "rules"
 
 
+@pytest.mark.slow
 def test_spacy_takes_verbs_and_entities_of_any_type(pipeline: Path) -> None:
     first, second = SpacyExtractor(pipeline, str(pipeline)).keywords(TEXTS)
     assert first == ("did", "know", "going", "left", "New York")

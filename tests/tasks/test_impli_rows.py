@@ -222,6 +222,7 @@ def test_real_damage_is_left_as_published(everything: list[Row]) -> None:
     assert sum(repairable(row["premise"]) for row in everything if row["corpus"] == "cc") == 45
 
 
+@pytest.mark.slow
 def test_real_flaws(real: DataContext, everything: list[Row]) -> None:
     """Of 10 pairs with both labels there are 22 rows, and 45 + 44 texts are damaged; no other is called so."""
     assert Counter(row["flaw"] for row in everything) == {
@@ -246,6 +247,7 @@ def test_real_idioms(everything: list[Row]) -> None:
     assert len(names) == 931
 
 
+@pytest.mark.slow
 def test_checked_draws_are_those_of_their_seeds(everything: list[Row]) -> None:
     """Every draw but that of doubtful pairs depends on nothing but the files, the seed and the draws before it."""
     seen: set[str] = set()

@@ -150,6 +150,7 @@ def test_real_counts(task: str, split: str, real_data: str) -> None:
         assert all(one.seen is None for one in examples)
 
 
+@pytest.mark.slow
 def test_no_idiom_of_an_english_test_is_trained_on(real_data: str) -> None:
     """Of ID10M's English and EPIE's tests none is; of ID10M's German test many are."""
     harness = Harness(plugin_manager())

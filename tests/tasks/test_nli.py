@@ -297,6 +297,7 @@ def test_real_numbers_of_the_snli_sample_are_read_aright(real: DataContext) -> N
     assert (len(both), sum(sample[pair] == known[pair] for pair in both)) == (52, 51)
 
 
+@pytest.mark.slow
 def test_a_three_way_head_answers(
     real_data: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

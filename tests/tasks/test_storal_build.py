@@ -371,6 +371,7 @@ def contents(folder):
     return {file.name: file.read_bytes() for file in folder.iterdir()}
 
 
+@pytest.mark.slow
 def test_rows_of_a_build(call, wordnet, tmp_path):
     rows = list(stories(split=lambda number: ("train", "train", "dev", "test")[number % 4]))
     by_id = {str(number): row for number, row in enumerate(rows, 1)}
@@ -480,6 +481,7 @@ def test_memory_does_not_grow_with_the_stories(call, tmp_path):
     assert peak < source.stat().st_size / 2
 
 
+@pytest.mark.slow
 def test_few_words_in_common_make_topics_that_say_nothing(call, tmp_path):
     """With 20 words or fewer the 20 heaviest are all of them, so every topic would be specific."""
     morals = [f"the wise {'fox' if place % 2 else 'crow'} {chr(97 + place) * 4}" for place in range(14)]

@@ -87,6 +87,7 @@ def made_of(pairs: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:
 PAIRS = st.lists(st.tuples(st.sampled_from("stuvwxyz"), st.sampled_from("ABCDEFGH")), min_size=2, max_size=30)
 
 
+@pytest.mark.slow
 @given(
     pairs=PAIRS,
     reads=st.functions(like=lambda moral: None, returns=st.sampled_from(["matched", "mismatched"]), pure=True),
@@ -115,6 +116,7 @@ def test_no_story_gets_a_moral_of_its_own(pairs: list[tuple[str, str]]) -> None:
     assert len({row["id"] for row in made}) == len(made) == 2 * len(pairs)
 
 
+@pytest.mark.slow
 @given(pairs=PAIRS, order=st.randoms(use_true_random=False))
 def test_the_permutation_is_a_function_of_the_ids(pairs: list[tuple[str, str]], order: Any) -> None:
     found = made_of(pairs)

@@ -227,6 +227,7 @@ def test_shares_are_shares(english: None, text: list[str], reference: list[str],
         assert text or found is None, name
 
 
+@pytest.mark.slow
 @given(st.lists(st.from_regex("[a-z]{4,8}", fullmatch=True), min_size=2, max_size=20, unique=True), st.randoms())
 def test_the_human_story_scores_one(english: None, words: list[str], generator: random.Random) -> None:
     assume(not any(one in other for one in words for other in words if one != other))

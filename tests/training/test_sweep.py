@@ -80,6 +80,7 @@ def test_a_grid_is_compared_on_dev_and_the_best_is_named(sweep: Any, tmp_path: P
     assert again.began_at == []
 
 
+@pytest.mark.slow
 def test_seeds_are_averaged_and_kept(sweep: Any, tmp_path: Path) -> None:
     record = sweep(Heard()).over_seeds([3, 5])
     assert (record.seeds, record.wanted) == ([3, 5], [3, 5])
@@ -103,6 +104,7 @@ def value_of(folder: Path, metric: str) -> float | None:
     return next(score.value for score in task.scores if score.metric == metric)
 
 
+@pytest.mark.slow
 def test_what_was_cut_off_goes_on(sweep: Any, tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         sweep(Heard(cut=3)).over_seeds([0, 1])
@@ -112,6 +114,7 @@ def test_what_was_cut_off_goes_on(sweep: Any, tmp_path: Path) -> None:
     assert (rest.began_at, rest.steps) == ([0], 2)
 
 
+@pytest.mark.slow
 def test_a_seed_that_is_trained_elsewhere_is_left_for_last(sweep: Any, tmp_path: Path) -> None:
     """The others are trained and averaged; the same command adds it when its folder is free."""
     with TrainFolder(tmp_path / "out/seed-3").locked():
@@ -135,6 +138,7 @@ def test_a_combination_that_is_trained_elsewhere_is_waited_for(sweep: Any, tmp_p
     assert heard.began_at == [0], "the other one was trained before"
 
 
+@pytest.mark.slow
 def test_finished_seeds_are_read_once(sweep: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Scores over seeds are computed from all predictions: once at the end, not after every finished seed."""
     first = sweep(Heard()).over_seeds([0, 1, 2])
@@ -146,6 +150,7 @@ def test_finished_seeds_are_read_once(sweep: Any, monkeypatch: pytest.MonkeyPatc
     assert sweep(Heard()).over_seeds([0, 1, 2]) == first
 
 
+@pytest.mark.slow
 def test_the_best_of_a_grid_is_trained_with_every_seed(sweep: Any, tmp_path: Path) -> None:
     made = sweep(Heard())
     record, best = made.over_grid({"lr": ["1e-2"], "head_args.temperature": ["0.1", "0.5"]})

@@ -50,6 +50,7 @@ def test_the_model_sees_what_was_retrieved_and_digests_are_of_the_task(
     assert without.shown is without.splits
 
 
+@pytest.mark.slow
 def test_a_run_in_another_way_than_the_model_was_trained_is_warned_of(
     model: Path, augment: dict[str, Any], tmp_path: Path
 ) -> None:

@@ -110,6 +110,7 @@ def changed(file: Path, **about: object) -> None:
 # ---- training --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_second_model_is_trained_and_its_score_stands_beside(configured: Configure, tmp_path: Path) -> None:
     """It is what a run of the second model on the probe gives."""
     heard, config = Heard(), configured(tmp_path / "out", floor=True)
@@ -126,6 +127,7 @@ def test_a_second_model_is_trained_and_its_score_stands_beside(configured: Confi
     assert {score.seen for score in task.baselines[-1].scores} == {"trained"}
 
 
+@pytest.mark.slow
 def test_the_model_itself_is_as_without_a_floor(configured: Configure, trained: Path, tmp_path: Path) -> None:
     complete(configured(tmp_path / "alone", evaluate=()), Heard())
     assert (tmp_path / "alone" / "model.safetensors").read_bytes() == (trained / "model.safetensors").read_bytes()
@@ -134,6 +136,7 @@ def test_the_model_itself_is_as_without_a_floor(configured: Configure, trained: 
     ).read_bytes()
 
 
+@pytest.mark.slow
 def test_a_finished_training_gets_its_floor_later_and_nothing_is_done_twice(
     configured: Configure, tmp_path: Path
 ) -> None:
@@ -148,6 +151,7 @@ def test_a_finished_training_gets_its_floor_later_and_nothing_is_done_twice(
     assert [one.baselines for one in kept.tasks] == [one.baselines for one in record.tasks]
 
 
+@pytest.mark.slow
 def test_a_floor_that_was_cut_off_goes_on(configured: Configure, tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):  # the second of its two steps, after two of the model
         complete(configured(tmp_path / "out", floor=True, checkpoint_every=1), Heard(cut=4))
@@ -158,6 +162,7 @@ def test_a_floor_that_was_cut_off_goes_on(configured: Configure, tmp_path: Path)
     assert record is not None and names(record.tasks[0]) == NAMES
 
 
+@pytest.mark.slow
 def test_every_seed_has_a_floor_and_no_combination_of_a_grid_has(configured: Configure, tmp_path: Path) -> None:
     Sweep(configured(tmp_path / "seeds", floor=True, evaluate=()), Heard(), str).over_seeds([3, 5])
     assert [(tmp_path / "seeds" / f"seed-{seed}" / "floor" / "config.json").is_file() for seed in (3, 5)] == [True] * 2
@@ -167,6 +172,7 @@ def test_every_seed_has_a_floor_and_no_combination_of_a_grid_has(configured: Con
     assert [file.parent.name for file in (tmp_path / "grid").glob("*/floor")] == ["seed-1"]
 
 
+@pytest.mark.slow
 def test_the_best_of_a_grid_gets_a_floor(configured: Configure, tmp_path: Path) -> None:
     config = configured(tmp_path / "out")
     known = {name: getattr(config, name) for name in ("task", "model", "output")}
@@ -179,6 +185,7 @@ def test_the_best_of_a_grid_gets_a_floor(configured: Configure, tmp_path: Path) 
     assert [file.parent.name for file in (tmp_path / "out").glob("*/floor")] == [best]
 
 
+@pytest.mark.slow
 def test_a_floor_of_augmented_examples_has_nothing_added(configured: Configure, model: Path, tmp_path: Path) -> None:
     """Without a query there is nothing to search by, in training as in a run."""
     augment = {"add": "neighbours", "k": 2, "retriever": f"encoder:{model}"}
@@ -355,6 +362,7 @@ def test_a_model_of_another_task_or_probe_is_no_floor(
     assert "so it is not a floor of tiny_floored; move it away and train one with --floor" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_floor_that_has_changed_is_asked_again(configured: Configure, copied: Path, tmp_path: Path) -> None:
     config = configured(copied)
     before = asked(config, copied, tmp_path / "run").tasks[0].baselines
@@ -424,6 +432,7 @@ def test_other_weights_in_the_place_of_those_of_the_floor_have_no_score(
     assert names(asked(configured(copied), copied, tmp_path / "folder").tasks[0]) == NAMES[:2]
 
 
+@pytest.mark.slow
 def test_worker_processes_answer_and_the_floor_is_asked_once(
     configured: Configure, copied: Path, warm: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

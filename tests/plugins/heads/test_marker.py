@@ -316,6 +316,7 @@ def test_a_training_answers_as_it_did_on_dev_also_in_other_orders(tmp_path: Path
     assert {"consistency", "position_bias"} <= set(scores_of(record.tasks[0]))
 
 
+@pytest.mark.slow
 def test_a_training_that_was_cut_ends_with_the_same_weights(tmp_path: Path) -> None:
     ground = fables(tmp_path / "ground")
     steps = {"head": "marker", "epochs": 3, "evaluate_every": 1, "dropout": 0.1}

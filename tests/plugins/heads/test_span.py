@@ -216,6 +216,7 @@ def test_examples_without_a_stretch_are_refused(workshop: Workshop) -> None:
         learner.features([replace(EXAMPLES[0], text="", gold=Span(0, 1))])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["bert", "roberta"])
 def test_that_no_span_is_right_is_learnt_and_said_by_the_first_token(
     kind: str, workshop: Workshop, tmp_path: Path

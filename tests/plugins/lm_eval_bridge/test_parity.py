@@ -31,6 +31,7 @@ def made(workshop: Workshop, name: str) -> str:
     return str(workshop(kind, head, **config))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", TASKS)
 @pytest.mark.parametrize("name", MODELS)
 def test_log_likelihoods_predictions_and_metrics(name: str, task: str, workshop: Workshop, tmp_path: Path) -> None:
@@ -107,6 +108,7 @@ def test_another_seed_shows_others(trained: Path, workshop: Workshop) -> None:
     assert contexts[0] != contexts[1]
 
 
+@pytest.mark.slow
 def test_a_system_message(trained: Path, workshop: Workshop, tmp_path: Path) -> None:
     folder = made(workshop, "gpt2")
     settings: dict[str, Any] = {"system_instruction": "You know proverbs.", "limit": 5}
@@ -117,6 +119,7 @@ def test_a_system_message(trained: Path, workshop: Workshop, tmp_path: Path) -> 
     assert without.scores != there.scores
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("stub", "task", "route"),
     [

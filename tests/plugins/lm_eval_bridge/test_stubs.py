@@ -243,6 +243,7 @@ def test_stubs_on_lm_evals_own_command_line(beside_its_own: Path) -> None:
     assert set(results(beside_its_own / "out")["results"]) == {"figeval_mini_pairs", "figeval_mini_fables"}
 
 
+@pytest.mark.slow
 def test_tasks_of_plugins(options: list[str], warm_start: None, tmp_path: Path) -> None:
     path = os.pathsep.join([str(ACME), os.environ.get("PYTHONPATH", "")])
     flags = ["--tasks", "figeval_acme_senses", "--output_path", "out"]
