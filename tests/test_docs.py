@@ -23,8 +23,12 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-LONG = {  # pages that take more than five seconds
-    f"docs/{name}.md" for name in ("epic", "first_benchmark", "getting_started", "llm", "plugins", "training")
+LONG = {  # pages that take more than two seconds
+    f"docs/{name}.md"
+    for name in (
+        *("augmentation", "epic", "first_benchmark", "getting_started", "llm", "plugins", "python", "task_types"),
+        "training",
+    )
 }
 PAGES = (
     "README.md",

@@ -53,6 +53,7 @@ def test_its_model_answers_built_in_tasks_with_its_options(acme: str, tmp_path: 
     assert json.loads((tmp_path / "out/run.json").read_text())["model"]["options"] == {"size": 2}
 
 
+@pytest.mark.slow
 def test_its_tasks_take_a_built_in_model_and_its_own_template(acme: str, tmp_path: Path) -> None:
     program = (
         "from figeval.evaluation import Harness\n"

@@ -201,6 +201,7 @@ def test_a_language_model_tags_in_words(tokens: Site) -> None:
     assert [one["baseline"] for one in record["baselines"]] == ["tokens_majority"]
 
 
+@pytest.mark.slow
 def test_a_newer_reader_reads_stored_replies_again(tokens: Site) -> None:
     scripted(tokens)
     command = ("run", "--tasks", "tokens_figurative", "--model", "scripted:replies.json", "-o", "out")

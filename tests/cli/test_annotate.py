@@ -7,6 +7,8 @@ import io
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.cli.conftest import Cli
 from tests.runs import finished
 
@@ -22,6 +24,7 @@ def fill(file: Path, found: str) -> None:
     file.write_text("\n".join(lines), "utf-8")
 
 
+@pytest.mark.slow
 def test_sheets_are_written_and_scored(cli: Cli, tmp_path: Path) -> None:
     finished(tmp_path / "run", "mini_narrative", model="echo", limit=8)
     asked = ("annotate", "sheets", "run", "--output", "sheets", "--annotators", "2", "--references", "--n", "5")

@@ -143,6 +143,7 @@ def test_a_row_of_ten_megabytes_is_named_and_not_printed(complaint: Callable[...
     assert len(line) < 500
 
 
+@pytest.mark.slow
 def test_a_row_of_ten_megabytes_can_be_wanted(cli: Cli, tasks: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FIGEVAL_MAX_ROW_BYTES", "20000000")
     write_task(tasks, "t", n=3, row1={"q": "long " * 2_000_000})

@@ -74,6 +74,7 @@ def test_a_10_mb_row_is_one_line(tmp_path: Path, reader: str) -> None:
     assert len(str(error.value)) < 300
 
 
+@pytest.mark.slow
 def test_a_row_of_many_lines_is_long_too(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="more than 1,000,000"):
         read(tmp_path, "csv", b"a,b\n1,2\n1," + b",".join([b'"' + b"x\n" * 200_000 + b'"'] * 3) + b"\n")

@@ -372,6 +372,7 @@ def test_errors_name_what_to_change(colours, changes, error, message):
         colours.run(augment={**NEIGHBOURS, **changes})
 
 
+@pytest.mark.slow
 def test_a_retriever_that_would_need_an_option(colours, tmp_path):
     raw = Tiny(tmp_path / "models")("bert", "Model")
     harness = colours.workshop.harness("encoders")

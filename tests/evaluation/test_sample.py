@@ -72,6 +72,7 @@ def test_a_stratified_sample_has_the_share_of_every_cluster(seed: int, n: int) -
         assert abs(counts[f"c{cluster}"] - n * size / 20) <= 1.5
 
 
+@pytest.mark.slow
 def test_every_example_is_as_likely_as_any_other() -> None:
     known = examples()
     for stratify in ("", "cluster"):

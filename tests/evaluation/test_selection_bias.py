@@ -158,6 +158,7 @@ def asked(model: Path | str, folder: Path, *tasks: str, **settings: Any) -> RunR
     return run_pipeline(config, Harness(), Deaf())[0]
 
 
+@pytest.mark.slow
 def test_training_examples_are_counted_marked_and_left_out_of_a_score_of_their_own(models: Path) -> None:
     record = asked(models / "part", models / "run", "mini_retrieval", "mini_pairs", by=("proverb",))
     task, other = record.tasks

@@ -65,6 +65,7 @@ def test_acc_norm_does_not_apply_without_scores() -> None:
     assert acc_norm(choice(0, "a", "b"), Prediction(example_id="e", value=0)) is None
 
 
+@pytest.mark.slow
 @given(ROWS)
 def test_label_statistics_are_scikit_learns(rows: list[tuple[str, str]]) -> None:
     gold, predicted = zip(*rows, strict=True)

@@ -99,6 +99,7 @@ def test_the_unit_of_grades_does_not_matter(data: st.DataObject, scores: list[fl
         assert metric(graded(scaled), scored(scores)) == pytest.approx(metric(graded(grades), scored(scores)))
 
 
+@pytest.mark.slow
 def test_ndcg_of_chance_is_not_that_of_the_order_in_the_file() -> None:
     """With the relevant candidates first in the list, a library that breaks ties by place gives chance a perfect 1."""
     grades = [3, 2, 2, 1] + [0] * 46

@@ -150,6 +150,7 @@ def test_a_language_without_an_interval_over_seeds() -> None:
     assert interval_over_languages({"en": two, "zh": two}).method == "none: fewer than three seeds"
 
 
+@pytest.mark.slow
 def test_it_covers_the_mean_over_languages() -> None:
     """Seeds and clusters in common: the squared margins of the languages, added up, would be too narrow."""
     generator = np.random.default_rng(12)

@@ -308,6 +308,7 @@ metrics: [rouge_l, keyword_recall, cut_off]
 """
 
 
+@pytest.mark.slow
 def test_texts_are_written_through_the_network(desk: Desk, tmp_path: Path) -> None:
     (tmp_path / "tasks").mkdir()
     (tmp_path / "tasks" / "tell.task.yaml").write_text(TELL)

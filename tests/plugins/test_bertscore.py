@@ -31,6 +31,7 @@ def answer(text: str | None, status: str = "ok") -> Prediction:
     return Prediction(example_id="1", value=text, status=status)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_it_is_the_librarys_number_on_lower_cased_texts(model: Path) -> None:
     from bert_score import BERTScorer
 

@@ -240,6 +240,7 @@ installed = pytest.mark.skipif(
 )
 
 
+@pytest.mark.slow
 @installed
 def test_minilm_reads_all_of_its_512_positions() -> None:
     """Its tokenizer file alone would cut at 128 tokens, its sentence-transformers file at 256."""

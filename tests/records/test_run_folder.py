@@ -45,6 +45,7 @@ def write(folder: RunFolder, rows: list[dict]) -> None:
 # ---- predictions ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @given(rows=ROWS)
 def test_rows_come_back_as_they_were_written(rows: list[dict], tmp_path_factory: pytest.TempPathFactory) -> None:
     folder = RunFolder(tmp_path_factory.mktemp("run"))

@@ -166,6 +166,7 @@ def test_a_run_without_a_terminal_prints_lines_on_stderr_and_the_table_on_stdout
     assert "\x1b" not in done.stdout + done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo-terminal")
 def test_a_run_on_a_terminal_shows_a_bar(tmp_path: Path) -> None:
     import pty

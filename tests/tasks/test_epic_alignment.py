@@ -124,6 +124,7 @@ def test_counts(task: str, split: str, n: int, narratives: int, real_data: str) 
     assert all(one.gold and one.text == one.text.lower().strip() for one in found)
 
 
+@pytest.mark.slow
 def test_the_rows_that_the_released_code_loses(real_data: str) -> None:
     kept = {(one.text, one.given) for one in real(TASKS[0])}
     assert len(kept) == 2100 == len(real(TASKS[1]))
@@ -203,6 +204,7 @@ def test_a_run_prints_the_three_floors_and_takes_the_published_task_in_its_place
     assert (task.task, task.baselines[-1].baseline) == (TASKS[1], "oracle")
 
 
+@pytest.mark.slow
 def test_show_says_that_the_printed_numbers_are_artefacts(real_data: str, tmp_path: Path) -> None:
     shown = figeval("show", TASKS[0], cwd=tmp_path)
     assert "artefacts" in shown.stdout

@@ -166,6 +166,7 @@ def test_unmatched_narratives_are_left_out() -> None:
     assert versus.versus(a, b).n == 1
 
 
+@pytest.mark.slow
 def test_the_heat_map_is_drawn(tmp_path: Path) -> None:
     run = run_of(*((key, {key: 1.0}) for key in FOUR), *((key, {"Q1": 1.0}) for key in FOUR))
     chart = versus.chart(versus.versus(run, run))

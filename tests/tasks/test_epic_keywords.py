@@ -271,6 +271,7 @@ def test_agreement() -> None:
         keywords.agreement(one, other, [])
 
 
+@pytest.mark.slow
 def test_where_both_are_there_their_agreement_is_recorded(
     nltk_data: None, pipeline: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

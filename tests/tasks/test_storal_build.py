@@ -177,6 +177,7 @@ def test_antonyms_of_a_list(tmp_path):
 # ---- topics and negatives --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_number_of_topics_is_the_smallest_specific_one():
     words = [
         [f"{kind}{number}" for number in range(40)] for kind in ("fox", "crow", "lion", "wolf", "goat", "frog", "hare")
@@ -336,6 +337,7 @@ def test_a_build_runs_at_once_and_again_is_the_same(call, wordnet, tmp_path, cap
     assert contents(tmp_path / "one") != contents(tmp_path / "two")
 
 
+@pytest.mark.slow
 def test_a_folder_holds_one_build(call, wordnet, tmp_path):
     source = written(tmp_path / "in.jsonl", stories())
     call("--pairs", source, "--output", "out", "--tasks", "st2mo,mopref")

@@ -417,6 +417,7 @@ def test_a_damaged_file_is_one_line(
     assert "\n" not in str(raised.value) and "\x1b" not in str(raised.value)
 
 
+@pytest.mark.slow
 def test_other_weights_in_the_place_of_those_of_the_floor_have_no_score(
     configured: Configure, copied: Path, tmp_path: Path
 ) -> None:

@@ -99,6 +99,7 @@ def test_prompt_fields_are_shown_there_too(trained: Path, workshop: Workshop, tm
     assert whole["configs"]["figeval_shown"]["figeval"]["prompt_fields"] == ["options", "query"]
 
 
+@pytest.mark.slow
 def test_another_seed_shows_others(trained: Path, workshop: Workshop) -> None:
     folder = made(workshop, "gpt2")
     contexts = []

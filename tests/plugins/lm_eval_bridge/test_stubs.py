@@ -91,6 +91,7 @@ def test_a_home_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.Monke
         stubs_folder()
 
 
+@pytest.mark.slow
 def test_they_are_made_without_lm_eval(tmp_path: Path) -> None:
     assert not imported(PROGRAM, "lm-eval", "stubs", cwd=tmp_path) & (HEAVY - {"scipy"})
 
