@@ -1,0 +1,201 @@
+"""Comparisons of any number of runs: with each other or with one of them, corrected for the number of tests, ranked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from pathlib import Path
+from typing import Literal
+
+from figeval.errors import RecordError
+from figeval.evaluation.compare import RunComparison, Side, TaskComparison, compare_sides
+from figeval.metrics.paired import ALPHA, benjamini_hochberg, holm
+from figeval.metrics.power import detectable_by, equivalence
+from figeval.records.schema import RunRecord
+
+Correction = Literal["holm", "bh"]
+CORRECTIONS: Mapping[Correction, Callable[[Sequence[float]], list[float]]] = {"holm": holm, "bh": benjamini_hochberg}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Design:
+    """Which of several runs are compared, and how.
+
+    Attributes:
+        against: place of the run that all others are compared with; by default, all pairs are compared.
+        correction: "holm" for a few planned comparisons, "bh" (Benjamini and Hochberg) for exploration. By default Holm
+            for two runs and with `against`, else Benjamini and Hochberg.
+        margin: largest difference that does not matter, for a test of equivalence.
+    """
+
+    against: int | None = None
+    correction: Correction | None = None
+    margin: float | None = None
+
+    def places(self, runs: int) -> list[tuple[int, int]]:
+        """Return the pairs that are compared, by the places of their runs."""
+        if self.against is None:
+            return list(combinations(range(runs), 2))
+        return [(other, self.against) for other in range(runs) if other != self.against]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankedRun:
+    """Rank of a run among all runs on a task, 1 for the best, with a 95 % confidence set.
+
+    `best` is 1 plus the number of runs that are significantly better, `worst` the number of runs minus that of the runs
+    that are significantly worse, by Holm-corrected tests of all pairs: with probability .95, all runs' true ranks are
+    within these limits (Mogstad, Romano, Shaikh and Wilhelm 2024). Without a test of each pair, they are None.
+    """
+
+    task: str
+    run: int
+    value: float | None
+    rank: int | None
+    best: int | None
+    worst: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunComparisons:
+    """Comparisons of several runs.
+
+    Attributes:
+        runs: records in the order given; those of several seeds have means.
+        pairs: the places of two runs, and their comparison.
+        correction: how p-values were corrected for the number of tests.
+        family: number of tests in all comparisons.
+        margin: largest difference that does not matter, or None.
+        ranks: ranks on each task; empty for two runs, or if only some pairs were compared.
+    """
+
+    metric: str
+    runs: tuple[RunRecord, ...]
+    pairs: Mapping[tuple[int, int], RunComparison]
+    correction: Correction
+    family: int
+    margin: float | None = None
+    ranks: tuple[RankedRun, ...] = ()
+
+
+def compare_runs(
+    path_a: Path, path_b: Path, metric: str = "acc", seed: int = 0, prompts: tuple[str, str] | None = None
+) -> RunComparison:
+    """Compare two run folders (or their `run.json`) on every task that both have.
+
+    A task with rows in several languages has one comparison per language, and one of the means over the languages under
+    its own name.
+
+    Args:
+        path_a: run A, or a folder of several seeds; differences are A minus B.
+        path_b: run B.
+        metric: name of a metric whose values or sums the runs stored for each example.
+        seed: random seed of the sign-flip test.
+        prompts: prompt of each task in run A and in run B, where `default` is the task's own; the two folders may be
+            the same. If None, tasks of the same name are compared.
+
+    Raises:
+        RecordError: a run or its predictions are missing, the runs have no task in common, a task has another version
+            or other examples in one of them, or there is no such metric or prompt.
+    """
+    (found,) = compare_all([path_a, path_b], metric, seed, prompts).pairs.values()
+    return found
+
+
+def compare_all(
+    paths: Sequence[Path],
+    metric: str = "acc",
+    seed: int = 0,
+    prompts: tuple[str, str] | None = None,
+    design: Design | None = None,
+) -> RunComparisons:
+    """Compare several runs, or folders of several seeds, on every task that two of them have.
+
+    Args:
+        paths: folders of at least two runs.
+        metric: see `compare_runs`.
+        seed: see `compare_runs`.
+        prompts: see `compare_runs`; for two runs.
+        design: which runs are compared, and how; by default all pairs.
+
+    Raises:
+        RecordError: a run is missing, or no two runs can be compared.
+    """
+    design = design or Design()
+    sides = [Side.at(path) for path in paths]
+    places = design.places(len(sides))
+    found: dict[tuple[int, int], RunComparison] = {}
+    for one, other in places:
+        try:
+            found[one, other] = compare_sides(sides[one], sides[other], metric, seed, prompts)
+        except RecordError as error:
+            a, b, problem = sides[one].record, sides[other].record, str(error)
+            found[one, other] = RunComparison(metric=metric, a=a, b=b, left_out={}, problem=problem)
+    if all(pair.problem for pair in found.values()):
+        raise RecordError(next(iter(found.values())).problem)
+    planned = len(places) == 1 or design.against is not None
+    correction: Correction = design.correction or ("holm" if planned else "bh")
+    pairs = _corrected(found, correction, design.margin)
+    family = sum(one.p_adjusted is not None for pair in pairs.values() for one in pair.tasks)
+    return RunComparisons(
+        metric=metric,
+        runs=tuple(side.record for side in sides),
+        pairs={places: replace(pair, family=family) for places, pair in pairs.items()},
+        correction=correction,
+        family=family,
+        margin=design.margin,
+        ranks=() if planned else tuple(_ranks(_corrected(found, "holm"), len(sides), metric)),
+    )
+
+
+def _corrected(
+    pairs: Mapping[tuple[int, int], RunComparison], correction: Correction, margin: float | None = None
+) -> dict[tuple[int, int], RunComparison]:
+    """Return the comparisons with p-values corrected over all of them, and with what they could have found."""
+    every = [one.comparison.p for pair in pairs.values() for one in pair.tasks]
+    adjusted = iter(CORRECTIONS[correction]([p for p in every if p is not None]))
+
+    def finished(one: TaskComparison) -> TaskComparison:
+        test = one.comparison
+        return replace(
+            one,
+            p_adjusted=None if test.p is None else next(adjusted),
+            detectable=detectable_by(test),
+            p_equivalence=None if margin is None else equivalence(test, margin),
+        )
+
+    return {places: replace(pair, tasks=tuple(map(finished, pair.tasks))) for places, pair in pairs.items()}
+
+
+def _ranks(pairs: Mapping[tuple[int, int], RunComparison], runs: int, metric: str) -> list[RankedRun]:
+    """Return the ranks of the runs on each task that every pair was compared on; p-values are Holm's."""
+    higher = {
+        task.task: score.higher_is_better
+        for pair in pairs.values()
+        for task in pair.a.tasks
+        for score in task.scores
+        if score.metric == metric
+    }
+    found = []
+    for name in dict.fromkeys(one.task for pair in pairs.values() for one in pair.tasks):
+        known = {places: one for places, pair in pairs.items() for one in pair.tasks if one.task == name}
+        if len(known) < len(pairs):
+            continue
+        sign = 1 if higher.get(name.partition(" (")[0], True) else -1
+        values: dict[int, float | None] = {}
+        better, beaten = [0] * runs, [0] * runs
+        for (a, b), one in known.items():
+            test = one.comparison
+            values |= {a: test.value_a, b: test.value_b}
+            if one.p_adjusted is not None and one.p_adjusted < ALPHA and test.difference:
+                winner, loser = (a, b) if sign * test.difference > 0 else (b, a)
+                better[loser] += 1
+                beaten[winner] += 1
+        tested = all(one.p_adjusted is not None for one in known.values())
+        numbers = [value for value in values.values() if value is not None]
+        for run, value in sorted(values.items(), key=lambda item: (item[1] is None, -sign * (item[1] or 0.0))):
+            rank = None if value is None else 1 + sum(sign * other > sign * value for other in numbers)
+            limits = (1 + better[run], runs - beaten[run]) if tested else (None, None)
+            found.append(RankedRun(task=name, run=run, value=value, rank=rank, best=limits[0], worst=limits[1]))
+    return found
