@@ -152,14 +152,18 @@ def checked_arguments(function: Callable[P, R]) -> Callable[P, R]:
         except TypeError:
             return function(*args, **kwargs)  # Python's message names the missing or unknown argument
         for name, (adapter, words) in adapters().items():
-            if name in given.arguments:
-                value = given.arguments[name]
+            if name not in given.arguments:
+                continue
+            several = signature.parameters[name].kind is inspect.Parameter.VAR_POSITIONAL
+            checked = []
+            for value in given.arguments[name] if several else [given.arguments[name]]:
                 try:
                     if isinstance(value, bytes | Set):  # pydantic would decode the one and order the other
                         raise TypeError
-                    given.arguments[name] = adapter.validate_python(value)
+                    checked.append(adapter.validate_python(value))
                 except (ValidationError, TypeError):
                     raise OptionError(f"{name}={_shown(value)}: give {words}") from None
+            given.arguments[name] = tuple(checked) if several else checked[0]
         return function(*given.args, **given.kwargs)
 
     return call

@@ -469,7 +469,9 @@ def test_hostile_names_are_shown_as_text(what: str, done: figeval.Run) -> None:
     record.tasks[0].scores[0].metric = HOSTILE
     run = figeval.Run(record, done.path)
     result = figeval.compare(done, done).result
-    compared = figeval.Comparison(dataclasses.replace(result, a=record, left_out={HOSTILE: HOSTILE}))
+    (pair,) = result.pairs.values()
+    pairs = {(0, 1): dataclasses.replace(pair, a=record, left_out={HOSTILE: HOSTILE})}
+    compared = figeval.Comparison(dataclasses.replace(result, runs=(record, result.runs[1]), pairs=pairs))
     for text in (getattr(run, what)(), getattr(compared, what)()):
         assert "\x1b" not in text
         if what == "_repr_html_":

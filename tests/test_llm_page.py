@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from figeval.evaluation.compare import compare_runs
+from figeval.evaluation.comparisons import compare_runs
 from tests.measured import MEASURED, short, table
 
 ROOT = Path(__file__).parent.parent

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from figeval.api import frames
 from figeval.api.runs import Run
-from figeval.evaluation.compare import RunComparison, TaskComparison, argument_of, compare_runs
+from figeval.errors import OptionError
+from figeval.evaluation.compare import RunComparison, TaskComparison, argument_of
+from figeval.evaluation.comparisons import Design, RankedRun, RunComparisons, compare_all
+from figeval.metrics.paired import ALPHA
 from figeval.records import conditions
 from figeval.report import table
 from figeval.report.grid import Grid, page, plain
@@ -19,29 +22,40 @@ from figeval.validation import checked_arguments
 if TYPE_CHECKING:
     import pandas
 
-HEAD = ("task", "A", "B", "A − B", "95 % interval", "p", "p (Holm)", "n", "clusters", "test")
+CORRECTED = {"holm": "Holm", "bh": "BH"}
 
 
 @checked_arguments
-def compare(
+def compare(  # noqa: PLR0913 - a question has many parts
     a: Run | str | Path,
     b: Run | str | Path,
-    *,
+    *others: Run | str | Path,
     metric: str = "acc",
     seed: int = 0,
     prompts: tuple[str, str] | None = None,
+    against: int | None = None,
+    correction: Literal["holm", "bh"] | None = None,
+    margin: float | None = None,
 ) -> Comparison:
-    """Compare two runs example by example, on every task that both have.
+    """Compare two or more runs example by example, on every task that two of them have.
+
+    The folder of several seeds counts as one run; the spread over its seeds is then part of intervals and p-values.
 
     Args:
         a: run A, or its folder; differences are A minus B.
         b: run B, or its folder.
-        metric: a metric that is a mean over examples.
-        seed: seed of the sign-flip test.
+        others: further runs. All pairs are compared then, and the runs are ranked.
+        metric: a metric that the runs stored for each example. Scores that are not means, such as macro-F1, are tested
+            by permutation.
+        seed: random seed of the tests and of the bootstrap.
         prompts: name of the prompt in run A and in run B; `default` is the task's own.
+        against: place of the run that all others are compared with, from 0; by default, all pairs are compared.
+        correction: "holm" for a few planned comparisons, "bh" (Benjamini and Hochberg) for exploration. By default Holm
+            for two runs and with `against`, else Benjamini and Hochberg.
+        margin: largest difference that does not matter; two one-sided tests then say whether the runs are equivalent.
 
     Raises:
-        OptionError: an argument has another type.
+        OptionError: an argument has another type, or is out of range.
         RecordError: a run, its predictions, a common task or the metric is missing, or a task has different examples.
 
     Example:
@@ -49,20 +63,27 @@ def compare(
         figeval.compare(done, "results/runs/demo", metric="acc").differences
         ```
     """
-    path_a, path_b = (one.path if isinstance(one, Run) else Path(one) for one in (a, b))
-    return Comparison(compare_runs(path_a, path_b, metric, seed, prompts))
+    runs = [one.path if isinstance(one, Run) else Path(one) for one in (a, b, *others)]
+    if prompts is not None and others:
+        raise OptionError("prompts are for two runs; leave out the others")
+    if against is not None and not 0 <= against < len(runs):
+        raise OptionError(f"against {against} is no place of a run, from 0 to {len(runs) - 1}")
+    if margin is not None and margin <= 0:
+        raise OptionError(f"a margin of {margin:g} is not positive; give the largest difference that does not matter")
+    design = Design(against=against, correction=correction, margin=margin)
+    return Comparison(compare_all(runs, metric, seed, prompts, design))
 
 
 class Comparison:
-    """Run A minus run B, task by task, as `figeval.compare` returns it.
+    """Differences between runs, task by task, as `figeval.compare` returns them.
 
-    A notebook shows it as the table that `figeval compare` prints; `print(comparison)` prints the same as text.
+    A notebook shows it as the tables that `figeval compare` prints; `print(comparison)` prints the same as text.
 
     Attributes:
-        result: all numbers, with the records of both runs.
+        result: all numbers, with the records of the runs.
     """
 
-    def __init__(self, result: RunComparison) -> None:
+    def __init__(self, result: RunComparisons) -> None:
         self.result = result
 
     @property
@@ -72,95 +93,174 @@ class Comparison:
 
     @property
     def family(self) -> int:
-        """Number of tests in Holm's correction."""
+        """Number of tests for which the p-values are corrected."""
         return self.result.family
 
     @property
+    def labels(self) -> list[str]:
+        """Names of the runs: the model, and what distinguishes the run from the others."""
+        found = conditions.labels(self.result.runs)
+        return [f"{label} [{place}]" if found.count(label) > 1 else label for place, label in enumerate(found)]
+
+    @property
     def left_out(self) -> Mapping[str, str]:
-        """Reasons why tasks could not be compared, by task."""
-        return dict(self.result.left_out)
+        """Reasons why tasks could not be compared, by task; for several pairs, the last reason."""
+        return {task: why for pair in self.result.pairs.values() for task, why in pair.left_out.items()}
 
     @property
     def differences(self) -> pandas.DataFrame:
-        """Differences, one row per task.
+        """Differences, one row per pair of runs and task.
 
-        Columns: `task`, `metric`, `a`, `b`, `difference` (a − b), `low`, `high`, `stderr`, `p`, `p_holm`, `n`,
-        `clusters`, `effective_clusters`, `test`, and the numbers of examples that were left out: `only_in_a`,
-        `only_in_b`, `unanswered`, `seen`.
+        Columns: `run_a` and `run_b` (the places of the runs), `task`, `metric`, `a`, `b`, `difference` (a − b), `low`,
+        `high`, `stderr`, `p`, `p_adjusted`, `detectable` (the true difference that would be found with probability
+        .8), `p_equivalence`, `n`, `clusters`, `effective_clusters`, `test`, and the numbers of examples that were left
+        out: `only_in_a`, `only_in_b`, `unanswered`, `seen`.
 
         Raises:
             FigevalError: pandas is not installed.
         """
         return frames.differences(self.result)
 
+    @property
+    def ranks(self) -> pandas.DataFrame:
+        """Ranks of three or more runs, one row per task and run, with 95 % confidence sets from `best` to `worst`.
+
+        Raises:
+            FigevalError: pandas is not installed.
+        """
+        return frames.ranks(self.result.ranks, self.labels)
+
     def to_dict(self) -> JSON:
         """Return all numbers as `figeval compare --json` prints them."""
-        tasks = []
-        for one in self.result.tasks:
-            fields = asdict(one)
-            tasks.append({"task": fields.pop("task"), **fields.pop("comparison"), **fields})
-        runs = {"a": self.result.a, "b": self.result.b}
-        about: JSON = {key: {"run": run.identity, "model": run.model.name} for key, run in runs.items()}
-        for key, prompt in zip(runs, self.result.prompts or (), strict=False):
+        result = self.result
+        runs = [
+            {"run": run.identity, "model": run.model.name, "label": label, "conditions": list(conditions.notes(run))}
+            for run, label in zip(result.runs, self.labels, strict=True)
+        ]
+        shared: JSON = {"metric": self.metric, "correction": result.correction, "family": self.family}
+        if result.margin is not None:
+            shared["margin"] = result.margin
+        if len(runs) > 2:
+            pairs = [{"a": a, "b": b, **_numbers(pair)} for (a, b), pair in result.pairs.items()]
+            return {**shared, "runs": runs, "pairs": pairs, "ranks": [asdict(one) for one in result.ranks]}
+        ((places, pair),) = result.pairs.items()
+        about: JSON = {key: runs[place] for key, place in zip("ab", places, strict=True)}
+        for key, prompt in zip("ab", pair.prompts or (), strict=False):
             about[key]["prompt"] = prompt
-        for key, run in runs.items():
-            about[key]["conditions"] = list(conditions.notes(run))
-        return {
-            "metric": self.metric,
-            **about,
-            "family": self.family,
-            "tasks": tasks,
-            "left_out": dict(self.result.left_out),
-        }
+        return {**shared, **about, **_numbers(pair)}
 
     @property
-    def grid(self) -> Grid:
-        """Table that the command line prints."""
-        of_a, of_b = (f", prompt {prompt}" for prompt in self.result.prompts) if self.result.prompts else ("", "")
-        a, b = conditions.labels([self.result.a, self.result.b])
-        title = f"{self.metric}: A = {a}{of_a}, B = {b}{of_b}"
-        return Grid(HEAD, list(map(_cells, self.result.tasks)), title, right=HEAD[1:-1], spare=("test", "clusters"))
+    def grids(self) -> list[Grid]:
+        """Tables that the command line prints: the ranks of three or more runs, and the differences."""
+        result, labels = self.result, self.labels
+        head = ("task", "A", "B", "A − B", "95 % interval", "p", f"p ({CORRECTED[result.correction]})")
+        head += (*(("p (equivalent)",) if result.margin is not None else ()), "detectable", "n", "clusters", "test")
+        rows = [
+            (pair, places, _cells(one, equivalence=result.margin is not None))
+            for places, pair in result.pairs.items()
+            for one in pair.tasks
+        ]
+        if len(result.runs) == 2:
+            ((places, pair),) = result.pairs.items()
+            of_a, of_b = (f", prompt {prompt}" for prompt in pair.prompts) if pair.prompts else ("", "")
+            title = f"{self.metric}: A = {labels[places[0]]}{of_a}, B = {labels[places[1]]}{of_b}"
+            return [Grid(head, [cells for *_, cells in rows], title, right=head[1:-1], spare=("test", "clusters"))]
+        named = [(cells[0], labels[a], labels[b], *cells[1:]) for _, (a, b), cells in rows]
+        both = ("task", "run A", "run B", *head[1:])
+        title = f"{self.metric}: differences between runs"
+        return [
+            *([_ranking(result.ranks, labels, self.metric)] if result.ranks else []),
+            Grid(both, named, title, right=head[1:-1], spare=("test", "clusters")),
+        ]
 
     def notes(self) -> Iterator[str]:
-        """Yield the lines below the table: conditions of the runs, number of tests, and what was left out."""
-        of_a, of_b = ([*conditions.partial(run), *conditions.notes(run)] for run in (self.result.a, self.result.b))
-        for note in dict.fromkeys((*of_a, *of_b)):
-            yield f"{'A and B' if note in of_a and note in of_b else 'A' if note in of_a else 'B'}: {note}"
-        yield f"Holm's correction over {self.family} test{'s' * (self.family != 1)}"
+        """Yield the lines below the tables: conditions of the runs, number of tests, and what was left out."""
+        result = self.result
+        names = ("A", "B") if len(result.runs) == 2 and (0, 1) in result.pairs else self.labels
+        of_runs = [[*conditions.partial(run), *conditions.notes(run)] for run in result.runs]
+        for note in dict.fromkeys(note for notes in of_runs for note in notes):
+            having = [name for name, own in zip(names, of_runs, strict=True) if note in own]
+            yield f"{'all runs' if len(having) == len(names) > 2 else ' and '.join(having)}: {note}"
+        method = {"holm": "Holm's", "bh": "Benjamini and Hochberg's"}[result.correction]
+        yield f"{method} correction over {self.family} test{'s' * (self.family != 1)}"
+        if any(one.detectable is not None for pair in result.pairs.values() for one in pair.tasks):
+            yield f"detectable: the difference that p < {ALPHA:g}, uncorrected, would find with probability 0.8"
+        if result.margin is not None:
+            yield f"p (equivalent): two one-sided tests of a difference of {result.margin:g} or more, uncorrected"
+        if result.ranks:
+            yield "ranks: 95 % confidence sets from Holm-corrected tests of all pairs"
         yield from dict.fromkeys(f"{self.metric}: {remark}" for remark in self._remarks())
-        for one in self.result.tasks:
-            left = {
-                "only in A": one.unmatched_a,
-                "only in B": one.unmatched_b,
-                "without a valid answer": one.unanswered,
-            }
-            left |= {"that a model was trained or chosen on": one.seen}
-            parts = [f"{count} {what}" for what, count in left.items() if count]
-            if parts:
-                yield f"{one.task}: left out {', '.join(parts)}"
-            if one.comparison.note:
-                yield f"{one.task}: {one.comparison.note}"
-        for task, why in self.result.left_out.items():
-            yield f"{task} not compared: {why}"
+        lines: dict[str, list[str]] = {}
+        for (a, b), pair in result.pairs.items():
+            for line in _left_out(pair):
+                lines.setdefault(line, []).append(f"{self.labels[a]}, {self.labels[b]}")
+        for line, pairs in lines.items():
+            yield line if len(pairs) == len(result.pairs) else f"{'; '.join(pairs)}: {line}"
 
     def _remarks(self) -> Iterator[str]:
         """Yield the remarks that must accompany every score of a metric with an argument."""
-        arguments = (argument_of(task, self.metric) for run in (self.result.a, self.result.b) for task in run.tasks)
+        arguments = (argument_of(task, self.metric) for run in self.result.runs for task in run.tasks)
         yield from (str(one["remark"]) for one in arguments if one.get("remark"))
 
     def __str__(self) -> str:
-        return plain([self.grid], self.notes())
+        return plain(self.grids, self.notes())
 
     def __repr__(self) -> str:
-        tasks = ", ".join(one.task for one in self.result.tasks)
-        models = f"{self.result.a.model.name!r} minus {self.result.b.model.name!r}"
+        tasks = ", ".join(dict.fromkeys(one.task for pair in self.result.pairs.values() for one in pair.tasks))
+        names = [repr(run.model.name) for run in self.result.runs]
+        models = f"{names[0]} minus {names[1]}" if len(names) == 2 else ", ".join(names)
         return f"<figeval.Comparison of {self.metric}: {models} on {tasks}>"
 
     def _repr_html_(self) -> str:
-        return page([self.grid], self.notes())
+        return page(self.grids, self.notes())
 
 
-def _cells(one: TaskComparison) -> tuple[str, ...]:
+def _numbers(pair: RunComparison) -> JSON:
+    tasks = []
+    for one in pair.tasks:
+        fields = asdict(one)
+        tasks.append({"task": fields.pop("task"), **fields.pop("comparison"), **fields})
+    problem = {"problem": pair.problem} if pair.problem else {}
+    return {"tasks": tasks, "left_out": dict(pair.left_out), **problem}
+
+
+def _left_out(pair: RunComparison) -> Iterator[str]:
+    """Yield a line per task about the examples that were left out, about its test, or why there is none."""
+    for one in pair.tasks:
+        left = {
+            "only in A": one.unmatched_a,
+            "only in B": one.unmatched_b,
+            "without a valid answer": one.unanswered,
+            "that a model was trained or chosen on": one.seen,
+        }
+        parts = [f"{count} {what}" for what, count in left.items() if count]
+        if parts:
+            yield f"{one.task}: left out {', '.join(parts)}"
+        if one.comparison.note:
+            yield f"{one.task}: {one.comparison.note}"
+    for task, why in pair.left_out.items():
+        yield f"{task} not compared: {why}"
+    if pair.problem:
+        yield f"not compared: {pair.problem}"
+
+
+def _ranking(ranks: tuple[RankedRun, ...], labels: list[str], metric: str) -> Grid:
+    """Return the table of ranks, the best run of each task first."""
+    rows = [
+        (
+            one.task,
+            labels[one.run],
+            table.number(one.value),
+            table.NOTHING if one.rank is None else str(one.rank),
+            table.NOTHING if one.best is None else f"{one.best} to {one.worst}",
+        )
+        for one in ranks
+    ]
+    head = ("task", "run", metric, "rank", "95 % set")
+    return Grid(head, rows, f"{metric}: ranks", right=head[2:])
+
+
+def _cells(one: TaskComparison, *, equivalence: bool) -> tuple[str, ...]:
     """Return one line of the table of a comparison."""
     found = one.comparison
     low, high = found.low, found.high
@@ -168,7 +268,9 @@ def _cells(one: TaskComparison) -> tuple[str, ...]:
     difference = table.NOTHING if found.difference is None else f"{found.difference:+.4f}"
     values = (table.number(found.value_a), table.number(found.value_b), difference)
     clusters = f"{found.clusters}{table.effective(found.clusters, found.effective_clusters)}"
-    return (one.task, *values, interval, _pvalue(found.p), _pvalue(one.p_holm), str(found.n), clusters, found.test)
+    equivalent = (_pvalue(one.p_equivalence),) if equivalence else ()
+    tests = (_pvalue(found.p), _pvalue(one.p_adjusted), *equivalent, table.number(one.detectable))
+    return (one.task, *values, interval, *tests, str(found.n), clusters, found.test)
 
 
 def _pvalue(p: float | None) -> str:

@@ -7,6 +7,7 @@ type and are `object`. pandas is an optional dependency (`figeval[notebook]`) an
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from figeval.errors import FigevalError
@@ -19,7 +20,7 @@ from figeval.types import JSON
 if TYPE_CHECKING:
     import pandas
 
-    from figeval.evaluation.compare import RunComparison
+    from figeval.evaluation.comparisons import RankedRun, RunComparisons
 
 ABOUT_RUN = {"run": "string", "model": "string"}
 SCORE = {
@@ -59,6 +60,8 @@ PREDICTIONS = {
 }
 WRITTEN = {"raw": "string", "finish": "string", "error": "string"}  # columns of models that write text
 DIFFERENCES = {
+    "run_a": "Int64",
+    "run_b": "Int64",
     "task": "string",
     "metric": "string",
     "a": "float64",
@@ -68,7 +71,9 @@ DIFFERENCES = {
     "high": "float64",
     "stderr": "float64",
     "p": "float64",
-    "p_holm": "float64",
+    "p_adjusted": "float64",
+    "detectable": "float64",
+    "p_equivalence": "float64",
     "n": "Int64",
     "clusters": "Int64",
     "effective_clusters": "float64",
@@ -77,6 +82,17 @@ DIFFERENCES = {
     "only_in_b": "Int64",
     "unanswered": "Int64",
     "seen": "Int64",
+}
+
+
+RANKS = {
+    "task": "string",
+    "run": "Int64",
+    "label": "string",
+    "value": "float64",
+    "rank": "Int64",
+    "best": "Int64",
+    "worst": "Int64",
 }
 
 
@@ -181,24 +197,35 @@ def predictions(stored: Iterable[PredictionRow]) -> pandas.DataFrame:
     return table(rows, {**head, **kinds, **PREDICTIONS, **words, **meta})
 
 
-def differences(result: RunComparison) -> pandas.DataFrame:
-    """Return one row per compared task."""
+def differences(result: RunComparisons) -> pandas.DataFrame:
+    """Return one row per pair of runs and task."""
     rows = (
         {
+            "run_a": places[0],
+            "run_b": places[1],
             "task": one.task,
             "metric": result.metric,
             **{name: getattr(one.comparison, name) for name in DIFFERENCES if hasattr(one.comparison, name)},
             "a": one.comparison.value_a,
             "b": one.comparison.value_b,
-            "p_holm": one.p_holm,
+            "p_adjusted": one.p_adjusted,
+            "detectable": one.detectable,
+            "p_equivalence": one.p_equivalence,
             "only_in_a": one.unmatched_a,
             "only_in_b": one.unmatched_b,
             "unanswered": one.unanswered,
             "seen": one.seen,
         }
-        for one in result.tasks
+        for places, pair in result.pairs.items()
+        for one in pair.tasks
     )
     return table(rows, DIFFERENCES)
+
+
+def ranks(ranked: Iterable[RankedRun], labels: Sequence[str]) -> pandas.DataFrame:
+    """Return one row per task and run."""
+    rows = ({**asdict(one), "label": labels[one.run]} for one in ranked)
+    return table(rows, RANKS)
 
 
 def evaluations(record: JSON) -> pandas.DataFrame:

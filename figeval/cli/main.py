@@ -52,7 +52,8 @@ COMMANDS = {
     "doctor": ("figeval.cli.doctor:doctor", "Report versions, devices, caches and plugins."),
     "export": ("figeval.cli.export:export", "Export runs as CSV, LaTeX, Markdown or JSON."),
     "annotate": ("figeval.cli.annotate:annotate", "Have people judge written texts: create sheets and score them."),
-    "compare": ("figeval.cli.compare:compare", "Compare two runs example by example."),
+    "compare": ("figeval.cli.compare:compare", "Compare two or more runs example by example."),
+    "power": ("figeval.cli.power:power", "Say which difference between models a task can show."),
 }
 
 

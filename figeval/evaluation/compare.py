@@ -1,22 +1,45 @@
-"""Paired comparison of two finished runs, example by example. Neither a model nor benchmark data are needed."""
+"""Paired comparison of two finished runs, example by example. Neither a model nor benchmark data are needed.
+
+A run may be the folder of several seeds, whose spread then counts, too. `figeval.evaluation.comparisons` corrects the
+p-values for the number of tests.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from figeval.errors import RecordError, near
-from figeval.evaluation.stored import Values, seen_ids, stored_languages, stored_metrics, stored_values
-from figeval.metrics.paired import PairedTest, holm, paired, paired_over_languages
-from figeval.records.run_folder import RunFolder, read_run
+from figeval.evaluation.stored import (
+    Values,
+    seen_ids,
+    stored_features,
+    stored_languages,
+    stored_metrics,
+    stored_values,
+)
+from figeval.metrics.catalogue import Metrics, statistic_of
+from figeval.metrics.paired import (
+    PairedTest,
+    paired,
+    paired_over_languages,
+    paired_over_seeds,
+    paired_statistic,
+)
+from figeval.metrics.statistic import Collective
+from figeval.records.run_folder import RunFolder
 from figeval.records.schema import CHOSEN_ON_TEST, RunRecord, TaskRecord
+from figeval.records.sweep import run_or_seeds
 
 DEFAULT = "default"  # a task's own prompt
 OTHER_ARGUMENT = "A and B computed the metric with different models or arguments, so its scores are not comparable"
 DISJOINT = "the runs have no example of it in common; give both the same --sample and --seed"
 ALL_SEEN = "a model was trained or chosen on these examples, so no valid test exists"
+POOLED = "the score describes all examples together, so the answers to some of them cannot be exchanged"
+SEEDED = "is no mean over examples, which alone can be compared over seeds; compare the runs of single seeds"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +53,9 @@ class TaskComparison:
         unmatched_b: number of examples of run B for which run A has no row.
         unanswered: number of examples to which at least one run gave no valid answer.
         seen: number of examples that one of the models was trained or chosen on.
-        p_holm: Holm-corrected p-value over all tests.
+        p_adjusted: p-value corrected for all tests.
+        detectable: true difference that p < .05, without correction, would find with probability .8.
+        p_equivalence: p-value of the hypothesis that the runs differ by the margin or more.
     """
 
     task: str
@@ -39,7 +64,9 @@ class TaskComparison:
     unmatched_b: int = 0
     unanswered: int = 0
     seen: int = 0
-    p_holm: float | None = None
+    p_adjusted: float | None = None
+    detectable: float | None = None
+    p_equivalence: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,75 +76,157 @@ class RunComparison:
     Attributes:
         family: number of tests for which p-values were corrected.
         left_out: reason why a task could not be compared, by task.
+        problem: reason why nothing could be compared.
     """
 
     metric: str
     a: RunRecord
     b: RunRecord
-    tasks: tuple[TaskComparison, ...]
-    family: int
     left_out: Mapping[str, str]
+    tasks: tuple[TaskComparison, ...] = ()
+    family: int = 0
     prompts: tuple[str, str] | None = None
+    problem: str = ""
 
 
-def compare_runs(
-    path_a: Path, path_b: Path, metric: str = "acc", seed: int = 0, prompts: tuple[str, str] | None = None
-) -> RunComparison:
-    """Compare two run folders (or their `run.json`) on every task that both have.
+@dataclass(frozen=True)
+class Side:
+    """A run with its predictions, or the runs of several seeds and a record of their means."""
+
+    record: RunRecord
+    runs: list[tuple[RunRecord, RunFolder]]
+
+    @classmethod
+    def at(cls, path: Path) -> Side:
+        """Read a run folder, or that of several seeds. Raises `RecordError` if there is no run."""
+        return cls(*run_or_seeds(path))
+
+    @cached_property
+    def _known(self) -> dict[tuple[str, str], list[Values]]:
+        return {}
+
+    @property
+    def folder(self) -> RunFolder:
+        """Folder of the run, or of that of the first seed."""
+        return self.runs[0][1]
+
+    def values(self, task: str, metric: str) -> list[Values]:
+        """Return the values of a mean for every run; they are read once, since a run may be in many comparisons."""
+        if (task, metric) not in self._known:
+            self._known[task, metric] = [stored_values(folder, task, metric) for _, folder in self.runs]
+        return self._known[task, metric]
+
+    def seen(self, task: str) -> set[str]:
+        """Return the ids of the examples that a training was trained or chosen on."""
+        return set[str]().union(*(seen_ids(folder, task) for _, folder in self.runs))
+
+
+def compare_sides(side_a: Side, side_b: Side, metric: str, seed: int, prompts: tuple[str, str] | None) -> RunComparison:
+    """Compare two runs on every task that both have; p-values are not corrected yet.
 
     A task with rows in several languages has one comparison per language, and one of the means over the languages under
     its own name.
 
-    Args:
-        path_a: run A; differences are A minus B.
-        path_b: run B.
-        metric: name of a metric that is a mean over examples.
-        seed: random seed of the sign-flip test.
-        prompts: prompt of each task in run A and in run B, where `default` is the task's own; the two folders may be
-            the same. If None, tasks of the same name are compared.
-
     Raises:
-        RecordError: a run or its predictions are missing, the runs have no task in common, a task has another version
-            or other examples in one of them, or there is no such metric or prompt.
+        RecordError: predictions are missing, the runs have no task in common, a task has another version or other
+            examples in one of them, or there is no such metric or prompt.
     """
-    (a, folder_a), (b, folder_b) = read_run(path_a), read_run(path_b)
+    a, b, folder_a, folder_b = side_a.record, side_b.record, side_a.folder, side_b.folder
     tasks_a, tasks_b = (tasks_of(run, prompt) for run, prompt in zip((a, b), prompts or (None, None), strict=True))
     _refuse_without_predictions(tasks_a, tasks_b, folder_a, folder_b)
     left_out = dict.fromkeys(tasks_b, "only in B")
-    compared = []
+    compared: list[TaskComparison] = []
     for name, task in tasks_a.items():
         left_out[name] = "only in A"
         if name not in tasks_b:
             continue
         other = tasks_b[name]
         _refuse_other_examples(task, other)
-        values_a = stored_values(folder_a, task.task, metric)
-        values_b = stored_values(folder_b, other.task, metric)
-        if problem := _problem(task, other, values_a, values_b, metric):
-            left_out[name] = problem
-            continue
-        seen = seen_ids(folder_a, task.task) | seen_ids(folder_b, other.task)
-        unseen_a, unseen_b = (_without(values, seen) for values in (values_a, values_b))
-        # A model was chosen on the test split, and it is not known on which examples.
-        on_test = any(score.interval == CHOSEN_ON_TEST for one in (task, other) for score in one.scores)
-        if on_test or (seen and not unseen_a.keys() & unseen_b.keys()):
-            left_out[name] = ALL_SEEN
-            continue
-        del left_out[name]
-        left_seen = [example for example in values_a if example in values_b and example in seen]
-        languages = stored_languages(folder_a, task)
-        for part, members in languages.items():
-            found = compare_values(f"{name} ({part})", _only(unseen_a, members), _only(unseen_b, members), seed)
-            compared.append(replace(found, seen=sum(example in members for example in left_seen)))
-        compared.append(replace(compare_values(name, unseen_a, unseen_b, seed, languages), seen=len(left_seen)))
+        found = _task_compared(name, (side_a, task), (side_b, other), metric, seed)
+        if isinstance(found, str):
+            left_out[name] = found
+        else:
+            del left_out[name]
+            compared += found
     if not compared:
         stored = [stored_metrics(folder_a, task.task) for task in tasks_a.values()]
-        means = sorted({name for metrics in stored for name, is_mean in metrics.items() if is_mean})
-        raise RecordError(_excluded(left_out) or _nothing_in_common(tasks_a, tasks_b, metric, means))
-    adjusted = iter(holm([one.comparison.p for one in compared if one.comparison.p is not None]))
-    tasks = tuple(one if one.comparison.p is None else replace(one, p_holm=next(adjusted)) for one in compared)
-    family = sum(one.p_holm is not None for one in tasks)
-    return RunComparison(metric=metric, a=a, b=b, tasks=tasks, family=family, left_out=left_out, prompts=prompts)
+        known = sorted({name for metrics in stored for name in metrics})
+        raise RecordError(_excluded(left_out) or _nothing_in_common(tasks_a, tasks_b, metric, known))
+    return RunComparison(metric=metric, a=a, b=b, tasks=tuple(compared), left_out=left_out, prompts=prompts)
+
+
+def _task_compared(
+    name: str, a: tuple[Side, TaskRecord], b: tuple[Side, TaskRecord], metric: str, seed: int
+) -> list[TaskComparison] | str:
+    """Return the comparisons of two runs on a task, one for each language and one for all, or why there is none."""
+    (side_a, task), (side_b, other) = a, b
+    all_a, all_b = side_a.values(task.task, metric), side_b.values(other.task, metric)
+    if argument_of(task, metric) != argument_of(other, metric):
+        return OTHER_ARGUMENT
+    seeded = len(all_a) > 1 or len(all_b) > 1
+    if not all(all_a) or not all(all_b):
+        return f"{metric} {SEEDED}" if seeded else _statistic_compared(name, a, b, metric, seed)
+    values_a, values_b = all_a[0], all_b[0]
+    if not values_a.keys() & values_b.keys():
+        return DISJOINT
+    seen = side_a.seen(task.task) | side_b.seen(other.task)
+    # A model was chosen on the test split, and it is not known on which examples.
+    on_test = any(score.interval == CHOSEN_ON_TEST for one in (task, other) for score in one.scores)
+    if on_test or (seen and not (values_a.keys() & values_b.keys()) - seen):
+        return ALL_SEEN
+    left_seen = [example for example in values_a if example in values_b and example in seen]
+    unseen_a, unseen_b = ([_without(values, seen) for values in every] for every in (all_a, all_b))
+    languages, compared = stored_languages(side_a.folder, task), []
+    for part, members in languages.items():
+        of_a, of_b = ([_only(values, members) for values in every] for every in (unseen_a, unseen_b))
+        found = compare_seeds(f"{name} ({part})", of_a, of_b, seed)
+        compared.append(replace(found, seen=sum(example in members for example in left_seen)))
+    if not (seeded and languages):  # the spread over seeds of a mean over languages is not known
+        found = (
+            compare_values(name, unseen_a[0], unseen_b[0], seed, languages)
+            if languages
+            else compare_seeds(name, unseen_a, unseen_b, seed)
+        )
+        compared.append(replace(found, seen=len(left_seen)))
+    return compared
+
+
+def _statistic_compared(
+    name: str, a: tuple[Side, TaskRecord], b: tuple[Side, TaskRecord], metric: str, seed: int
+) -> list[TaskComparison] | str:
+    """Return the comparison of two runs by a score that is no mean over examples, or why there is none."""
+    from figeval.evaluation.harness import Harness  # with all plugins, which means do not need
+
+    (side_a, task), (side_b, other) = a, b
+    features_a = stored_features(side_a.folder, task.task, metric)
+    features_b = stored_features(side_b.folder, other.task, metric)
+    if not features_a or not features_b:
+        return f"it has no {metric} per example"
+    metrics: Metrics = Harness().metrics
+    labels = tuple(task.settings.get("labels", ()))
+    statistic = statistic_of(metrics.get(metric, task.task_type), labels)
+    if isinstance(statistic, Collective) and statistic.pooled:
+        return POOLED
+    if any(score.interval == CHOSEN_ON_TEST for one in (task, other) for score in one.scores):
+        return ALL_SEEN
+    seen = side_a.seen(task.task) | side_b.seen(other.task)
+    both = [example for example in features_a if example in features_b]
+    common = [example for example in both if example not in seen]
+    if not common:
+        return ALL_SEEN if both else DISJOINT
+    clusters = [features_a[example][1] for example in common]
+    of_a, of_b = ([found[example][0] for example in common] for found in (features_a, features_b))
+    comparison = paired_statistic(of_a, of_b, clusters, statistic.combine, seed)
+    return [
+        TaskComparison(
+            task=name,
+            comparison=comparison,
+            unmatched_a=len(features_a) - len(both),
+            unmatched_b=len(features_b) - len(both),
+            unanswered=len(common) - comparison.n,
+            seen=len(both) - len(common),
+        )
+    ]
 
 
 def argument_of(task: TaskRecord, metric: str) -> Mapping[str, Any]:
@@ -125,15 +234,6 @@ def argument_of(task: TaskRecord, metric: str) -> Mapping[str, Any]:
     found = dict(task.settings.get("metric_arguments", {}).get(metric, {}))
     found.pop("argument", None)
     return found
-
-
-def _problem(a: TaskRecord, b: TaskRecord, values_a: Values, values_b: Values, metric: str) -> str:
-    """Return the reason why the values of a task in the two runs cannot be compared, or an empty string."""
-    if not values_a or not values_b:
-        return f"it has no {metric} per example"
-    if argument_of(a, metric) != argument_of(b, metric):
-        return OTHER_ARGUMENT
-    return "" if values_a.keys() & values_b.keys() else DISJOINT
 
 
 def _only(values: Values, members: Collection[str]) -> Values:
@@ -217,9 +317,28 @@ def compare_values(
     )
 
 
+def compare_seeds(task: str, a: Sequence[Values], b: Sequence[Values], seed: int = 0) -> TaskComparison:
+    """Compare two models on the examples that all their trainings have; for one training each, as `compare_values`."""
+    if len(a) == len(b) == 1:
+        return compare_values(task, a[0], b[0], seed)
+    common = [example for example in a[0] if all(example in values for values in (*a, *b))]
+    answered = [example for example in common if all(values[example][0] is not None for values in (*a, *b))]
+    of_a, of_b = ([[values[example][0] or 0.0 for example in answered] for values in every] for every in (a, b))
+    known = [value for values in (*of_a, *of_b) for value in values]
+    bounds = (0.0, 1.0) if all(0 <= value <= 1 for value in known) else None
+    comparison = paired_over_seeds(of_a, of_b, [a[0][example][1] for example in answered], bounds)
+    return TaskComparison(
+        task=task,
+        comparison=comparison,
+        unmatched_a=len(a[0]) - len(common),
+        unmatched_b=len(b[0]) - len(common),
+        unanswered=len(common) - len(answered),
+    )
+
+
 def _excluded(left_out: Mapping[str, str]) -> str:
     """Name the tasks that have values in both runs but were left out, and say why; empty if there are none."""
-    for why in (ALL_SEEN, OTHER_ARGUMENT, DISJOINT):
+    for why in (ALL_SEEN, OTHER_ARGUMENT, DISJOINT, POOLED):
         if names := ", ".join(name for name, reason in left_out.items() if reason == why):
             return f"{names}: {why}"
     return ""
@@ -231,6 +350,6 @@ def _nothing_in_common(a: Mapping[str, TaskRecord], b: Mapping[str, TaskRecord],
         has_a, has_b = ", ".join(a), ", ".join(b)
         return f"the runs have no task in common: A has {has_a}; B has {has_b}"
     return (
-        f"no task has {metric!r} per example in both runs{near(metric, known)}; choose another --metric that is "
-        f"a mean over examples: A has {', '.join(known) or 'none'}"
+        f"no task has {metric!r} per example in both runs{near(metric, known)}; choose another --metric: A has "
+        f"{', '.join(known) or 'none'}"
     )

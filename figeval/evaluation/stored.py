@@ -14,6 +14,7 @@ from figeval.metrics.catalogue import Metrics
 from figeval.records.run_folder import RunFolder, read_run
 from figeval.records.schema import CHOSEN_ON_TEST, RunRecord, TaskRecord
 
+Features: TypeAlias = "list[float] | None"
 Values: TypeAlias = Mapping[str, tuple[float | None, str | None]]  # example id → (value, cluster)
 
 
@@ -41,6 +42,21 @@ def stored_values(folder: RunFolder, task: str, metric: str, unseen_only: bool =
             continue
         values[row["id"]] = (value, row["cluster"])
     return values if any(value is not None for value, _ in values.values()) else {}
+
+
+def stored_features(folder: RunFolder, task: str, metric: str) -> Mapping[str, tuple[Features, str | None]]:
+    """Return the numbers of a metric for every example, whose sums give the score, and the example's cluster.
+
+    They are None if the metric does not apply to the model's answer. The result is empty if no example has the metric,
+    or if it is a mean, for which there is `stored_values`.
+    """
+    found: dict[str, tuple[Features, str | None]] = {}
+    for row in folder.rows(task):
+        value = row["metrics"].get(metric)
+        if value is not None and not isinstance(value, list):
+            return {}
+        found[row["id"]] = (value, row["cluster"])
+    return found if any(value is not None for value, _ in found.values()) else {}
 
 
 def stored_languages(folder: RunFolder, task: TaskRecord) -> dict[str, dict[str, None]]:

@@ -6,12 +6,12 @@ intervals overlap) would discard most of the evidence.
 
 from __future__ import annotations
 
+import math
 import sys
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import product
-from math import isclose
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,14 +19,19 @@ from numpy.typing import NDArray
 from figeval.metrics.combination import Clustered, Combination
 from figeval.metrics.intervals import (
     FEW,
+    FEWEST_CLUSTERS,
     NOTHING,
+    RESAMPLES,
     Bounds,
     Interval,
     Spread,
     blocks,
     by_cluster,
+    clip,
     interval_by_t,
+    interval_of_statistic,
     spread_of,
+    t_interval,
 )
 
 Floats = NDArray[np.float64]
@@ -171,6 +176,150 @@ def paired_over_languages(
     )
 
 
+Features = Sequence[float]  # numbers of an example whose sums give a score, see `figeval.metrics.statistic`
+
+
+def paired_statistic(
+    features_a: Sequence[Features | None],
+    features_b: Sequence[Features | None],
+    clusters: Sequence[str | None],
+    combine: Callable[[Floats], Floats],
+    seed: int = 0,
+) -> PairedTest:
+    """Compare two runs by a score that is no mean over examples, e.g. macro-F1 or a correlation.
+
+    The p-value comes from permutations: in each, the two runs' answers to a cluster are exchanged with probability 1/2,
+    and the difference of the scores is computed anew from the exchanged sums (Noreen 1989; Yeh 2000). All 2^G patterns
+    are tried for few clusters. A permutation whose score is undefined counts as extreme. The interval is that of a
+    cluster bootstrap that draws the same clusters for both runs, for at least 40 effective clusters.
+
+    Args:
+        features_a: numbers of run A for each example, shape (k,), or None if the metric does not apply.
+        features_b: numbers of run B, in the same order.
+        clusters: cluster of each example, or None if it is independent.
+        combine: the score as a function of sums, (..., k) → (...).
+        seed: seed of the permutations and of the bootstrap.
+    """
+    rows = zip(features_a, features_b, clusters, strict=True)
+    common = [(a, b, cluster) for a, b, cluster in rows if a is not None and b is not None]
+    if not common:
+        return PairedTest(n=0, clusters=0, note="no example that both runs answered")
+    places: dict[str | int, int] = {}
+    index = [places.setdefault(row if name is None else name, len(places)) for row, (_, _, name) in enumerate(common)]
+    sums = np.zeros((len(places), 2, len(common[0][0])))
+    np.add.at(sums, index, np.array([row[:2] for row in common], dtype=np.float64))
+    sizes = np.bincount(index)
+    effective = len(common) ** 2 / float(sizes @ sizes)
+    value_a, value_b = (float(combine(one)) for one in sums.sum(axis=0))
+    found = PairedTest(n=len(common), clusters=len(places), effective_clusters=effective)
+    if np.isnan((value_a, value_b)).any():
+        return replace(found, note="the score of one of the runs is undefined")
+    found = replace(found, value_a=value_a, value_b=value_b, difference=value_a - value_b)
+    unit = "examples" if len(places) == len(common) else "clusters"
+    if len(places) == 1:
+        return replace(found, note="no test and no interval: all examples belong to one cluster")
+    p = _permuted(sums, combine, seed)
+    if effective < FEWEST_CLUSTERS:
+        why = f"no interval: fewer than {FEWEST_CLUSTERS} effective {unit}"
+        return replace(found, test="permutation", p=p, note=why)
+    interval = interval_of_statistic(_redrawn(sums, combine, seed), "bootstrap")
+    return replace(
+        found,
+        low=interval.low,
+        high=interval.high,
+        stderr=interval.stderr,
+        freedom=None if interval.low is None else math.inf,
+        test="permutation",
+        p=p,
+        note="" if interval.low is not None else f"no interval: {interval.method.removeprefix('none: ')}",
+    )
+
+
+def _permuted(sums: Floats, combine: Callable[[Floats], Floats], seed: int) -> float:
+    """Return the p-value of the difference between scores, from the sums of clusters, shape (G, 2, k)."""
+    total = sums.sum(axis=(0, 1))
+    differing = sums[(sums[:, 0] != sums[:, 1]).any(axis=1)]
+    if not len(differing):
+        return 1.0
+    fixed = sums.sum(axis=0) - differing.sum(axis=0)  # of clusters in which nothing changes when it is exchanged
+
+    def differences(exchanged: Floats) -> Floats:
+        own = fixed[0] + exchanged @ differing[:, 1] + (1 - exchanged) @ differing[:, 0]
+        return combine(own) - combine(total - own)
+
+    seen = abs(float(combine(sums[:, 0].sum(axis=0)) - combine(sums[:, 1].sum(axis=0))))
+    seen -= NOTHING * max(1.0, seen)
+    if len(differing) <= EXACT:
+        patterns = np.array(list(product((0.0, 1.0), repeat=len(differing)))).reshape(-1, len(differing))
+        return float(np.mean(~(np.abs(differences(patterns)) < seen)))
+    generator, extreme = np.random.default_rng(seed), 0
+    for size in blocks(DRAWS, len(differing)):
+        exchanged = generator.integers(0, 2, size=(size, len(differing))).astype(np.float64)
+        extreme += int(np.sum(~(np.abs(differences(exchanged)) < seen)))
+    return (extreme + 1) / (DRAWS + 1)
+
+
+def _redrawn(sums: Floats, combine: Callable[[Floats], Floats], seed: int) -> Floats:
+    """Return differences of the scores for draws of the clusters with replacement, shape (RESAMPLES,)."""
+    generator, clusters = np.random.default_rng(seed), len(sums)
+    found = []
+    for size in blocks(RESAMPLES, clusters):
+        counts = generator.multinomial(clusters, np.full(clusters, 1 / clusters), size=size)
+        found.append(combine(counts @ sums[:, 0]) - combine(counts @ sums[:, 1]))
+    return np.concatenate(found)
+
+
+def paired_over_seeds(
+    values_a: Sequence[Sequence[float]],
+    values_b: Sequence[Sequence[float]],
+    clusters: Sequence[str | None],
+    bounds: Bounds = (0.0, 1.0),
+) -> PairedTest:
+    """Compare the means of two models over their trainings, which differ in their seed, on the same examples.
+
+    The variance of the difference is V = SE² + s_A² / S_A + s_B² / S_B: the clustered variance of the examples'
+    differences of means over seeds, plus the variances of the trainings' scores. p and interval are by t with
+    Satterthwaite's (1946) degrees of freedom. A model without seeds, such as TF-IDF, has one row and adds nothing.
+
+    Args:
+        values_a: values of each training of A on each example, shape (S_A, n).
+        values_b: values of each training of B, shape (S_B, n).
+        clusters: cluster of each example, or None if it is independent.
+        bounds: bounds of the metric, or None if it has none.
+    """
+    from scipy.special import stdtr
+
+    a, b = (np.asarray(values, dtype=np.float64) for values in (values_a, values_b))
+    if not a.size or not b.size:
+        return PairedTest(n=0, clusters=0, note="no example that all trainings answered")
+    spread = spread_of(*by_cluster(a.mean(axis=0) - b.mean(axis=0), clusters))
+    known = PairedTest(
+        n=spread.n,
+        clusters=spread.clusters,
+        effective_clusters=spread.effective_clusters,
+        value_a=float(a.mean()),
+        value_b=float(b.mean()),
+        difference=spread.mean,
+    )
+    if spread.clusters == 1:
+        return replace(known, note="no test and no interval: all examples belong to one cluster")
+    parts = [(spread.stderr**2, spread.freedom)]
+    for trainings in (a, b):
+        if len(trainings) > 1:
+            scores = trainings.mean(axis=1)
+            parts.append((float(scores.var(ddof=1)) / len(scores), len(scores) - 1))
+    variance = math.fsum(part for part, _ in parts)
+    if variance <= NOTHING**2:
+        return replace(known, note="no test and no interval: nothing differs")
+    stderr, freedom = math.sqrt(variance), variance**2 / math.fsum(part**2 / own for part, own in parts)
+    low, high = t_interval(spread.mean, stderr, freedom)
+    if bounds is not None:
+        low, high = clip((low, high), (bounds[0] - bounds[1], bounds[1] - bounds[0]))
+    p = max(2 * float(stdtr(freedom, -abs(spread.mean) / stderr)), TINIEST)
+    test = f"t over {len(a)} and {len(b)} seeds"
+    return replace(known, low=low, high=high, stderr=stderr, freedom=freedom, test=test, p=p, note=_few(spread))
+
+
 def _interval(spread: Spread, bounds: Bounds) -> Interval:
     """Return the t interval of the difference; none if it is the same in all clusters (two runs that always agree)."""
     if spread.clusters == 1:
@@ -180,14 +329,19 @@ def _interval(spread: Spread, bounds: Bounds) -> Interval:
 
 def _note(spread: Spread, interval: Interval) -> str:
     """Return a caveat for the reader: there is no interval, or there are too few clusters for any evidence."""
-    notes = [] if interval.low is not None else [f"no interval: {interval.method.removeprefix('none: ')}"]
+    why = "" if interval.low is not None else f"no interval: {interval.method.removeprefix('none: ')}"
+    least = f", and p cannot fall below {floor:.3g}" if (floor := 2.0 ** (1 - spread.clusters)) > ALPHA else ""
+    few = _few(spread)
+    return "; ".join(filter(None, (why, few and few + least)))
+
+
+def _few(spread: Spread) -> str:
+    """Return a caveat if there are fewer than ten effective clusters, else an empty text."""
+    if spread.effective_clusters >= FEW:
+        return ""
     unit = "examples" if spread.independent else "clusters"
-    if spread.effective_clusters < FEW:
-        unequal = "" if isclose(spread.effective_clusters, spread.clusters) else " effective"
-        least = f", and p cannot fall below {floor:.3g}" if (floor := 2.0 ** (1 - spread.clusters)) > ALPHA else ""
-        few = f"{spread.effective_clusters:.3g}{unequal}"
-        notes.append(f"too few {unit} ({few}): the test has little power{least}")
-    return "; ".join(notes)
+    unequal = "" if math.isclose(spread.effective_clusters, spread.clusters) else " effective"
+    return f"too few {unit} ({spread.effective_clusters:.3g}{unequal}): the test has little power"
 
 
 def mcnemar(a_only: int, b_only: int, *, mid: bool = False) -> float:
@@ -232,3 +386,13 @@ def holm(pvalues: Sequence[float]) -> list[float]:
         largest = max(largest, min(1.0, (len(pvalues) - place) * pvalues[index]))
         adjusted[index] = largest
     return adjusted
+
+
+def benjamini_hochberg(pvalues: Sequence[float]) -> list[float]:
+    """Return Benjamini and Hochberg's (1995) adjusted p-values, in the given order.
+
+    They control the expected share of false findings, for tests that are independent or positively dependent.
+    """
+    from scipy.stats import false_discovery_control
+
+    return [float(p) for p in false_discovery_control(pvalues)] if pvalues else []

@@ -54,7 +54,8 @@ class Plan:
         disagreement: assumed share of examples that only one of the models gets right.
         correlation: assumed intraclass correlation of the differences.
         effect: design effect (Kish 1965), 1 + (Σ n_c² / N − 1) ρ.
-        difference: smallest difference in accuracy that is found with probability `power`.
+        difference: smallest difference in accuracy that is found with probability `power`; None if not even one as
+            large as the disagreement is found.
         power: that probability.
     """
 
@@ -64,7 +65,7 @@ class Plan:
     disagreement: float
     correlation: float
     effect: float
-    difference: float
+    difference: float | None
     power: float = POWER
 
 
@@ -74,8 +75,7 @@ def planned(
     """Return the smallest difference in accuracy that a paired comparison on these clusters would find.
 
     The variance of a paired difference δ of 0/1 values is d − δ², where d is the share of examples that only one model
-    gets right (Miettinen 1968); the design effect multiplies it. δ ≤ d, so a difference of d is returned if not even
-    that would be found.
+    gets right (Miettinen 1968); the design effect multiplies it.
 
     Args:
         sizes: number of examples of each cluster.
@@ -88,7 +88,8 @@ def planned(
     effect = 1 + (squared / n - 1) * correlation
     freedom = max(1.0, n**2 / squared - 1)
     # δ² = q² (d − δ²) effect / n, solved for δ
-    share = (_quantile(1 - level / 2, freedom) + _quantile(power, freedom)) ** 2 * effect / n
+    share: float = (_quantile(1 - level / 2, freedom) + _quantile(power, freedom)) ** 2 * effect / n
+    difference = math.sqrt(share * disagreement / (1 + share))
     return Plan(
         n=n,
         clusters=len(sizes),
@@ -96,7 +97,7 @@ def planned(
         disagreement=disagreement,
         correlation=correlation,
         effect=effect,
-        difference=min(disagreement, math.sqrt(share * disagreement / (1 + share))),
+        difference=difference if difference < disagreement else None,
         power=power,
     )
 

@@ -12,7 +12,7 @@ from pydantic import Field, model_validator
 
 from figeval.errors import RecordError
 from figeval.jsonfile import read_model
-from figeval.records.run_folder import read_run
+from figeval.records.run_folder import RunFolder, read_run
 from figeval.records.schema import CHOSEN_ON_TEST, SEEN, MacroRecord, Role, RunRecord, ScoreRecord, Stored, TaskRecord
 from figeval.storage import replace_text
 
@@ -96,13 +96,24 @@ def run_or_mean(path: Path) -> RunRecord:
     Raises:
         RecordError: there is neither, or a seed has no run.
     """
+    return run_or_seeds(path)[0]
+
+
+def run_or_seeds(path: Path) -> tuple[RunRecord, list[tuple[RunRecord, RunFolder]]]:
+    """Return the record of `run_or_mean`, and the run in a folder, or the runs of its seeds, with their folders.
+
+    Raises:
+        RecordError: there is neither, or a seed has no run.
+    """
     file = path / SEEDS if path.is_dir() else path
     if file.name != SEEDS or not file.is_file():
-        return read_run(path)[0]
+        found = read_run(path)
+        return found[0], [found]
     record = read(SeedsRecord, file)
     if not record.runs:
         raise RecordError(f"{file} has no runs; train with --evaluate")
-    return mean_of(record, [read_run(file.parent / run)[0] for run in record.runs.values()])
+    runs = [read_run(file.parent / run) for run in record.runs.values()]
+    return mean_of(record, [run for run, _ in runs]), runs
 
 
 def mean_of(record: SeedsRecord, runs: Sequence[RunRecord]) -> RunRecord:

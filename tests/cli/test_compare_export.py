@@ -27,6 +27,7 @@ def test_compare(cli: Cli, runs: tuple[Path, Path]) -> None:
     assert [note.strip() for note in notes] == [
         "B: --limit 15: the first examples of 2 of 2 tasks, not a random sample",
         "Holm's correction over 1 test",
+        "detectable: the difference that p < 0.05, uncorrected, would find with probability 0.8",
         "mini_fables: left out 5 only in A",
         "mini_pairs not compared: only in B",
         "mini_retrieval not compared: only in A",
@@ -37,7 +38,7 @@ def test_compare_as_json(cli: Cli, runs: tuple[Path, Path]) -> None:
     found = json.loads(cli("compare", *runs, "--json").out)
     assert (found["metric"], found["family"], found["a"]["model"]) == ("acc", 1, "overlap")
     (one,) = found["tasks"]
-    assert (one["n"], one["unmatched_a"], one["p"], one["p_holm"]) == (15, 5, one["p"], one["p"])
+    assert (one["n"], one["unmatched_a"], one["p"], one["p_adjusted"]) == (15, 5, one["p"], one["p"])
 
 
 def test_a_run_with_itself_does_not_differ(cli: Cli, runs: tuple[Path, Path]) -> None:
@@ -45,9 +46,48 @@ def test_a_run_with_itself_does_not_differ(cli: Cli, runs: tuple[Path, Path]) ->
         assert (one["difference"], one["p"]) == (0, 1)
 
 
+def test_several_runs_are_ranked_and_compared_in_pairs(cli: Cli, runs: tuple[Path, Path], tmp_path: Path) -> None:
+    third = finished(tmp_path / "tfidf", "mini_fables", model="tfidf", baselines=False)
+    lines = cli("compare", *runs, third).out.splitlines()
+    assert lines[0] == "acc: ranks"
+    assert [line.split()[:2] for line in lines[2:5]] == [
+        ["mini_fables", name] for name in sorted(("overlap", "random", "tfidf"), key=lambda name: ranked(lines, name))
+    ]
+    assert any("Benjamini and Hochberg's correction over 3 tests" in line for line in lines)
+    found = json.loads(cli("compare", *runs, third, "--json").out)
+    assert [(pair["a"], pair["b"]) for pair in found["pairs"]] == [(0, 1), (0, 2), (1, 2)]
+    assert {one["best"] for one in found["ranks"]} == {1}, "20 examples say nothing about the order"
+    assert {one["worst"] for one in found["ranks"]} == {3}
+
+
+def ranked(lines: list[str], name: str) -> int:
+    """Line of a run in the first table."""
+    return next(place for place, line in enumerate(lines) if line.split()[1:2] == [name])
+
+
+def test_planned_comparisons_have_holms_correction(cli: Cli, runs: tuple[Path, Path], tmp_path: Path) -> None:
+    third = finished(tmp_path / "tfidf", "mini_fables", model="tfidf", baselines=False)
+    found = json.loads(cli("compare", *runs, third, "--against", third, "--equivalence", "0.9", "--json").out)
+    assert [(pair["a"], pair["b"]) for pair in found["pairs"]] == [(0, 2), (1, 2)]
+    assert (found["correction"], found["family"], found["ranks"], found["margin"]) == ("holm", 2, [], 0.9)
+    assert all(one["p_equivalence"] < 0.05 < one["p"] for pair in found["pairs"] for one in pair["tasks"])
+
+
+def test_power_needs_no_run(cli: Cli) -> None:
+    (proverbs, fables) = json.loads(cli("power", "--tasks", "mini_proverbs,mini_fables", "--json").out)
+    assert (proverbs["n"], proverbs["clusters"], fables["n"], fables["clusters"]) == (60, 30, 20, 20)
+    assert proverbs["effect"] == pytest.approx(1.1)
+    assert fables["difference"] is None
+    head, row, *_ = cli("power", "--tasks", "mini_proverbs", "--disagreement", "0.3").out.splitlines()
+    assert head.split()[-1] == "detectable"
+    assert row.split()[-1] == "points"
+
+
 def test_compare_refuses_with_a_cure(cli: Cli, runs: tuple[Path, Path]) -> None:
     assert "did you mean 'mrr'" in cli("compare", runs[0], runs[0], "--metric", "mr").complaint
     assert "give a run folder" in cli("compare", runs[0], "nowhere").complaint
+    assert "give at least two runs" in cli("compare", runs[0]).err
+    assert "is none of the runs" in cli("compare", *runs, "--against", "nowhere").err
 
 
 @pytest.mark.parametrize(

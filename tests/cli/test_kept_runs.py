@@ -10,7 +10,7 @@ import pytest
 
 from bench import measure
 from figeval.errors import RecordError
-from figeval.evaluation.compare import compare_runs
+from figeval.evaluation.comparisons import compare_runs
 from figeval.records import predictions
 from figeval.records.run_folder import RunFolder, read_run
 from tests.cli.conftest import Cli

@@ -116,7 +116,7 @@ def test_a_run_with_and_one_without_are_compared_as_paired(colours, tmp_path):
         config = RunConfig(tasks=("t",), model="model", output_path=paths[-1], augment=augment)
         run(config, colours.harness(), Deaf())
     found = compare(*paths)
-    (compared,) = found.result.tasks
+    ((compared,),) = (pair.tasks for pair in found.result.pairs.values())
     assert (compared.task, compared.unmatched_a, compared.unmatched_b) == ("t", 0, 0)
     title, *_ = lines = str(found).splitlines()
     assert title == "acc: A = model, B = model + neighbours"

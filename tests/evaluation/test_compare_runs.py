@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from figeval.errors import RecordError
-from figeval.evaluation.compare import compare_runs
+from figeval.evaluation.comparisons import compare_runs
 from figeval.metrics.paired import holm, mcnemar
 from figeval.records.run_folder import RunFolder
 from tests.runs import row, run, task
@@ -84,7 +84,7 @@ def test_p_values_are_corrected_over_the_tasks_that_were_tested(tmp_path: Path) 
     raw = [one.comparison.p for one in result.tasks]
     assert [one.task for one in result.tasks] == ["one", "two"]
     assert result.family == 2
-    assert [one.p_holm for one in result.tasks] == holm(raw)
+    assert [one.p_adjusted for one in result.tasks] == holm(raw)
     assert result.left_out == {"empty": "it has no acc per example"}
 
 
@@ -137,11 +137,22 @@ def test_no_task_in_common(tmp_path: Path) -> None:
         compared(tmp_path, {"mine": acc("1")}, {"yours": acc("1")})
 
 
-def test_a_metric_that_is_no_mean_names_those_that_are(tmp_path: Path) -> None:
-    answers: Answers = {"e0": [1.0, 0.0], "e1": [0.0, 1.0]}
-    a, b = (written(tmp_path / name, {"t": answers}, metric="macro_f1") for name in "ab")
-    with pytest.raises(RecordError, match=r"'macro_f1' per example in both runs; choose another.*A has none"):
-        compare_runs(a, b, metric="macro_f1")
+def test_a_score_that_is_no_mean_is_tested_by_permutation(tmp_path: Path) -> None:
+    """`balanced_acc` adds, for each of two labels, right answers, answers and examples."""
+    right, wrong = ([1.0, 0.0, 1.0, 0.0, 1.0, 0.0], [0.0, 0.0, 0.0, 1.0, 1.0, 0.0])
+    other_right, other_wrong = ([0.0, 1.0, 0.0, 1.0, 0.0, 1.0], [0.0, 0.0, 1.0, 0.0, 0.0, 1.0])
+    answers_a: Answers = {f"e{place}": right if place % 2 else other_right for place in range(12)}
+    answers_b: Answers = {f"e{place}": right if place % 2 else other_wrong for place in range(12)}
+    answers_b["e1"] = wrong
+    settings = {"labels": ["x", "y"]}
+    a, b = (
+        written(tmp_path / name, {"t": answers}, metric="balanced_acc", task_type="pairs", settings=settings)
+        for name, answers in (("a", answers_a), ("b", answers_b))
+    )
+    (one,) = compare_runs(a, b, metric="balanced_acc").tasks
+    assert (one.comparison.value_a, one.comparison.value_b) == (1.0, pytest.approx((5 / 6) / 2))
+    assert (one.comparison.test, one.comparison.p) == ("permutation", 2 / 2**7)
+    assert one.comparison.note == "no interval: fewer than 40 effective examples"
 
 
 def test_an_unknown_metric_has_near_names(tmp_path: Path) -> None:

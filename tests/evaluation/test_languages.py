@@ -17,7 +17,7 @@ from figeval import ChoiceExample, load
 from figeval import task as make_task
 from figeval.errors import DataError, FigevalError, RecordError
 from figeval.evaluation import Harness
-from figeval.evaluation.compare import compare_runs
+from figeval.evaluation.comparisons import compare_runs
 from figeval.evaluation.rescore import rescore
 from figeval.evaluation.score import MetricSet, TaskScorer
 from figeval.evaluation.stored import with_breakdown

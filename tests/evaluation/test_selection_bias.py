@@ -15,7 +15,7 @@ from figeval import plugins
 from figeval.config import RunConfig
 from figeval.errors import RecordError
 from figeval.evaluation import Harness
-from figeval.evaluation.compare import compare_runs
+from figeval.evaluation.comparisons import compare_runs
 from figeval.evaluation.lineage import line_of
 from figeval.evaluation.run import run as run_pipeline
 from figeval.evaluation.score import Aggregator, MetricSet

@@ -8,7 +8,7 @@ import shutil
 import pytest
 
 from figeval.errors import CapabilityError, RecordError, TaskError
-from figeval.evaluation.compare import compare_runs
+from figeval.evaluation.comparisons import compare_runs
 from figeval.types import Reply
 from tests.evaluation.conftest import Heard, write_task
 from tests.fakes import FakeChatModel, FakeGenerator, FakeLanguageModel, FakePairScorer

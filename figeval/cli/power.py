@@ -1,0 +1,108 @@
+"""Command `figeval power`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from figeval.cli.options import include_path, listed
+from figeval.cli.output import echo_json
+
+HEAD = ("task", "n", "clusters", "design effect", "detectable")
+
+
+@click.command()
+@click.option("--tasks", required=True, callback=listed, help="Tasks or suites, separated by commas.")
+@include_path
+@click.option(
+    "--disagreement",
+    type=click.FloatRange(0, 1, min_open=True),
+    default=0.2,
+    show_default=True,
+    help="Share of examples that only one of the two models gets right.",
+)
+@click.option(
+    "--correlation",
+    type=click.FloatRange(0, 1),
+    default=0.1,
+    show_default=True,
+    help="Correlation of the differences within a cluster; it has no effect on tasks without clusters.",
+)
+@click.option(
+    "--power",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    default=0.8,
+    show_default=True,
+    help="Probability of finding the difference.",
+)
+@click.option(
+    "--comparisons",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="Number of planned comparisons; the level 0.05 is divided by it (Bonferroni).",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON list.")
+def power(  # noqa: PLR0913 - one argument per option
+    *,
+    tasks: tuple[str, ...],
+    include_path: tuple[Path, ...],
+    disagreement: float,
+    correlation: float,
+    power: float,
+    comparisons: int,
+    as_json: bool,
+) -> None:
+    """Say which difference in accuracy between two models a task can show, before any model is run.
+
+    The numbers are for a paired comparison, as by `figeval compare`. They need the data, but no model. After an
+    experiment, the column "detectable" of `figeval compare` has the same from the observed differences.
+
+    \b
+    figeval power --tasks epic_mcq,impli
+    figeval power --tasks mini_fables --disagreement 0.3 --comparisons 3
+    """
+    from figeval.evaluation.harness import Harness
+    from figeval.metrics.paired import ALPHA
+    from figeval.metrics.power import planned
+
+    harness = Harness(include=include_path)
+    found = []
+    for task in harness.catalogue.expand(tasks):
+        clusters = Counter(
+            (example.cluster, "") if example.cluster is not None else (example.id, "alone")
+            for example in harness.examples(task)
+            if not example.hidden
+        )
+        if clusters:
+            plan = planned([*clusters.values()], disagreement, correlation, power, ALPHA / comparisons)
+            found.append((task.name, plan))
+    if as_json:
+        echo_json([{"task": name, **asdict(plan)} for name, plan in found])
+        return
+    from rich.console import Console
+
+    from figeval.report.grid import Grid, say
+    from figeval.report.table import effective
+
+    rows = [
+        (
+            name,
+            f"{plan.n:,}",
+            f"{plan.clusters:,}{effective(plan.clusters, plan.effective_clusters)}",
+            f"{plan.effect:.2f}",
+            "none" if plan.difference is None else f"{100 * plan.difference:.1f} points",
+        )
+        for name, plan in found
+    ]
+    console = Console()
+    Grid(HEAD, rows, right=HEAD[1:]).print(console)
+    level = f"{ALPHA:g}" if comparisons == 1 else f"{ALPHA:g} / {comparisons}"
+    say(
+        console,
+        f"  detectable: difference in accuracy that is found with probability {power:g} at level {level}, if only one "
+        f"model is right on {disagreement:.0%} of the examples",
+    )

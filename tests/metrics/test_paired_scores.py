@@ -1,0 +1,173 @@
+"""Comparisons of scores that are no means and of several trainings, corrections, power and equivalence."""
+
+from __future__ import annotations
+
+import math
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from figeval.metrics.classification import macro_f1
+from figeval.metrics.paired import benjamini_hochberg, paired, paired_over_seeds, paired_statistic, sign_flip
+from figeval.metrics.power import detectable, detectable_by, equivalence, planned
+from figeval.metrics.statistic import Statistic, as_statistic, ratio
+
+F1: Statistic = as_statistic(macro_f1, ("x", "y"))
+PAIRS = st.lists(st.tuples(st.integers(0, 1), st.integers(0, 1), st.integers(0, 2)), min_size=2, max_size=9)
+
+
+@given(PAIRS)
+def test_a_mean_has_the_p_of_the_sign_flip_test(rows: list[tuple[int, int, int]]) -> None:
+    """For few clusters, both try all patterns: to exchange two answers is to change the sign of their difference."""
+    a, b, names = ([row[part] for row in rows] for part in range(3))
+    clusters = [f"c{name}" for name in names]
+    found = paired_statistic([(x, 1.0) for x in a], [(x, 1.0) for x in b], clusters, ratio)
+    sums = [sum(x - y for x, y, name in rows if name == cluster) for cluster in sorted(set(names))]
+    if len(sums) > 1:
+        assert found.p == pytest.approx(sign_flip(np.array(sums, dtype=float)))
+    assert found.difference == pytest.approx((sum(a) - sum(b)) / len(rows))
+
+
+def f1_features(gold: Any, predicted: Any) -> list[list[float]]:
+    """Per example: true positives of each label, then predictions, then golds."""
+    rows = []
+    for g, p in zip(gold, predicted, strict=True):
+        said, true = [float(p == label) for label in (0, 1)], [float(g == label) for label in (0, 1)]
+        rows.append([*(one * other for one, other in zip(said, true, strict=True)), *said, *true])
+    return rows
+
+
+def test_permutations_of_f1_are_those_of_brute_force() -> None:
+    generator = np.random.default_rng(5)
+    gold, a, b = (generator.integers(0, 2, size=10) for _ in range(3))
+    features_a, features_b = np.array(f1_features(gold, a)), np.array(f1_features(gold, b))
+
+    def score(features: Any) -> float:
+        sums = features.sum(axis=0).reshape(3, 2).T
+        return float(np.mean([2 * hits / (said + true) for hits, said, true in sums]))
+
+    found = paired_statistic(features_a.tolist(), features_b.tolist(), [None] * 10, F1.combine)
+    assert found.difference == pytest.approx(score(features_a) - score(features_b))
+    every = []
+    for pattern in product((False, True), repeat=10):
+        exchanged = np.array(pattern)[:, None]
+        one, other = np.where(exchanged, features_b, features_a), np.where(exchanged, features_a, features_b)
+        every.append(abs(score(one) - score(other)))
+    assert found.p == pytest.approx(np.mean(np.array(every) >= abs(found.difference or 0) - 1e-9))
+
+
+def test_one_cluster_and_an_undefined_score_have_a_reason() -> None:
+    rows = [(1.0, 1.0), (0.0, 1.0)]
+    assert paired_statistic(rows, rows, ["c", "c"], ratio).note.startswith("no test and no interval: all examples")
+    nothing = [(0.0, 0.0)] * 2
+    assert paired_statistic(nothing, nothing, [None] * 2, ratio).note == "the score of one of the runs is undefined"
+    assert paired_statistic([None], [rows[0]], [None], ratio).note == "no example that both runs answered"
+
+
+def test_one_training_each_is_the_t_test_of_examples() -> None:
+    generator = np.random.default_rng(1)
+    a, b = generator.random((2, 30))
+    found = paired_over_seeds([a.tolist()], [b.tolist()], [None] * 30)
+    expected = stats.ttest_rel(a, b)
+    assert (found.p, found.freedom) == (pytest.approx(expected.pvalue), pytest.approx(29))
+    assert (found.low, found.high) == pytest.approx(tuple(expected.confidence_interval()))
+
+
+def test_seeds_that_differ_make_the_interval_wider() -> None:
+    """V = SE² + s_A² / S_A, with Satterthwaite's degrees of freedom; TF-IDF has no seeds."""
+    examples = np.array([1.0, 0.0, 1.0, 1.0, 0.0, 1.0, 0.0, 1.0, 1.0, 0.0])
+    trainings = np.array([np.roll(examples, shift) * factor for shift, factor in ((1, 1.0), (2, 0.5), (3, 0.8))])
+    found = paired_over_seeds(trainings.tolist(), [examples.tolist()], [None] * 10)
+    item = stats.sem(trainings.mean(axis=0) - examples) ** 2
+    seed = trainings.mean(axis=1).var(ddof=1) / 3
+    assert found.stderr == pytest.approx(math.sqrt(item + seed))
+    assert found.freedom == pytest.approx((item + seed) ** 2 / (item**2 / 9 + seed**2 / 2))
+    assert found.test == "t over 3 and 1 seeds"
+
+
+@given(st.lists(st.floats(0, 1), max_size=12))
+def test_benjamini_hochberg_is_the_step_up_procedure(pvalues: list[float]) -> None:
+    adjusted = benjamini_hochberg(pvalues)
+    order = sorted(range(len(pvalues)), key=pvalues.__getitem__)
+    smallest = 1.0
+    for place in range(len(order) - 1, -1, -1):
+        smallest = min(smallest, pvalues[order[place]] * len(pvalues) / (place + 1))
+        assert adjusted[order[place]] == pytest.approx(smallest)
+
+
+def test_the_detectable_difference_of_a_plan_is_millers() -> None:
+    """With 20 % of the examples decided by one model only, 625 examples find 5 points and 3,922 find 2."""
+    for n, points in ((625, 5.0), (3922, 2.0)):
+        assert 100 * (planned([1] * n, 0.2, 0.0).difference or 0) == pytest.approx(points, rel=0.01)
+    assert planned([4] * 250, 0.2, 0.1).effect == pytest.approx(1.3)
+    assert planned([1] * 20, 0.2, 0.0).difference is None
+
+
+@settings(max_examples=30)
+@given(st.lists(st.tuples(st.integers(0, 1), st.integers(0, 1)), min_size=8, max_size=40), st.floats(0.01, 0.9))
+def test_equivalence_is_two_one_sided_t_tests(rows: list[tuple[int, int]], margin: float) -> None:
+    a, b = zip(*rows, strict=True)
+    result = paired(a, b)
+    p = equivalence(result, margin)
+    difference = np.array(a) - np.array(b)
+    if result.stderr is None:
+        assert p is None
+        return
+    upper = stats.ttest_1samp(difference, margin, alternative="less").pvalue
+    lower = stats.ttest_1samp(difference, -margin, alternative="greater").pvalue
+    assert p == pytest.approx(max(upper, lower), abs=1e-9)
+
+
+# ---- simulations -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_permutation_of_f1_keeps_its_level_with_unequal_clusters() -> None:
+    """Two models of equal quality whose preferences vary by cluster; a test of examples would reject far too often."""
+    generator = np.random.default_rng(11)
+    sizes = np.maximum(1, generator.lognormal(1, 1, size=40).astype(int))
+    names = [f"c{place}" for place, size in enumerate(sizes) for _ in range(size)]
+    rejected = 0
+    for repeat in range(400):
+        easy = np.repeat(generator.beta(2, 1, size=(2, 40)), sizes, axis=1)
+        gold = generator.integers(0, 2, size=len(names))
+        answers = [np.where(generator.random(len(names)) < easy[model], gold, 1 - gold) for model in (0, 1)]
+        features = [f1_features(gold, one) for one in answers]
+        rejected += (paired_statistic(*features, names, F1.combine, seed=repeat).p or 1) < 0.05
+    assert 6 <= rejected <= 32  # 20 expected; .015 and .08 are three standard errors away
+
+
+@pytest.mark.slow
+def test_intervals_over_seeds_cover_the_difference_of_the_procedures() -> None:
+    generator, covered = np.random.default_rng(12), 0
+    sizes = np.maximum(1, generator.lognormal(1, 0.8, size=60).astype(int))
+    names = [f"c{place}" for place, size in enumerate(sizes) for _ in range(size)]
+    for _ in range(400):
+        cluster = np.repeat(generator.normal(0, 0.1, size=(2, 60)), sizes, axis=1)
+        seeds = generator.normal(0, 0.03, size=(2, 4, 1))
+        share = np.clip(0.6 + cluster[:, None, :] + seeds, 0, 1)
+        values = (generator.random((2, 4, len(names))) < share).astype(float)
+        found = paired_over_seeds(values[0].tolist(), values[1].tolist(), names)
+        covered += (found.low or 1) <= 0 <= (found.high or -1)
+    assert covered >= 370  # 380 expected, and the interval errs on the wide side
+
+
+@pytest.mark.slow
+def test_the_detectable_difference_is_found_with_probability_80() -> None:
+    generator, n = np.random.default_rng(13), 400
+    effect = planned([1] * n, 0.2, 0.0).difference or 0
+    found, guesses = 0, []
+    for _ in range(1000):
+        decided = generator.random(n)
+        difference = np.where(decided < 0.1 + effect / 2, 1.0, np.where(decided < 0.2, -1.0, 0.0))
+        result = paired(np.maximum(difference, 0).tolist(), np.maximum(-difference, 0).tolist())
+        found += (result.low or 0) > 0 or (result.high or 0) < 0
+        guesses.append(detectable_by(result) or 0)
+    assert 0.75 < found / 1000 < 0.85
+    assert np.mean(guesses) == pytest.approx(effect, rel=0.03)
+    assert detectable(1.0) == pytest.approx(2.802, abs=1e-3)
