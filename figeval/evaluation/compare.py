@@ -141,7 +141,7 @@ def compare_sides(side_a: Side, side_b: Side, metric: str, seed: int, prompts: t
         if name not in tasks_b:
             continue
         other = tasks_b[name]
-        _refuse_other_examples(task, other)
+        refuse_other_examples(task, other)
         found = _task_compared(name, (side_a, task), (side_b, other), metric, seed)
         if isinstance(found, str):
             left_out[name] = found
@@ -279,7 +279,8 @@ def _refuse_without_predictions(
             )
 
 
-def _refuse_other_examples(a: TaskRecord, b: TaskRecord) -> None:
+def refuse_other_examples(a: TaskRecord, b: TaskRecord) -> None:
+    """Raise `RecordError` if two runs of a task had another version of it, or other examples."""
     if a.version != b.version:
         raise RecordError(
             f"{a.task}: A is a run of version {a.version} of the task, B of version {b.version}, and scores of "

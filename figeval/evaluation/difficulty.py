@@ -1,0 +1,147 @@
+"""How difficult the examples of a task are for several models, and which labels may be wrong.
+
+Only the stored predictions are read. An example that every model answers wrongly in the same way is either hard for all
+of them or labelled wrongly; someone has to look at it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+from typing import Any
+
+from figeval.errors import RecordError, near
+from figeval.evaluation.compare import Side, refuse_other_examples, tasks_of
+from figeval.evaluation.stored import stored_metrics
+
+RIGHT = 0.5  # an answer that is right with a higher probability, as by a tie, counts as right
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One example as several models answered it.
+
+    Attributes:
+        id: id of the example.
+        cluster: its cluster, or None.
+        difficulty: 1 minus the mean value over the models that answered, from 0 (easy) to 1.
+        answered: number of models with a valid answer.
+        right: number of models whose answer is right.
+        gold: stored gold answer.
+        common_error: wrong answer that all models with an answer gave, without a tie, if at least two did; else None.
+    """
+
+    id: str
+    cluster: str | None
+    difficulty: float
+    answered: int
+    right: int
+    gold: Any
+    common_error: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class TaskDifficulty:
+    """The examples of a task that all runs have.
+
+    `nobody` and `everybody` count the examples that no model and that every model got right; `nobody_expected` and
+    `everybody_expected` are the counts for models with the same accuracies that err independently of one another.
+    `by_right` has the number of examples by the number of models that were right.
+    """
+
+    task: str
+    models: tuple[str, ...]
+    items: tuple[Item, ...]
+    nobody: int
+    everybody: int
+    nobody_expected: float
+    everybody_expected: float
+    by_right: Mapping[int, int]
+
+    @property
+    def candidates(self) -> list[Item]:
+        """Examples whose label may be wrong: those with a common error, given by most models first."""
+        found = [item for item in self.items if item.common_error is not None]
+        return sorted(found, key=lambda item: -item.answered)
+
+
+def difficulty(paths: Sequence[Path], metric: str = "acc") -> list[TaskDifficulty]:
+    """Return the difficulty of the examples of each task that all runs have.
+
+    Args:
+        paths: folders of at least two runs; the values of several seeds are averaged.
+        metric: a mean over examples with values from 0 to 1.
+
+    Raises:
+        RecordError: a run or its predictions are missing, the runs have no task in common, or none has the metric, or a
+            task has other examples in one of them.
+    """
+    sides = [Side.at(path) for path in paths]
+    tasks = [tasks_of(side.record, None) for side in sides]
+    common = [name for name in tasks[0] if all(name in other for other in tasks[1:])]
+    if not common:
+        has = "; ".join(
+            f"{side.record.model.name} has {', '.join(own)}" for side, own in zip(sides, tasks, strict=True)
+        )
+        raise RecordError(f"the runs have no task in common: {has}")
+    found = []
+    for name in common:
+        for other in tasks[1:]:
+            refuse_other_examples(tasks[0][name], other[name])
+        if all(all(side.values(name, metric)) for side in sides):
+            found.append(_of_task(name, sides, metric))
+    if not found:
+        stored = {one for side in sides for name in common for one in stored_metrics(side.folder, name)}
+        known = ", ".join(sorted(stored)) or "none"
+        raise RecordError(f"no task has {metric!r} per example in all runs{near(metric, stored)}; they have {known}")
+    return found
+
+
+def _of_task(name: str, sides: Sequence[Side], metric: str) -> TaskDifficulty:
+    values = [_means(side, name, metric) for side in sides]
+    rows = [{row["id"]: row for row in side.folder.rows(name)} for side in sides]
+    items = []
+    for example in values[0]:
+        if not all(example in own for own in values):
+            continue
+        own = [one[example] for one in values]
+        answers = [(value, one[example]) for value, one in zip(own, rows, strict=True) if value is not None]
+        if not answers:
+            continue
+        right = sum(value > RIGHT for value, _ in answers)
+        wrong = {json.dumps(row["pred"], sort_keys=True) for _, row in answers}
+        tied = any((row.get("tied") or 1) > 1 for _, row in answers)
+        alike = len(answers) > 1 and not right and len(wrong) == 1 and not tied
+        row = answers[0][1]
+        mean = sum(value for value, _ in answers) / len(answers)
+        error = row["pred"] if alike else None
+        items.append(Item(example, row["cluster"], 1 - mean, len(answers), right, row["gold"], error))
+    n = len(items)
+    shares = [
+        sum((value or 0) > RIGHT for value in (one[item.id] for item in items)) / n if n else 0.0 for one in values
+    ]
+    return TaskDifficulty(
+        task=name,
+        models=tuple(side.record.model.name for side in sides),
+        items=tuple(sorted(items, key=lambda item: (-item.difficulty, item.id))),
+        nobody=sum(not item.right for item in items),
+        everybody=sum(item.right == len(sides) for item in items),
+        nobody_expected=n * prod(1 - share for share in shares),
+        everybody_expected=n * prod(shares),
+        by_right=dict(sorted(Counter(item.right for item in items).items())),
+    )
+
+
+def _means(side: Side, task: str, metric: str) -> dict[str, float | None]:
+    """Return the value of each example, averaged over the seeds that answered it; None without any answer."""
+    found: dict[str, float | None] = {}
+    every = side.values(task, metric)
+    for example in every[0]:
+        known = [own[example][0] for own in every if example in own]
+        valid = [value for value in known if value is not None]
+        found[example] = sum(valid) / len(valid) if valid else None
+    return found

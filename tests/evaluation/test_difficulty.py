@@ -1,0 +1,75 @@
+"""Which examples are hard for several models, and which labels may be wrong."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from figeval.errors import RecordError
+from figeval.evaluation.difficulty import difficulty
+from figeval.records.run_folder import RunFolder
+from tests.cli.conftest import Cli, cli
+from tests.runs import finished, row, run, task
+
+__all__ = ["cli"]
+
+
+def written(folder: Path, answers: dict[str, tuple[Any, float | None]], **changes: Any) -> Path:
+    """A run folder with these answers and their values by id; the gold answer is always 0."""
+    target = RunFolder(folder)
+    target.predictions_file("t").parent.mkdir(parents=True)
+    target.write(run(task("t")))
+    with target.appending("t") as writer:
+        for identity, (answer, value) in answers.items():
+            metrics = {} if value is None else {"acc": value}
+            writer.write(row(identity, metrics=metrics, pred=answer, gold=0, **changes))
+    return folder
+
+
+def test_items_are_counted_and_a_common_error_is_a_candidate(tmp_path: Path) -> None:
+    a = {"easy": (0, 1.0), "hard": (1, 0.0), "alike": (2, 0.0), "mixed": (0, 1.0), "silent": (None, None)}
+    b = {"easy": (0, 1.0), "hard": (2, 0.0), "alike": (2, 0.0), "mixed": (3, 0.0), "silent": (None, None)}
+    (found,) = difficulty([written(tmp_path / "a", a), written(tmp_path / "b", b)])
+    assert [(item.id, item.difficulty, item.right) for item in found.items] == [
+        ("alike", 1.0, 0),
+        ("hard", 1.0, 0),
+        ("mixed", 0.5, 1),
+        ("easy", 0.0, 2),
+    ]
+    assert (found.nobody, found.everybody, found.by_right) == (2, 1, {0: 2, 1: 1, 2: 1})
+    assert (found.nobody_expected, found.everybody_expected) == (4 * 0.5 * 0.75, 4 * 0.5 * 0.25)
+    assert [(item.id, item.common_error) for item in found.candidates] == [("alike", 2)]
+
+
+def test_a_tie_is_no_common_error(tmp_path: Path) -> None:
+    tied = {"x": (1, 0.5)}
+    (found,) = difficulty([written(tmp_path / name, tied, tied=2) for name in "ab"])
+    assert (found.nobody, found.candidates) == (1, [])
+
+
+def test_what_cannot_be_compared_is_refused(tmp_path: Path) -> None:
+    a = written(tmp_path / "a", {"x": (0, 1.0)})
+    with pytest.raises(RecordError, match="no task has 'ac' per example in all runs; did you mean 'acc'"):
+        difficulty([a, a], metric="ac")
+    other = RunFolder(tmp_path / "b")
+    other.path.mkdir()
+    other.write(run(task("u")))
+    with pytest.raises(RecordError, match=r"the runs have no task in common: .* has t; .* has u"):
+        difficulty([a, other.path])
+
+
+def test_the_command_on_real_runs(cli: Cli, tmp_path: Path) -> None:
+    runs = [finished(tmp_path / name, "mini_fables", model=name, baselines=False) for name in ("overlap", "tfidf")]
+    done = cli("difficulty", *runs, "--output", tmp_path / "items.csv")
+    assert done.out.splitlines()[0] == "acc: examples by difficulty"
+    assert done.out.splitlines()[2].split()[:3] == ["mini_fables", "20", "2"]
+    with (tmp_path / "items.csv").open(newline="") as lines:
+        items = list(csv.DictReader(lines))
+    (found,) = json.loads(cli("difficulty", *runs, "--json").out)
+    assert [item["id"] for item in items] == [item["id"] for item in found["items"]]
+    assert sum(item["right"] == "0" for item in items) == found["nobody"]
+    assert "give at least two runs" in cli("difficulty", runs[0]).err
