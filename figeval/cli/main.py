@@ -53,6 +53,7 @@ COMMANDS = {
     "export": ("figeval.cli.export:export", "Export runs as CSV, LaTeX, Markdown or JSON."),
     "annotate": ("figeval.cli.annotate:annotate", "Have people judge written texts: create sheets and score them."),
     "compare": ("figeval.cli.compare:compare", "Compare two or more runs example by example."),
+    "checklist": ("figeval.cli.checklist:checklist", "Answer a conference's reproducibility checklist."),
     "difficulty": ("figeval.cli.difficulty:difficulty", "Find examples that nobody gets right, and doubtful labels."),
     "power": ("figeval.cli.power:power", "Say which difference between models a task can show."),
 }

@@ -1,0 +1,49 @@
+"""Command `figeval checklist`."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from figeval.cli.options import include_path
+from figeval.cli.output import echo, echo_json
+
+
+@click.command()
+@click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="RUN...")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["arr", "neurips"]),
+    default="arr",
+    show_default=True,
+    help="Checklist: Responsible NLP of ACL Rolling Review, or that of NeurIPS.",
+)
+@include_path
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON list.")
+def checklist(runs: tuple[Path, ...], form: str, include_path: tuple[Path, ...], as_json: bool) -> None:
+    """Answer a conference's reproducibility checklist from the records of runs, as Markdown.
+
+    Records know data, licences, splits, hardware, hours, settings, hyperparameters and their search, what selected the
+    checkpoint, intervals and versions. Trainings are found by the runs of their models. "fill in" marks what only the
+    authors know. Give all runs of the paper, since hours are added up over them.
+
+    \b
+    figeval checklist results/runs/* --format arr
+    """
+    from figeval.evaluation.checklist import FILL_IN, Facts
+    from figeval.evaluation.checklist import checklist as answers_of
+    from figeval.evaluation.harness import Harness
+    from figeval.text import one_line
+
+    found = answers_of(Facts.of(runs, Harness(include=include_path)), form)
+    if as_json:
+        echo_json([asdict(one) for one in found])
+        return
+    for one in found:
+        echo(f"### {one.item} {one.question}\n")
+        for line in one.lines or (FILL_IN,):
+            echo(f"- {one_line(line, 2_000)}")
+        echo("")

@@ -1,0 +1,225 @@
+"""Answers to the reproducibility checklists of conferences, as far as the records of runs and trainings know them.
+
+ARR's Responsible NLP checklist (https://aclrollingreview.org/responsibleNLPresearch) and NeurIPS's paper checklist
+(https://neurips.cc/public/guides/PaperChecklist) ask for the same facts in another order. Every fact is a method of
+`Facts`; a checklist is a list of items with the facts that answer them. What no record knows is left to the author.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from figeval.data.sources import Sources
+from figeval.errors import RecordError
+from figeval.evaluation.harness import Harness
+from figeval.evaluation.task_info import task_info
+from figeval.jsonfile import read_json
+from figeval.records.conditions import described
+from figeval.records.schema import RunRecord, TaskRecord
+from figeval.records.sweep import GRID, GridRecord, read, run_or_seeds
+
+FILL_IN = "fill in"
+SHOWN = (  # of the config of a training, in this order
+    *("head", "head_args", "epochs", "max_steps", "batch_size", "lr", "optimizer", "betas", "weight_decay", "schedule"),
+    *("warmup", "clip", "dropout", "mixed_precision", "lora", "max_length", "patience", "processes", "seed"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One item of a checklist; `lines` are what the records know, and are empty if the author has to fill it in."""
+
+    item: str
+    question: str
+    lines: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Records of runs and of the trainings behind them.
+
+    Attributes:
+        runs: runs; those of several seeds one by one.
+        tasks: tasks of the runs by name, without prompts and probes.
+        trainings: records of the trainings (`training/record.json`) that were found.
+        grids: records of searches for hyperparameters.
+        sources: upstream benchmarks of the tasks that are installed.
+    """
+
+    runs: Sequence[RunRecord]
+    tasks: Mapping[str, list[TaskRecord]]
+    trainings: Sequence[Mapping[str, Any]]
+    grids: Sequence[GridRecord]
+    sources: Mapping[str, Sources]
+
+    @classmethod
+    def of(cls, paths: Sequence[Path], harness: Harness) -> Facts:
+        """Read the records.
+
+        Args:
+            paths: folders of runs or of several seeds.
+            harness: knows the tasks and where their data is from.
+
+        Raises:
+            RecordError: there is no run at a path, or a record is damaged.
+        """
+        found = [(path, *run) for path in paths for run in run_or_seeds(path)[1]]
+        tasks: dict[str, list[TaskRecord]] = {}
+        for _, run, _ in found:
+            for task in run.tasks:
+                if task.kind == "task":
+                    tasks.setdefault(task.task, []).append(task)
+        trainings: dict[Path, Any] = {}
+        grids: dict[Path, GridRecord] = {}
+        for _, run, folder in found:
+            for model in (Path(run.model.name), *list(folder.path.resolve().parents)[:2]):
+                if (file := model / "training" / "record.json").is_file():
+                    trainings[file.resolve()] = read_json(file, RecordError)
+                for place in (model, model.parent):
+                    if (file := place / GRID).is_file():
+                        grids[file.resolve()] = read(GridRecord, file)
+        known = [name for name in tasks if name in harness.catalogue.tasks]
+        infos = [task_info(harness.catalogue.tasks.get(name), harness.manager) for name in known]
+        sources = {name: source for info in infos for name, source in info.sources.items()}
+        return cls([run for _, run, _ in found], tasks, [*trainings.values()], [*grids.values()], sources)
+
+    def citations(self) -> Iterator[str]:
+        """Yield the papers of the benchmarks, and the models by name."""
+        for name, source in self.sources.items():
+            yield f"{name}: {source.citation}"
+        yield f"models: {', '.join(dict.fromkeys(run.model.name for run in self.runs))} (cite their papers)"
+        yield "harness: figeval (CITATION.cff)"
+
+    def licences(self) -> Iterator[str]:
+        """Yield the licence of each benchmark, as its authors state it."""
+        for name, source in self.sources.items():
+            yield f"{name}: {source.licence}; {source.homepage}"
+
+    def documentation(self) -> Iterator[str]:
+        """Yield the type and the languages of each task."""
+        for name, tasks in self.tasks.items():
+            settings = tasks[0].settings
+            languages = settings.get("languages") or [settings.get("language") or "en"]
+            yield f"{name}: {tasks[0].task_type}, {', '.join(languages)}"
+
+    def splits(self) -> Iterator[str]:
+        """Yield how many examples were used for testing, training and model selection."""
+        for name, tasks in self.tasks.items():
+            split = tasks[0].settings.get("split") or "test"
+            used = sorted({task.n for task in tasks})
+            of = "" if used == [tasks[0].available] else f" of {tasks[0].available:,}"
+            yield f"{name}: {' or '.join(f'{n:,}' for n in used)}{of} examples of {split}"
+        for training in self.trainings:
+            dev = training.get("dev")
+            chosen = f", chosen on {dev['n']:,} ({dev['source']})" if dev else ""
+            yield f"training on {training['task']}: {training['train']['n']:,} examples{chosen}"
+
+    def compute(self) -> Iterator[str]:
+        """Yield the processors and the hours of all runs and trainings."""
+        machines: dict[str, None] = {}
+        for provenance in [run.provenance for run in self.runs] + [one["provenance"] for one in self.trainings]:
+            own = provenance.get("hardware") or {}
+            machines[f"{own.get('cores')} × {own.get('processor')}, {own.get('memory_gib')} GiB"] = None
+        devices = dict.fromkeys(str(run.model.description.get("device") or "cpu") for run in self.runs)
+        yield f"hardware: {'; '.join(machines)}; device {', '.join(devices)}"
+        evaluated = sum(task.seconds + task.baseline_seconds for run in self.runs for task in run.tasks) / 3600
+        trained = sum(training.get("seconds") or 0.0 for training in self.trainings) / 3600
+        yield f"hours: {evaluated:.3g} of evaluation ({len(self.runs)} runs), {trained:.3g} of training"
+        sizes = {run.model.name: run.model.description.get("parameters") for run in self.runs}
+        for name, size in sizes.items():
+            yield f"parameters of {name}: {f'{size:,}' if isinstance(size, int) else FILL_IN}"
+
+    def settings(self) -> Iterator[str]:
+        """Yield how models were asked and trained, what was searched, and what selected the checkpoint."""
+        for name, tasks in self.tasks.items():
+            routes = ", ".join(dict.fromkeys(task.route for task in tasks))
+            conditions = "; ".join(dict.fromkeys(text for task in tasks if (text := described(task))))
+            shots = tasks[0].settings.get("num_fewshot") or 0
+            yield f"{name}: {routes}, {shots}-shot{f'; {conditions}' if conditions else ''}"
+        for training in self.trainings:
+            config = training["config"]
+            given = ", ".join(f"{key} {config[key]}" for key in SHOWN if config.get(key) not in (None, {}, []))
+            yield f"training on {training['task']}: {given}"
+            by = ", ".join(training.get("select_by") or ()) or "no score"
+            best, on = training.get("best"), config["select_on"]
+            yield f"checkpoint of {training['task']}: step {best}, selected by {by} on {on}"
+        for grid in self.grids:
+            tried: dict[str, dict[str, None]] = {}
+            for point in grid.points:
+                for key, value in point.values.items():
+                    tried.setdefault(key, {})[str(value)] = None
+            space = "; ".join(f"{key}: {', '.join(values)}" for key, values in tried.items())
+            yield f"search for {grid.task}: {len(grid.points)} combinations ({space}), compared on {grid.dev or 'dev'}"
+
+    def statistics(self) -> Iterator[str]:
+        """Yield the methods of the intervals, the clusters and the seeds."""
+        for name, tasks in self.tasks.items():
+            methods = dict.fromkeys(score.interval for task in tasks for score in task.scores)
+            clusters = max((score.clusters for task in tasks for score in task.scores), default=0)
+            yield f"{name}: 95 % intervals ({', '.join(methods)}), {clusters:,} clusters"
+        seeds = sorted({int(one["config"]["seed"]) for one in self.trainings})
+        if seeds:
+            yield f"training seeds: {', '.join(map(str, seeds))}"
+        yield f"seeds of the runs: {', '.join(sorted({str(run.config.get('seed', 0)) for run in self.runs}))}"
+
+    def versions(self) -> Iterator[str]:
+        """Yield Python and the packages that can change a number."""
+        texts: dict[str, None] = {}
+        for provenance in [run.provenance for run in self.runs]:
+            packages = (f"{name} {version}" for name, version in (provenance.get("packages") or {}).items())
+            texts[", ".join((f"Python {provenance.get('python')}", *packages))] = None
+        yield from texts
+
+    def commands(self) -> Iterator[str]:
+        """Yield the command that repeats each run."""
+        yield from dict.fromkeys(f"`{shlex.join(run.command)}`" for run in self.runs if run.command)
+
+
+Fact = Callable[[Facts], Iterator[str]]
+ARR: tuple[tuple[str, str, tuple[Fact, ...]], ...] = (
+    ("A1", "Limitations of the work", ()),
+    ("A2", "Potential risks of the work", ()),
+    ("B1", "Creators of the artifacts used", (Facts.citations,)),
+    ("B2", "Licences and terms of use", (Facts.licences,)),
+    ("B3", "Use of artifacts as intended", ()),
+    ("B4", "Personal or offensive content in the data", ()),
+    ("B5", "Documentation of artifacts: domains, languages", (Facts.documentation,)),
+    ("B6", "Statistics of the data and its splits", (Facts.splits,)),
+    ("C1", "Parameters, computational budget, infrastructure", (Facts.compute,)),
+    ("C2", "Experimental setup, hyperparameters and their search", (Facts.settings,)),
+    ("C3", "Descriptive statistics of the results", (Facts.statistics,)),
+    ("C4", "Versions and parameters of packages", (Facts.versions,)),
+    ("D1–D5", "Human annotators", ()),
+    ("E1", "Use of AI assistants", ()),
+)
+NEURIPS: tuple[tuple[str, str, tuple[Fact, ...]], ...] = (
+    ("1", "Claims", ()),
+    ("2", "Limitations", ()),
+    ("3", "Theory, assumptions and proofs", ()),
+    ("4", "Reproducibility of the results", (Facts.commands, Facts.versions)),
+    ("5", "Open access to data and code", (Facts.licences,)),
+    ("6", "Experimental setting", (Facts.splits, Facts.settings)),
+    ("7", "Statistical significance", (Facts.statistics,)),
+    ("8", "Compute resources", (Facts.compute,)),
+    ("9", "Code of ethics", ()),
+    ("10", "Broader impacts", ()),
+    ("11", "Safeguards", ()),
+    ("12", "Licences of existing assets", (Facts.citations, Facts.licences)),
+    ("13", "New assets", ()),
+    ("14", "Crowdsourcing and human subjects", ()),
+    ("15", "Approval by a review board", ()),
+    ("16", "Use of language models", ()),
+)
+CHECKLISTS = {"arr": ARR, "neurips": NEURIPS}
+
+
+def checklist(facts: Facts, form: str) -> list[Answer]:
+    """Return the answers to a checklist of `CHECKLISTS`, in its order."""
+    return [
+        Answer(item, question, tuple(line for fact in known for line in fact(facts)))
+        for item, question, known in CHECKLISTS[form]
+    ]

@@ -1,0 +1,67 @@
+"""The checklists of conferences: what the records know is said, and nothing else."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+from tests.cli.conftest import Cli, cli
+from tests.runs import finished
+
+__all__ = ["cli"]
+TRAINING = {
+    "task": "mini_fables",
+    "config": {"seed": 7, "lr": 1e-4, "epochs": 3, "head_args": {}, "select_on": "dev"},
+    "train": {"n": 54},
+    "dev": {"n": 6, "source": "6 of 60 examples of train"},
+    "best": 12,
+    "select_by": ["acc"],
+    "seconds": 7200.0,
+    "provenance": {"hardware": {"cores": 2, "processor": "x86_64", "memory_gib": 8.0}},
+}
+GRID = {
+    "task": "mini_fables",
+    "model": "m",
+    "dev": "dev",
+    "points": [{"folder": str(lr), "values": {"lr": lr}} for lr in (1e-4, 1e-3)],
+}
+
+
+def answers(cli: Cli, *arguments: object) -> dict[str, list[str]]:
+    found = json.loads(cli("checklist", *arguments, "--json").out)
+    return {one["item"]: one["lines"] for one in found}
+
+
+def test_arr_from_a_run_and_its_training(cli: Cli, tmp_path: Path) -> None:
+    """The run lies in the folder of the model, as `figeval train` leaves it, beside the record of the training."""
+    run = finished(tmp_path / "sweep" / "model" / "runs" / "fables", "mini_fables", baselines=False, limit=15)
+    model = tmp_path / "sweep" / "model"
+    shutil.move(run, model / "run")
+    (model / "training").mkdir()
+    (model / "training" / "record.json").write_text(json.dumps(TRAINING))
+    (model.parent / "grid.json").write_text(json.dumps(GRID))
+    found = answers(cli, model / "run")
+    assert found["A1"] == found["B4"] == found["E1"] == []
+    assert found["B5"] == ["mini_fables: choice, en"]
+    assert found["B6"] == [
+        "mini_fables: 15 of 20 examples of test",
+        "training on mini_fables: 54 examples, chosen on 6 (6 of 60 examples of train)",
+    ]
+    assert any(line.endswith("2 of training") for line in found["C1"])
+    assert "parameters of overlap: fill in" in found["C1"]
+    assert "training on mini_fables: epochs 3, lr 0.0001, seed 7" in found["C2"]
+    assert "checkpoint of mini_fables: step 12, selected by acc on dev" in found["C2"]
+    assert "search for mini_fables: 2 combinations (lr: 0.0001, 0.001), compared on dev" in found["C2"]
+    assert "training seeds: 7" in found["C3"]
+    assert found["C4"][0].startswith("Python 3.")
+
+
+def test_neurips_in_markdown_has_the_command(cli: Cli, tmp_path: Path) -> None:
+    done = cli("checklist", finished(tmp_path / "run", "mini_fables", baselines=False), "--format", "neurips")
+    assert done.out.startswith("### 1 Claims\n\n- fill in\n")
+    assert "### 7 Statistical significance\n\n- mini_fables: 95 % intervals (wilson), 20 clusters" in done.out
+
+
+def test_a_folder_without_a_run_is_one_line(cli: Cli, tmp_path: Path) -> None:
+    assert "give a run folder" in cli("checklist", tmp_path).complaint
