@@ -154,6 +154,7 @@ class RunConfig:
     fresh: bool = False
     max_cost: Positive | None = None  # of a model behind an API, in the currency of its prices
     max_tokens: PositiveInt | None = None
+    trackers: tuple[str, ...] = ()  # names of accelerate's trackers that receive the scores
 
     def identity(self) -> str:
         """Return a hash, in eight hex digits, of the flags that can change a prediction.
@@ -190,7 +191,7 @@ class RunConfig:
 
     def record(self) -> dict[str, Any]:
         """Return the config as stored in `run.json`, without folders of this machine."""
-        hidden = {"output_path", "include_path", "fresh"}
+        hidden = {"output_path", "include_path", "fresh", "trackers"}
         return {key: value for key, value in asdict(self).items() if key not in hidden}
 
 

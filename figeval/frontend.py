@@ -96,6 +96,5 @@ def end_quickly() -> None:
 
     Only commands and their worker processes call this. Objects with reference counts of their own are still released,
     and `atexit` handlers still run.
-    whatever waits for `atexit` still runs.
     """
     atexit.register(gc.freeze)

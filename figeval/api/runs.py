@@ -79,6 +79,7 @@ class RunOptions(TypedDict, total=False):
     fresh: bool
     max_cost: float | None
     max_tokens: int | None
+    trackers: Names
 
 
 @checked_arguments

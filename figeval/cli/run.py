@@ -75,6 +75,12 @@ from figeval.text import whole_number
 @click.option(
     "--max_tokens", type=click.IntRange(min=1), help="Stop before an API model uses more than this number of tokens."
 )
+@click.option(
+    "--trackers",
+    multiple=True,
+    callback=listed,
+    help="Also send scores to trackers: mlflow, wandb, tensorboard …",
+)
 @include_path
 @click.option("--no_baselines", is_flag=True, help="Leave out the trivial baselines.")
 @click.option(

@@ -7,13 +7,13 @@ then computed from the rows, and those of baselines are added.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import chain
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from figeval.config import RunConfig
 from figeval.errors import BudgetExhausted
@@ -53,6 +53,9 @@ from figeval.types import Prompt
 RUNS = Path("results/runs")
 
 
+Log: TypeAlias = Callable[[TaskRecord], None]
+
+
 class Observer(Protocol):
     """Receives the progress of a run, to show a progress bar, plain lines, or nothing."""
 
@@ -69,6 +72,10 @@ def run(config: RunConfig, harness: Harness, observer: Observer) -> tuple[RunRec
     Raises:
         FigevalError: an error that the user can fix, before the first task or later (full disk, unusable weights).
     """
+    if config.trackers:
+        from figeval.training.distributed import check_trackers
+
+        check_trackers(config.trackers)
     model, plans, left_out = prepare(config, harness)
     told_apart = Discrimination(contrasts_of(config, harness))
     check_columns(told_apart.contrasts, {plan.name: plan.available.meta_keys for plan in plans})
@@ -86,8 +93,9 @@ def run(config: RunConfig, harness: Harness, observer: Observer) -> tuple[RunRec
             observer.resumed(folder.path, kept.rows, kept.examples)
         announce(model, plans, folder)
         here = InProcess(CachedModel(model), folder, config.log_samples)
-        with nullcontext(here) if config.processes == 1 else several(config, folder, plans, here) as executor:
-            session = _Session(config, harness, observer, folder, executor, record, line, told_apart)
+        workers = nullcontext(here) if config.processes == 1 else several(config, folder, plans, here)
+        with workers as executor, trackers_of(config, record, folder) as log:
+            session = _Session(config, harness, observer, folder, executor, record, line, told_apart, log)
             for plan in plans:
                 session.do(plan)
             session.contrast(plans)
@@ -117,6 +125,15 @@ def several(
     from figeval.evaluation.parallel import worker_pool
 
     return worker_pool(config, folder, plans, here)
+
+
+def trackers_of(config: RunConfig, record: RunRecord, folder: RunFolder) -> AbstractContextManager[Log]:
+    """Return the function that sends a finished task to the trackers of --trackers."""
+    if not config.trackers:
+        return nullcontext(lambda _task: None)
+    from figeval.evaluation.trackers import tracking
+
+    return tracking(config, record, folder.path)
 
 
 def announce(model: Model, plans: Sequence[Plan], folder: RunFolder) -> None:
@@ -151,6 +168,7 @@ class _Session:
     record: RunRecord
     line: Lineage
     discrimination: Discrimination
+    log: Log
 
     @cached_property
     def baselines(self) -> Baselines:
@@ -174,6 +192,7 @@ class _Session:
         self._keep(task)
         self.observer.task_ended(task)
         if task.status == "done":
+            self.log(task)
             self.harness.manager.each(
                 "task_finished", lambda _: {"task": task.model_copy(deep=True), "rows": self.folder.rows(plan.name)}
             )
