@@ -37,6 +37,10 @@ class DataError(FigevalError):
     """A data file, row or field is missing, damaged or does not match the task definition."""
 
 
+class MissingData(DataError):
+    """A data file is not on this machine and cannot be downloaded."""
+
+
 class RowError(DataError):
     """A row cannot become an example; `problem` is the end of the message, which other rows may share."""
 

@@ -42,6 +42,7 @@ COMMANDS = {
     "train": ("figeval.cli.train:train", "Fine-tune a model on a task."),
     "ls": ("figeval.cli.ls:ls", "List tasks, suites, models, plugins or metrics."),
     "rescore": ("figeval.cli.rescore:rescore", "Extract answers from stored replies again."),
+    "verify": ("figeval.cli.verify:verify", "Recompute the scores of a run and check its files."),
     "show": ("figeval.cli.show:show", "Show a task, or the table of a run."),
     "preview": ("figeval.cli.preview:preview", "Show exactly what a model would see."),
     "data": ("figeval.cli.data:data", "List, fetch and verify benchmark data."),

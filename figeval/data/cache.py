@@ -28,7 +28,7 @@ from urllib.parse import quote
 
 from figeval.data import download as web
 from figeval.data.sources import DataFile, data_file
-from figeval.errors import DataError
+from figeval.errors import DataError, MissingData
 from figeval.files import expand_user, home
 from figeval.jsonfile import parse_json
 from figeval.storage import replace_text
@@ -118,7 +118,7 @@ def _search(file: DataFile, force: bool) -> Path:
             missed.append(f"not in {place}" if expand_user(place).is_dir() else f"{place} is not a folder")
         except web.Unavailable as error:
             missed.append(str(error))
-    raise DataError(
+    raise MissingData(
         f"{file.name} is not on this machine and cannot be downloaded: {'; '.join(missed)}. With a network run "
         f"`figeval data fetch {file.benchmark}`; without one set FIGEVAL_DATA_MIRROR to a folder that holds {file.name}"
     )
@@ -218,7 +218,7 @@ def local_path(file: DataFile) -> Path:
     for _, path in candidates(file):
         if path.is_file():
             return checked(path, file)
-    raise DataError(f"{file.name} is not on this machine; run `figeval data fetch {file.benchmark}`")
+    raise MissingData(f"{file.name} is not on this machine; run `figeval data fetch {file.benchmark}`")
 
 
 # ---- the ledger, `<home>/data/<benchmark>/.fetched.json`: when and from where each cached file was fetched ----------

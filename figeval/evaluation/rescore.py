@@ -84,18 +84,8 @@ def rescore(path: Path, harness: Harness) -> list[Reread]:
 def _reread(task: TaskRecord, record: RunRecord, folder: RunFolder, harness: Harness) -> Reread:
     seed = int(record.config.get("seed", 0))
     variant = recorded_variant(task, seed, harness)
-    orders = str(task.settings.get("orders", ""))
-    asked_for = tuple(record.config.get("metrics", ()))  # in addition to those of the task
-    config = RunConfig(tasks=(task.task,), model="", seed=seed, orders=orders, metrics=asked_for)
-    route, reader = recorded_route(task, harness), reader_of(task, harness)
-    assert route is not None
-    assert reader is not None
-    if orders:
-        route = in_orders(route, orders, seed)
-    applied = metrics_of(variant.task, route, config, harness)
-    _check_arguments(task, described(applied))
-    metrics = MetricSet(applied, variant.task.labels, variant.task.language_of_rows)
-    reading = _Reader(variant.task, route, reader.read, _context(task, variant, route, config), metrics)
+    reading, version = reading_of(task, record, variant, harness)
+    metrics = reading.metrics
     stored = list(folder.rows(task.task))
     read = metrics.related(list(reading.rows(stored, variant.examples())), task.settings)
     before, acc_before = _statuses(stored), _accuracy(task)
@@ -113,7 +103,7 @@ def _reread(task: TaskRecord, record: RunRecord, folder: RunFolder, harness: Har
     by = [one.by for one in task.breakdowns]
     scorer = TaskScorer(metrics=metrics, strict=variant.task.group is not None, seed=seed, settings=task.settings)
     scorer.sum_up(task, partial(folder.rows, task.task), by)
-    task.extractor = reader.version
+    task.extractor = version
     if task.status == "done":
         folder.seal(task)
     return Reread(
@@ -125,6 +115,27 @@ def _reread(task: TaskRecord, record: RunRecord, folder: RunFolder, harness: Har
         acc_after=_accuracy(task),
         missing=task.n - len(stored),
     )
+
+
+def reading_of(task: TaskRecord, record: RunRecord, variant: Variant, harness: Harness) -> tuple[RowReader, str]:
+    """Return what makes new rows of a task with answers in words from stored ones, and the version of its reader.
+
+    Raises:
+        RecordError: the argument of a metric has changed.
+        UnknownName: a metric is not installed.
+    """
+    seed, orders = int(record.config.get("seed", 0)), str(task.settings.get("orders", ""))
+    asked_for = tuple(record.config.get("metrics", ()))  # in addition to those of the task
+    config = RunConfig(tasks=(task.task,), model="", seed=seed, orders=orders, metrics=asked_for)
+    route, reader = recorded_route(task, harness), reader_of(task, harness)
+    assert route is not None
+    assert reader is not None
+    if orders:
+        route = in_orders(route, orders, seed)
+    applied = metrics_of(variant.task, route, config, harness)
+    _check_arguments(task, described(applied))
+    metrics = MetricSet(applied, variant.task.labels, variant.task.language_of_rows)
+    return RowReader(variant.task, route, reader.read, _context(task, variant, route, config), metrics), reader.version
 
 
 def recorded_route(task: TaskRecord, harness: Harness) -> Route | None:
@@ -159,7 +170,7 @@ def _context(task: TaskRecord, variant: Variant, route: Route, config: RunConfig
 
 
 @dataclass(frozen=True, slots=True)
-class _Reader:
+class RowReader:
     """Makes new rows from stored ones."""
 
     task: TaskSpec

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TypeAlias
@@ -11,6 +11,7 @@ from figeval.errors import RecordError, near
 from figeval.evaluation.score import MetricSet, TaskScorer
 from figeval.evaluation.selection_bias import without_intervals
 from figeval.metrics.catalogue import Metrics
+from figeval.records.predictions import PredictionRow
 from figeval.records.run_folder import RunFolder, read_run
 from figeval.records.schema import CHOSEN_ON_TEST, RunRecord, TaskRecord
 
@@ -93,7 +94,7 @@ def with_breakdown(path: Path, key: str, metrics: Metrics) -> RunRecord:
     record, folder = read_run(path)
     seed = int(record.config.get("seed", 0))
     for task in record.tasks:
-        own = _metrics(folder, task, metrics)
+        own = metrics_in(task, folder.rows(task.task), metrics)
         scorer = TaskScorer(metrics=own, strict=False, seed=seed, settings=task.settings)
         found = scorer.breakdown(key, partial(folder.rows, task.task))
         task.breakdowns = [found] if found.groups else []
@@ -106,7 +107,8 @@ def with_breakdown(path: Path, key: str, metrics: Metrics) -> RunRecord:
     return record
 
 
-def _metrics(folder: RunFolder, task: TaskRecord, metrics: Metrics) -> MetricSet:
+def metrics_in(task: TaskRecord, rows: Iterable[PredictionRow], metrics: Metrics) -> MetricSet:
+    """Return the metrics that the record of a task and its rows name. Raises `UnknownName` if one is not installed."""
     scored = [score.metric for score in task.scores if score.metric in metrics]
-    names = dict.fromkeys((*scored, *stored_metrics(folder, task.task)))
+    names = dict.fromkeys((*scored, *(name for row in rows for name in row["metrics"])))
     return MetricSet([metrics.get(name, task.task_type) for name in names], tuple(task.settings.get("labels", ())))

@@ -21,6 +21,7 @@ from typing_extensions import TypedDict  # pydantic asks for this one before Pyt
 
 from figeval.errors import FolderInUse, RecordError
 from figeval.jsonfile import read_json
+from figeval.records.integrity import sealed
 from figeval.records.predictions import (
     MAX_BYTES,
     PredictionRow,
@@ -95,13 +96,10 @@ class RunFolder:
         return read_record(self.run_file)
 
     def write(self, record: RunRecord) -> None:
-        """Replace `run.json` atomically."""
-        try:
-            text = record.model_dump_json(indent=1)
-        except ValueError:  # a model's description may contain half a surrogate pair, which UTF-8 cannot encode
-            text = RunRecord.model_validate(cleaned(record.model_dump(), valid)).model_dump_json(indent=1)
+        """Replace `run.json` atomically, with new digests."""
+        text = sealed(record)
         with cure(self.run_file):
-            replace_text(self.run_file, text + "\n")
+            replace_text(self.run_file, text)
 
     @property
     def has_rows(self) -> bool:

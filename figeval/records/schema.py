@@ -35,7 +35,7 @@ from figeval.validation import first_problem
 # chosen (`choices` of a task, `choice` of a prediction), rows in several languages (`languages` of a task, `language`
 # of a prediction), the meaning of a route's settings (`legend` of a task), a digest of the ids of a random sample
 # (`sample_sha256` of a task); these keys are omitted if they are empty, and so are `weights` of a baseline (the
-# trained floor of a model) and `contrasts` of a run
+# trained floor of a model), and `contrasts` and `digests` of a run
 SCHEMA_VERSION = "2.1"
 READABLE = ("1", "2")  # major versions
 
@@ -389,15 +389,18 @@ class ContrastRecord(Stored):
         return [means, f"× {key}: {only}"]
 
 
-def _maybe_without_contrasts(schema: dict[str, Any]) -> None:
-    """Make `contrasts` optional in the published schema: a run whose suites declare none has none."""
-    schema["required"].remove("contrasts")
+OPTIONAL = ("contrasts", "digests")  # fields of a run that are omitted if they are empty
+
+
+def _with_optional(schema: dict[str, Any]) -> None:
+    """Make the fields in `OPTIONAL` optional in the published schema."""
+    schema["required"] = [name for name in schema["required"] if name not in OPTIONAL]
 
 
 class RunRecord(Stored):
     """One run of one model over some tasks."""
 
-    model_config = ConfigDict(json_schema_extra=_maybe_without_contrasts)
+    model_config = ConfigDict(json_schema_extra=_with_optional)
 
     schema_version: str = SCHEMA_VERSION
     identity: str = Field(description="eight hex digits; runs with equal settings have the same identity")
@@ -413,6 +416,11 @@ class RunRecord(Stored):
     spreads: list[SpreadRecord] = []
     provenance: dict[str, Any]
     warnings: list[str] = []
+    digests: dict[str, str] = Field(
+        default={},
+        description="sha256 of run.json (`file`) and of its parts, with which `figeval verify` finds changes "
+        "(figeval/records/integrity.py)",
+    )
 
     def tasks_with_rows(self) -> list[TaskRecord]:
         """Return the tasks with rows in a table: all but floors whose scores are among the baselines of their task.
@@ -436,8 +444,8 @@ class RunRecord(Stored):
 
     @model_serializer(mode="wrap")
     def _without_empty(self, handler: SerializerFunctionWrapHandler):  # type: ignore[no-untyped-def]
-        """Omit contrasts if there are none."""
-        return {key: value for key, value in handler(self).items() if value or key != "contrasts"}
+        """Omit the fields that many runs do not have."""
+        return {key: value for key, value in handler(self).items() if value or key not in OPTIONAL}
 
 
 def json_schemas() -> dict[str, dict[str, Any]]:
