@@ -12,6 +12,9 @@ from figeval.api.runs import (
     load as load,
     run as run,
 )
+from figeval.api.scoring import (
+    score as score,
+)
 from figeval.api.trainings import (
     Training as Training,
     train as train,
