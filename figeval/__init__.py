@@ -28,6 +28,7 @@ _PUBLIC = {
         "ColumnsField Field IndexField IndexesField LabelField NamedTextsField OptionalTextField PositiveField "
         "RowContext SpanField TextField TextsField"
     ),
+    "figeval.task_types.given": "Given",
     "figeval.task_types.routes": (
         "Dialogue ReplyReader Route by_likelihood by_reply cosine_scores decide dot_scores pair_scores"
     ),

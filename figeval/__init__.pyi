@@ -115,6 +115,9 @@ from figeval.task_types.fields import (
 from figeval.task_types.generation import (
     GenerationExample as GenerationExample,
 )
+from figeval.task_types.given import (
+    Given as Given,
+)
 from figeval.task_types.joint import (
     JointExample as JointExample,
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TypedDict, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, cast
 
 from figeval import frontend
 from figeval.api.runs import Folders, Names, Run, RunOptions, Task, run_config, task_names
@@ -17,6 +17,9 @@ from figeval.validation import checked_arguments
 
 if TYPE_CHECKING:
     from typing import Unpack
+
+
+Predictions: TypeAlias = str | Path | Sequence[Mapping[str, Any]]
 
 
 class ScoreOptions(TypedDict, total=False):
@@ -41,7 +44,7 @@ class ScoreOptions(TypedDict, total=False):
 @checked_arguments
 def score(
     tasks: Task | Sequence[Task],
-    predictions: str | Path | Mapping[str, str | Path],
+    predictions: Predictions | Mapping[str, Predictions],
     *,
     name: str | None = None,
     columns: Mapping[str, str] | None = None,
@@ -53,8 +56,8 @@ def score(
     Args:
         tasks: names of tasks and suites, and tasks made with `@figeval.task`, as for `figeval.run`.
         predictions: file (`.jsonl`, `.csv`, `.tsv` or `.json`) with a row for each example: `id`, `prediction`,
-            optionally `scores`, with several tasks `task`, with several seeds of the system `seed`. Or the file of each
-            task, by the task's name.
+            optionally `scores`, with several tasks `task`, with several seeds of the system `seed`; or such rows as a
+            list of mappings, e.g. `frame.to_dict("records")`. Or either of them for each task, by the task's name.
         name: name of the system in records and tables; by default that of the file.
         columns: names of these columns in the file, if they differ, e.g. `{"prediction": "answer"}`.
         progress: print the progress on stderr.
@@ -82,12 +85,12 @@ def score(
     for column in columns or {}:
         if column not in FIELDS:
             raise OptionError(f"columns has {column!r:.80}{near(column, FIELDS)}; the columns are {', '.join(FIELDS)}")
-    sources = {"": predictions} if isinstance(predictions, str | Path) else predictions
-    files = {task: Path(file) for task, file in sources.items()}
-    config = run_config(names, name_of(files, name), cast("RunOptions", options))
+    given_by_task = predictions if isinstance(predictions, Mapping) else {"": predictions}
+    sources = {task: Path(one) if isinstance(one, str) else one for task, one in given_by_task.items()}
+    config = run_config(names, name_of(sources, name), cast("RunOptions", options))
     with frontend.python_program(watched=progress):
         harness = Harness(include=config.include_path, guests=Guests(made))
-        given = read_predictions(files, columns or {})
+        given = read_predictions(sources, columns or {})
         observer = RunProgress(display_on(stderr() if progress else None))
         with observer.live():
             return Run(*score_predictions(config, given, harness, observer))

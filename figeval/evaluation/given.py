@@ -9,6 +9,7 @@ in a subfolder, and `seeds.json` above them has the means.
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -17,13 +18,14 @@ from typing import Any, TypeAlias
 
 from figeval.config import RunConfig
 from figeval.data.row_file import RowFile, UserRow
-from figeval.errors import DataError, OptionError, near
+from figeval.errors import DataError, OptionError, RecordError, near
 from figeval.evaluation.harness import Harness
 from figeval.evaluation.plan import Plan, Planner, check_columns, check_temperature
 from figeval.evaluation.run import Observer, carry_out, default_folder
 from figeval.evaluation.task_metrics import check_metrics
 from figeval.evaluation.training.seeds import scores_of, warnings_of
 from figeval.evaluation.variants import chosen
+from figeval.frontend import notice
 from figeval.models.model import Model
 from figeval.prompts import PromptContext
 from figeval.records.schema import RunRecord
@@ -33,7 +35,7 @@ from figeval.task_types.given import Given
 from figeval.task_types.routes import Dialogue
 from figeval.types import Example, Prediction
 
-BACKEND = "predictions"
+BACKEND, RUN = "predictions", "run.json"
 FIELDS = ("id", "prediction", "scores", "task", "seed")
 EXPECTED = "give a file with a row for each example: id and prediction"
 NOT_AUGMENTED = {"add": "none"}  # a task file may ask for augmentation, which would change only what a model sees
@@ -52,15 +54,16 @@ class GivenRow:
     @property
     def is_empty(self) -> bool:
         """True if there is neither a prediction nor a score."""
-        return all(one is None or (isinstance(one, str) and not one.strip()) for one in self.values)
+        return _is_blank(self.given.value) and _is_blank(self.given.scores)
 
-    @property
-    def values(self) -> tuple[Any, Any]:
-        """The prediction and the scores."""
-        return self.given.value, self.given.scores
+
+def _is_blank(value: Any) -> bool:
+    """Return whether there is no value: null, a blank text, or NaN, which stands for an empty cell of a DataFrame."""
+    return value is None or value != value or (isinstance(value, str) and not value.strip())  # noqa: PLR0124
 
 
 Rows: TypeAlias = dict[str, GivenRow]  # by the id of the example
+Source: TypeAlias = Path | Sequence[Mapping[str, Any]]
 
 
 @dataclass(slots=True)
@@ -92,8 +95,9 @@ class Predictions:
             raise row.error("seed", f"is {seed!r:.40}, not an integer") from None
         value, scores = row.value("prediction"), row.value("scores")
         scores = row.value("score") if scores is None else scores
-        blank = isinstance(value, str) and not value.strip()
-        own = GivenRow(row.where, Given(None if blank else value, scores))
+        own = GivenRow(row.where, Given(None if _is_blank(value) else value, None if _is_blank(scores) else scores))
+        if task and row.optional("task") not in ("", task):
+            raise row.error("task", f"is {row.optional('task')!r:.80} in the file for {task!r:.80}")
         known = self.rows.setdefault(number, {}).setdefault(task or row.optional("task"), {})
         if (other := known.setdefault(name, own)) is not own:
             raise row.error("id", f"is {name!r:.80}, which {other.where} has already; keep one prediction")
@@ -111,26 +115,34 @@ class Predictions:
         return tuple(sorted(seed for seed in self.rows if seed is not None))
 
 
-def read_predictions(sources: Mapping[str, Path], columns: Mapping[str, str]) -> Predictions:
-    """Read files of predictions.
+def read_predictions(sources: Mapping[str, Source], columns: Mapping[str, str]) -> Predictions:
+    """Read predictions from files, or from rows that a program has.
 
     Args:
-        sources: file of each task; the key of a file with the predictions of several tasks is empty.
-        columns: names of the columns in the files, by our names.
+        sources: file or rows of each task; the key is empty if one source has the predictions of all tasks.
+        columns: names of the columns in the sources, by our names.
 
     Raises:
         DataError: a file cannot be read, or a row is invalid.
     """
     found = Predictions()
-    for task, path in sources.items():
-        file, empty = RowFile(path, EXPECTED, columns), True
-        for row in file.rows():
+    for task, source in sources.items():
+        if isinstance(source, Path):
+            rows = RowFile(source, EXPECTED, columns).rows()
+        else:
+            rows = (UserRow(n, f"row {n}", row, columns, "columns") for n, row in enumerate(source, 1))
+        empty = True
+        for row in rows:
             empty = False
             found.add(row, task)
         if empty:
-            raise DataError(f"{path}: there are no rows; {EXPECTED}")
-        with path.open("rb") as stream:
-            found.sha256[task or path.name] = hashlib.file_digest(stream, "sha256").hexdigest()
+            raise DataError(f"{source if isinstance(source, Path) else 'predictions'}: there are no rows; {EXPECTED}")
+        if isinstance(source, Path):
+            with source.open("rb") as stream:
+                digest = hashlib.file_digest(stream, "sha256")
+        else:
+            digest = hashlib.sha256(json.dumps(list(source), sort_keys=True, default=str).encode())
+        found.sha256[task or (source.name if isinstance(source, Path) else "rows")] = digest.hexdigest()
     return found
 
 
@@ -159,14 +171,21 @@ def score(config: RunConfig, given: Predictions, harness: Harness, observer: Obs
     tasks = chosen(config, harness)
     check_metrics(tasks, config, harness.metrics)
     config = replace(config, model_args={"sha256": given.sha256})
+    place = config.output_path
+    if place is not None and not config.fresh and (place / (RUN if given.seeds else SEEDS)).exists():
+        has = "a run without seeds" if given.seeds else "runs of several seeds"
+        raise RecordError(f"{place} contains {has}; choose another --output_path")
+    found = {seed: _by_task(given.rows[seed], tasks, harness) for seed in given.seeds or (None,)}
+    others = dict.fromkeys(name for rows in given.rows.values() for name in rows if name)
+    if left_out := [name for name in others if name not in {task.name for task in tasks}]:
+        notice(f"left out, since --tasks does not name them: predictions for {', '.join(left_out)}")
     if not given.seeds:
-        return _run(config, harness, observer, _by_task(given.rows.get(None, {}), tasks, harness))
-    found = {seed: _by_task(given.rows[seed], tasks, harness) for seed in given.seeds}
-    place = config.output_path or default_folder(config, SEEDS)
+        return _run(config, harness, observer, found[None])
+    place = place or default_folder(config, SEEDS)
     runs, folders = {}, {}
-    for seed, rows in found.items():
+    for seed in given.seeds:
         own = replace(config, model_args={**config.model_args, "seed": seed}, output_path=place / f"seed-{seed}")
-        runs[seed], folders[str(seed)] = _run(own, harness, observer, rows)
+        runs[seed], folders[str(seed)] = _run(own, harness, observer, found[seed])
     record = SeedsRecord(
         task=", ".join(config.tasks),
         model=config.model,
@@ -213,9 +232,18 @@ def check(task: TaskSpec, rows: Rows, harness: Harness) -> None:
         DataError: a row does not; the message names file and row, and says what to write.
     """
     ids = set()
+    before: Prediction | None = None  # an answer that consists of scores, all of which are compared with one another
     for example in harness.examples(task):
         ids.add(example.id)
-        prediction_of(task, rows, example)
+        made = prediction_of(task, rows, example)
+        if made.value is not None or made.status != "ok":
+            continue
+        before = before or made
+        if len(made.scores) != len(before.scores):
+            raise DataError(
+                f"{rows[example.id].where}: {example.id!r:.80} has {len(made.scores)} numbers and "
+                f"{before.example_id!r:.80} has {len(before.scores)}; give all examples equally many"
+            )
     for name, row in rows.items():
         if name not in ids:
             raise DataError(f"{row.where}: {task.name} has no example {name!r:.80}{near(name, ids)}")
@@ -235,9 +263,8 @@ def prediction_of(task: TaskSpec, rows: Rows, example: Example) -> Prediction:
         if made.value is not None and (problem := kind.value_problem(made.value, example, task.labels)):
             raise ValueError(problem)
     except ValueError as error:
-        raise DataError(
-            f"{row.where}: the prediction for {example.id!r:.80} is invalid: {error}; write {kind.given_form}"
-        ) from error
+        problem, cure, *_ = (*error.args, f"write {kind.given_form}")
+        raise DataError(f"{row.where}: the prediction for {example.id!r:.80} is invalid: {problem}; {cure}") from error
     return made
 
 
@@ -266,21 +293,22 @@ def _plans(config: RunConfig, harness: Harness, model: Model, found: Sequence[tu
         route = task.task_type.given_route(partial(_dialogue, task, rows), first)
         plan = next(planner.plans(task, route))
         absent = sum(example.id not in rows or rows[example.id].is_empty for example in plan.examples())
-        remark = f"{absent} of {plan.n} examples have no prediction; they count as empty answers, not as wrong ones"
+        what = "has no prediction; it counts as an empty answer, not as a wrong one"
+        if absent > 1:
+            what = "have no prediction; they count as empty answers, not as wrong ones"
+        remark = f"{absent} of {plan.n} examples {what}"
         yield replace(plan, remarks=(remark,)) if absent else plan
 
 
-def name_of(sources: Mapping[str, Path], name: str | None) -> str:
+def name_of(sources: Mapping[str, Source], name: str | None) -> str:
     """Return the name of the system: the given one, or that of its only file.
 
     Raises:
         OptionError: the name is blank, or there are several files and no name.
     """
-    stems = {path.stem for path in sources.values()}
+    stems = {source.stem if isinstance(source, Path) else "" for source in sources.values()}
     if name is None and len(stems) == 1:
-        return stems.pop()
-    if name is None:
-        raise OptionError("the predictions are in several files; give the name of the system with --name")
-    if not name.strip():
-        raise OptionError("--name is empty; give the name of the system as tables should show it")
+        name = stems.pop()
+    if name is None or not name.strip():
+        raise OptionError("the predictions need a name for tables; give that of the system that made them with --name")
     return name

@@ -226,7 +226,8 @@ class TaskType(Generic[E]):
         `labels` are the labels of the task.
 
         Raises:
-            ValueError: the prediction or its scores have another form.
+            ValueError: the prediction or its scores have another form. The second argument says what to write, by
+                default `given_form`.
         """
         try:
             value = self.from_json(given.parsed)

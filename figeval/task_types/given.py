@@ -1,4 +1,8 @@
-"""Predictions of other systems as a file gives them, and the steps by which task types read them (`figeval score`)."""
+"""Predictions of other systems as a file gives them, and the steps by which task types read them (`figeval score`).
+
+A prediction that cannot be read is a `ValueError`. Its second argument says what to write; without one, it is what the
+task type declares as `given_form`.
+"""
 
 from __future__ import annotations
 
@@ -49,13 +53,13 @@ class Given:
         if isinstance(found, Mapping):
             if not names or set(found) != set(names):
                 wanted = f"one for each of {', '.join(names)}" if names else "a list of numbers"
-                raise ValueError(f"the scores are for {', '.join(map(str, found))[:80]!r}; write {wanted}")
+                raise ValueError(f"the scores are for {', '.join(map(str, found))[:80]!r}", f"write {wanted}")
             found = [found[name] for name in names]
         if isinstance(found, str | int | float):
             found = [found]
         numbers = tuple(map(_number, found))
         if n is not None and len(numbers) != n:
-            raise ValueError(f"there are {len(numbers)} scores for {n} {what}; write one for each, in their order")
+            raise ValueError(f"there are {len(numbers)} scores for {n} {what}", "write one for each, in their order")
         return numbers
 
 
@@ -66,7 +70,7 @@ def _number(value: Any) -> float:
     with suppress(ValueError, TypeError):
         if not isinstance(value, bool):
             return float(value)
-    raise ValueError(f"the score {value!r:.80} is not a number")
+    raise ValueError(f"the score {value!r:.80} is not a number", "write numbers")
 
 
 def place_of(value: Any, texts: Sequence[str], what: str, letters: str = "") -> int:
@@ -88,7 +92,7 @@ def place_of(value: Any, texts: Sequence[str], what: str, letters: str = "") -> 
     if len(said.strip("().")) == 1 and said.strip("().").upper() in letters:
         found.add(letters.index(said.strip("().").upper()))
     if len(found) > 1:
-        raise ValueError(f"{said!r:.80} may mean {what} {' and '.join(map(str, sorted(found)))}; write the index")
+        raise ValueError(f"{said!r:.80} may mean {what} {' and '.join(map(str, sorted(found)))}", "write the index")
     if not found:
         raise ValueError(f"{said!r:.80} is none of the {len(texts)} {what}")
     return found.pop()
@@ -104,5 +108,5 @@ def decided(
     """
     made = decide(example_id, scores, n)
     if given.value is not None and made.value is not None and scores[read(given.value)] < scores[made.value]:
-        raise ValueError(f"{given.value!r:.80} does not have the best score; leave out the prediction or the scores")
+        raise ValueError(f"{given.value!r:.80} does not have the best score", "leave out the prediction or the scores")
     return made

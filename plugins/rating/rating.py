@@ -235,7 +235,9 @@ class Rating(TaskType[RatingExample]):
         if given.value is None and len(scores) == len(labels):
             return distributed(example, labels, scores)
         if len(scores) > 1:
-            raise ValueError("write either a point as the prediction, or one score, or a probability for each point")
+            raise ValueError(
+                f"there are {len(scores)} scores", "write one, or a probability for each point and no prediction"
+            )
         try:
             value = None if given.value is None else float(given.value)
         except (TypeError, ValueError):
