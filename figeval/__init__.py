@@ -12,6 +12,7 @@ from typing import Any
 _PUBLIC = {
     "figeval.api.comparisons": "Comparison compare",
     "figeval.api.runs": "Run load run",
+    "figeval.api.scoring": "score",
     "figeval.api.trainings": "Training train",
     "figeval.hooks": "hookimpl",
     "figeval.spec": "SuiteSpec TaskSpec task",
@@ -27,6 +28,7 @@ _PUBLIC = {
         "ColumnsField Field IndexField IndexesField LabelField NamedTextsField OptionalTextField PositiveField "
         "RowContext SpanField TextField TextsField"
     ),
+    "figeval.task_types.given": "Given",
     "figeval.task_types.routes": (
         "Dialogue ReplyReader Route by_likelihood by_reply cosine_scores decide dot_scores pair_scores"
     ),

@@ -12,6 +12,9 @@ from figeval.api.runs import (
     load as load,
     run as run,
 )
+from figeval.api.scoring import (
+    score as score,
+)
 from figeval.api.trainings import (
     Training as Training,
     train as train,
@@ -111,6 +114,9 @@ from figeval.task_types.fields import (
 )
 from figeval.task_types.generation import (
     GenerationExample as GenerationExample,
+)
+from figeval.task_types.given import (
+    Given as Given,
 )
 from figeval.task_types.joint import (
     JointExample as JointExample,

@@ -39,6 +39,7 @@ LONGEST = 2_000  # characters of a message, as some quote foreign texts
 # name → (place of the command, which is imported when it is used; its line in --help)
 COMMANDS = {
     "run": ("figeval.cli.run:run", "Run tasks with a model."),
+    "score": ("figeval.cli.score:score", "Score the predictions of another system."),
     "train": ("figeval.cli.train:train", "Fine-tune a model on a task."),
     "ls": ("figeval.cli.ls:ls", "List tasks, suites, models, plugins or metrics."),
     "rescore": ("figeval.cli.rescore:rescore", "Extract answers from stored replies again."),

@@ -187,6 +187,33 @@ def prompting(command: C) -> C:
     return command
 
 
+PORTION = (
+    click.option(
+        "--limit",
+        "-L",
+        callback=size,
+        metavar="N|SHARE",
+        help="Use only the first N examples of each task, or a share of them, e.g. 0.1.",
+    ),
+    click.option(
+        "--sample", callback=size, metavar="N|SHARE", help="Use N random examples of each task, or a share of them."
+    ),
+    click.option(
+        "--stratify",
+        default="",
+        metavar="cluster|COLUMN",
+        help="Sample the same share of every cluster (proverb, idiom …), or of every value of a column.",
+    ),
+)
+
+
+def portion(command: C) -> C:
+    """Add the flags for the examples to use to a command."""
+    for option in reversed(PORTION):
+        command = option(command)
+    return command
+
+
 model_args = click.option(
     "--model_args", "-a", callback=settings, help="Options of the model, as key=value,… or a JSON object."
 )

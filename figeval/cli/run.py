@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from figeval.cli.options import Finite, also, include_path, listed, model_args, prompting, seed, size, some
+from figeval.cli.options import Finite, also, include_path, listed, model_args, portion, prompting, seed, some
 from figeval.text import whole_number
 
 
@@ -19,22 +19,7 @@ from figeval.text import whole_number
     "--model", "-m", "-M", required=True, help="Model: a name from `figeval ls models`, a folder or a hub id."
 )
 @model_args
-@click.option(
-    "--limit",
-    "-L",
-    callback=size,
-    metavar="N|SHARE",
-    help="Use only the first N examples of each task, or a share of them, e.g. 0.1.",
-)
-@click.option(
-    "--sample", callback=size, metavar="N|SHARE", help="Use N random examples of each task, or a share of them."
-)
-@click.option(
-    "--stratify",
-    default="",
-    metavar="cluster|COLUMN",
-    help="Sample the same share of every cluster (proverb, idiom …), or of every value of a column.",
-)
+@portion
 @prompting
 @click.option("--batch_size", "-b", default="auto", help="Batch size; auto: as large as memory allows.")
 @click.option("--device", help="cpu, cuda, cuda:1 or mps; the fastest available by default.")

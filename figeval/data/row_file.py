@@ -6,6 +6,7 @@ import csv
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from figeval.data.formats import Semicolons, json_rows, read_json, read_jsonl, read_table, text_lines
 from figeval.data.readers import Row
@@ -37,9 +38,7 @@ class UserRow:
                 field.
         """
         column = self._columns.get(name, name)
-        if column not in self._values:
-            hint = near(column, self._values) or f"; give its name with {self._flag} {name}=NAME"
-            raise DataError(f"{self.where}: no field {column!r}{hint}")
+        self.require(name)
         value = "" if self._values[column] is None else self._values[column]
         if not isinstance(value, str):
             raise DataError(f"{self.where}: {column!r} must be a text, not {str(value)[:40]}")
@@ -51,6 +50,17 @@ class UserRow:
         """Return the value of a field as stripped text, or an empty string if there is none."""
         value = self._values.get(self._columns.get(name, name))
         return "" if value is None else str(value).strip()
+
+    def value(self, name: str) -> Any:
+        """Return the value of a field as the file has it, or None if there is none."""
+        return self._values.get(self._columns.get(name, name))
+
+    def require(self, *names: str) -> None:
+        """Raise `DataError` if the row has none of these fields."""
+        columns = [self._columns.get(name, name) for name in names]
+        if not any(column in self._values for column in columns):
+            hint = near(columns[0], self._values) or f"; give its name with {self._flag} {names[0]}=NAME"
+            raise DataError(f"{self.where}: no field {columns[0]!r}{hint}")
 
     def error(self, name: str, message: str) -> DataError:
         """Return an error about the value of a field."""

@@ -61,6 +61,7 @@ class Plan:
     retrieval: Mapping[str, Any]  # settings that describe the augmentation and retrieved few-shot examples
     config: RunConfig
     floor: Floor | None = None  # if the variant is a floor: the model's counterpart trained on the same probe
+    remarks: tuple[str, ...] = ()  # warnings about the answers that are known beforehand, for the task's record
 
     @property
     def task(self) -> TaskSpec:
@@ -162,7 +163,7 @@ def prepare(config: RunConfig, harness: Harness) -> tuple[Model, list[Plan], lis
     routes = [route_of(task, model, harness, config) for task in tasks]
     check_temperature(routes, config)
     plans = [plan for task, route in zip(tasks, routes, strict=True) for plan in planner.plans(task, route)]
-    _check_columns(config, [plan.available for plan in plans])
+    check_columns(config, [plan.available for plan in plans])
     return model, plans, left_out
 
 
@@ -485,7 +486,7 @@ def check_temperature(routes: Sequence[Route], config: RunConfig) -> None:
         raise TaskError("--temperature applies only to tasks that compare distributions; leave it out")
 
 
-def _check_columns(config: RunConfig, surveys: Sequence[Survey]) -> None:
+def check_columns(config: RunConfig, surveys: Sequence[Survey]) -> None:
     """Raise `TaskError` if no task has a column that --by or --stratify names."""
     columns = {key for one in surveys for key in one.meta_keys}
     wanted = [("--by", key, columns) for key in config.by if key not in columns]

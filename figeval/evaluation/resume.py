@@ -140,7 +140,7 @@ def _task_record(plan: Plan) -> TaskRecord:
 
 def _warnings(plan: Plan) -> list[str]:
     """Return the warnings about a task that are known before it is run."""
-    found = []
+    found = [*plan.remarks]
     own = plan.task.template
     if own is not None and plan.template is not None and plan.template.name != own:
         missing = plan.route.renders - template_file(plan.task).blocks

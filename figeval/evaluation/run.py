@@ -47,6 +47,7 @@ from figeval.records import provenance
 from figeval.records.predictions import PredictionRow
 from figeval.records.run_folder import RunFolder
 from figeval.records.schema import RunRecord, TaskRecord
+from figeval.spec import TaskSpec
 from figeval.training.seen import Lineage
 from figeval.types import Prompt
 
@@ -76,10 +77,17 @@ def run(config: RunConfig, harness: Harness, observer: Observer) -> tuple[RunRec
         from figeval.training.distributed import check_trackers
 
         check_trackers(config.trackers)
-    model, plans, left_out = prepare(config, harness)
+    return carry_out(config, harness, observer, prepare(config, harness))
+
+
+def carry_out(
+    config: RunConfig, harness: Harness, observer: Observer, prepared: tuple[Model, list[Plan], list[TaskSpec]]
+) -> tuple[RunRecord, Path]:
+    """Run or continue what `prepare` returned. Raises what `run` raises."""
+    model, plans, left_out = prepared
     told_apart = Discrimination(contrasts_of(config, harness))
     check_columns(told_apart.contrasts, {plan.name: plan.available.meta_keys for plan in plans})
-    folder = RunFolder(config.output_path or _default_folder(config))
+    folder = RunFolder(config.output_path or default_folder(config))
     is_guest = config.model in harness.guests.models  # belongs to the calling program, so it is not closed
     with nullcontext() if is_guest else closing(model), folder.locked():
         line = line_of(model)
@@ -108,11 +116,14 @@ def run(config: RunConfig, harness: Harness, observer: Observer) -> tuple[RunRec
     return record, folder.path
 
 
-def _default_folder(config: RunConfig) -> Path:
-    """Return `results/runs/<UTC>-<model>-<identity>`: that of the same earlier command, if any, unless with --fresh."""
+def default_folder(config: RunConfig, record: str = "run.json") -> Path:
+    """Return `results/runs/<UTC>-<model>-<identity>`: that of the same earlier command, if any, unless with --fresh.
+
+    `record` is the file by which an earlier folder is recognised.
+    """
     plain = "".join(letter if letter.isalnum() or letter in "._" else "-" for letter in config.model)
     ending = f"{plain.strip('-')[-60:]}-{config.identity()}"
-    earlier = sorted(RUNS.glob(f"*-{ending}/run.json"))
+    earlier = sorted(RUNS.glob(f"*-{ending}/{record}"))
     if earlier and not config.fresh:
         return earlier[-1].parent
     return RUNS / f"{provenance.now().replace('-', '').replace(':', '')}-{ending}"

@@ -20,7 +20,8 @@ from figeval.plugins import PluginManager, describe
 from figeval.prompts import PromptContext
 from figeval.registry import Deferred, Registry, fill, loaded, preferred
 from figeval.task_types.fields import Definition, RowContext, fields_of, read_fields, required_fields
-from figeval.task_types.routes import Route
+from figeval.task_types.given import GIVEN, Given
+from figeval.task_types.routes import Route, Start
 from figeval.types import FINGERPRINTED_AS, JSON, Example, Prediction, Value
 
 if TYPE_CHECKING:
@@ -85,6 +86,7 @@ class TaskType(Generic[E]):
         options: field whose list `shuffle_options` of a task file puts in another order; empty if there is none.
         has_corpus: whether the candidates may be documents that all rows share (`corpus`).
         gold_fields: fields with the right answer; the first one is shown.
+        given_form: what to write as a prediction in a file for `figeval score`, in words.
         folder: folder of the template `_default/<name>.jinja` and the scaffold, or None for figeval's own.
     """
 
@@ -98,6 +100,7 @@ class TaskType(Generic[E]):
     options: ClassVar[str] = ""
     has_corpus: ClassVar[bool] = False
     gold_fields: ClassVar[tuple[str, ...]] = ("gold",)
+    given_form: ClassVar[str] = "the value that `pred` has in the predictions of a run"
     folder: ClassVar[Traversable | None] = None
 
     @property
@@ -214,6 +217,31 @@ class TaskType(Generic[E]):
         fails. `labels` are the labels of the task.
         """
         return ""
+
+    # ---- predictions of other systems --------------------------------------------------------------------------------
+
+    def given(self, example: E, given: Given, labels: Sequence[str]) -> Prediction:
+        """Return the prediction that a file gives for the example, as described in `given_form`.
+
+        `labels` are the labels of the task.
+
+        Raises:
+            ValueError: the prediction or its scores have another form. The second argument says what to write, by
+                default `given_form`.
+        """
+        try:
+            value = self.from_json(given.parsed)
+        except Exception as error:  # the form of stored answers is the type's own
+            raise ValueError(f"{given.value!r:.80} cannot be read ({describe(error)})") from error
+        return Prediction(example_id=example.id, value=value, scores=given.numbers("values"))
+
+    def given_route(self, start: Start, example: E) -> Route:
+        """Return the route of given predictions, with the metrics that say how many examples have an answer.
+
+        `example` is the first example of the task.
+        """
+        metrics = (name for route in self.routes if route.reader is not None for name in route.metrics)
+        return Route(name=GIVEN, start=start, metrics=tuple(dict.fromkeys(metrics)), task_type=self.name)
 
     # ---- descriptions ------------------------------------------------------------------------------------------------
 

@@ -14,6 +14,7 @@ from figeval.errors import CapabilityError
 from figeval.prompts import LETTERS, PromptContext
 from figeval.task_types.base import HIDDEN, TaskType, blank_texts, metric, repeated_texts
 from figeval.task_types.fields import ColumnsField, IndexField, TextField, TextsField, index_problem
+from figeval.task_types.given import Given, decided, place_of
 from figeval.task_types.routes import (
     Dialogue,
     ReplyReader,
@@ -149,6 +150,7 @@ class Choice(TaskType[ChoiceExample]):
     Example = ChoiceExample
     query = "query"
     options = "options"
+    given_form = "the index of an option (from 0), its letter, or its text"
     routes = (
         Route(name="by_pair_score", start=by_pair_score, needs=frozenset({"score_pairs"})),
         Route(
@@ -210,6 +212,16 @@ class Choice(TaskType[ChoiceExample]):
             right = None if example.gold is None else [example.gold]
             row["choice"] = {"kinds": kinds, "chosen": chosen(example, prediction), "right": right}
         return row
+
+    def given(self, example: ChoiceExample, given: Given, _labels: Sequence[str]) -> Prediction:
+        """Return the option that is named or has the best score."""
+
+        def read(value: object) -> int:
+            return place_of(value, example.options, "options", LETTERS[: len(example.options)])
+
+        if scores := given.numbers("options", len(example.options)):
+            return decided(example.id, given, scores, read)
+        return Prediction(example_id=example.id, value=read(given.value))
 
     def value_problem(self, value: Value, example: ChoiceExample, _labels: Sequence[str]) -> str:  # noqa: D102
         return index_problem(value, len(example.options), "options")

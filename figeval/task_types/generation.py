@@ -16,13 +16,14 @@ from figeval.errors import TaskError
 from figeval.prompts import PromptContext
 from figeval.task_types.base import TaskType, metric
 from figeval.task_types.fields import NamedTextsField, TextsField
+from figeval.task_types.given import GIVEN, Given
 from figeval.task_types.routes import Dialogue, ReplyReader, Route, Scores, by_reply, cosine_scores, decide, pair_scores
 from figeval.types import Example, Input, Inputs, Prediction, Reply, Status, Value
 
 BEGINNING = 80  # characters in which a refusal is searched; further on, a character of the story may refuse
 TEXTS = "figeval.metrics.texts"
 RETRIEVED = "retrieved"  # name of the input with what `augment` adds
-WRITTEN = ("by_writing", "by_decoding")  # routes on which the model itself writes
+WRITTEN = ("by_writing", "by_decoding", GIVEN)  # routes on which the model itself writes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,6 +115,7 @@ class Generation(TaskType[GenerationExample]):
     default_metrics = ("rouge_l",)
     default_baselines = ("echo",)  # no text is written by chance: the floor is to repeat the input
     gold_fields = ("references",)
+    given_form = "the text"
     routes = (
         Route(name="by_writing", start=by_writing, needs=frozenset({"write"})),
         by_reply("by_decoding", "write", WHOLE_TEXT, metrics=("parse_rate",)),
@@ -163,6 +165,12 @@ class Generation(TaskType[GenerationExample]):
 
     def gold(self, example: GenerationExample) -> None:
         """Return None, because the references must not be redistributed."""
+
+    def given(self, example: GenerationExample, given: Given, _labels: Sequence[str]) -> Prediction:
+        """Return the text as it is."""
+        if not isinstance(given.value, str):
+            raise ValueError("it is not a text")
+        return Prediction(example_id=example.id, value=given.value)
 
     def value_problem(self, value: Value, _example: GenerationExample, _labels: Sequence[str]) -> str:  # noqa: D102
         return "" if isinstance(value, str) else f"{value!r:.80} is not a text"

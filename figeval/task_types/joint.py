@@ -11,6 +11,7 @@ from figeval.jsonfile import json_scores
 from figeval.prompts import PromptContext
 from figeval.task_types.base import metric
 from figeval.task_types.fields import Field, RowContext
+from figeval.task_types.given import Given
 from figeval.task_types.orders import together
 from figeval.task_types.ranking import Ranking, RankingExample
 from figeval.task_types.routes import Dialogue, Route
@@ -116,6 +117,7 @@ class Joint(Ranking):
     name = "joint"
     Example = JointExample
     query = ""
+    given_form = 'an object such as {"candidates": [4, 1], "spans": [[0, 12], "quoted words"]}, with a span per part'
     default_metrics = ("acc", "span_f1")
     routes = (
         Route(name="at_once", start=at_once, of=("ranking", "spans")),
@@ -145,6 +147,24 @@ class Joint(Ranking):
         parts = faces(example, changes.get("query", example.query), values.get("parts"), where)
         shown: dict[str, Any] = {**changes, "parts": tuple(part.prompted for part in parts)}
         return replace(example, parts=parts, prompted=replace(example, **shown))
+
+    def given(self, example: JointExample, given: Given, labels: Sequence[str]) -> Prediction:  # type: ignore[override]
+        """Return the ranking with the spans of all parts; null stands for a span that was not found out."""
+        value = given.parsed
+        spans = value.get("spans") if isinstance(value, Mapping) else None
+        if not isinstance(spans, list) or len(spans) != len(example.parts):
+            raise ValueError(f"there must be a span for each of {len(example.parts)} parts")
+        first = super().given(example, Given(value.get("candidates"), given.scores), labels)
+
+        def part(asked: SpanExample, span: Any) -> Prediction:
+            if span is None or span == "":
+                return Prediction(example_id=asked.id, value=None, status="empty")
+            made = SPANS.given(asked, Given(span), labels)
+            if made.value is not None and (problem := SPANS.value_problem(made.value, asked, labels)):
+                raise ValueError(problem)
+            return made
+
+        return combined(first, tuple(map(part, example.parts, spans)))
 
     def row(self, example: RankingExample, prediction: Prediction) -> JSON:
         """Return the row of a ranking, with the span that was found for each part."""

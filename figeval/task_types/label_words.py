@@ -18,6 +18,7 @@ from figeval.errors import TaskError
 from figeval.prompts import PromptContext
 from figeval.task_types.base import HIDDEN, E, Metric, TaskType, metric
 from figeval.task_types.fields import Definition
+from figeval.task_types.given import Given, decided
 from figeval.task_types.routes import Dialogue, ReplyReader, Route, by_reply, decide
 from figeval.types import Cloze, Continuation, Example, Prediction, Reply, Value
 
@@ -106,6 +107,7 @@ class SingleLabelType(TaskType[E]):
     """Base of types whose examples have one of the task's labels, in the first of their gold fields."""
 
     gold_fields = ("label",)
+    given_form = "one of the labels"
     metrics: ClassVar[tuple[Metric, ...]] = (
         metric("acc", f"{METRICS}:pair_accuracy"),
         metric("acc_of_all", f"{METRICS}:pair_accuracy_of_all"),
@@ -121,6 +123,23 @@ class SingleLabelType(TaskType[E]):
     def value_problem(self, value: Value, _example: E, labels: Sequence[str]) -> str:
         """Return an error message if the value is not one of the task's labels."""
         return "" if value in labels else f"{value!r:.80} is not among the labels {', '.join(labels)}"
+
+    def given(self, example: E, given: Given, labels: Sequence[str]) -> Prediction:
+        """Return the label that is named or has the best score; labels that tie for it are kept."""
+
+        def read(value: object) -> int:
+            if isinstance(value, str) and value.strip() in labels:
+                return labels.index(value.strip())
+            raise ValueError(f"{value!r:.80} is not among the labels {', '.join(labels)}")
+
+        scores = given.numbers("labels", len(labels), labels)
+        if not scores:
+            return Prediction(example_id=example.id, value=labels[read(given.value)], labels=tuple(labels))
+        made = replace(decided(example.id, given, scores, read), labels=tuple(labels))
+        if made.value is None:
+            return made
+        best = tuple(label for label, score in zip(labels, scores, strict=True) if score == max(scores))
+        return replace(made, value=best[0], tied_labels=best if len(best) > 1 else ())
 
     def gold_class(self, example: E) -> str | None:
         """Return the label."""

@@ -24,6 +24,7 @@ from figeval.task_types.fields import (
     index_problem,
     read_fields,
 )
+from figeval.task_types.given import Given, decided, place_of
 from figeval.task_types.routes import Dialogue, Route, by_likelihood, cosine_scores, decide, dot_scores, pair_scores
 from figeval.types import JSON, LATER, Example, Prediction, Value
 
@@ -150,6 +151,7 @@ class Ranking(TaskType[RankingExample]):
     query = "query"
     gold_fields = ("relevant",)
     has_corpus = True
+    given_form = "the indexes (from 0) or the texts of candidates in a list, the best first"
     routes: ClassVar[tuple[Route, ...]] = (
         Route(name="by_dot", start=by_dot, needs=frozenset({"embed", "dot"})),
         Route(name="by_cosine", start=by_cosine, needs=frozenset({"embed"})),
@@ -206,6 +208,26 @@ class Ranking(TaskType[RankingExample]):
             "top": [[index, *json_scores([prediction.scores[index]])] for index in best],
             "relevant_scores": json_scores([prediction.scores[index] for index in sorted(example.relevant)]),
         }
+
+    def given(self, example: RankingExample, given: Given, _labels: Sequence[str]) -> Prediction:
+        """Return the ranking of a list or of scores; candidates that a list leaves out tie for the last place."""
+        texts = (*example.candidates, *example.background)
+
+        def listed(value: Any) -> list[int]:
+            values = value if isinstance(value, Sequence) and not isinstance(value, str) else [value]
+            places = [place_of(one, texts, "candidates") for one in values]
+            if not places:
+                raise ValueError("the list is empty")
+            if len(set(places)) < len(places):
+                raise ValueError("the list names a candidate twice")
+            return places
+
+        parsed = Given(given.parsed)
+        if scores := given.numbers("candidates", len(texts)):
+            return decided(example.id, parsed, scores, lambda value: listed(value)[0], len(example.candidates))
+        ranked = listed(parsed.value)
+        ranks = dict(zip(ranked, range(len(ranked), 0, -1), strict=True))
+        return decide(example.id, [ranks.get(place, 0) for place in range(len(texts))], len(example.candidates))
 
     def value_problem(self, value: Value, example: RankingExample, _labels: Sequence[str]) -> str:  # noqa: D102
         return index_problem(value, len(example.candidates), "candidates")

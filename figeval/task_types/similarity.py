@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any
 
 from figeval.errors import TaskError
@@ -17,8 +17,9 @@ from figeval.prompts import PromptContext
 from figeval.task_types import ranking
 from figeval.task_types.base import TaskType, in_front, metric
 from figeval.task_types.fields import Definition, TextField, TextsField
+from figeval.task_types.given import GIVEN, Given
 from figeval.task_types.ranking import RankingExample
-from figeval.task_types.routes import Dialogue, Route
+from figeval.task_types.routes import Dialogue, Route, Start
 from figeval.types import FINGERPRINTED_AS, Example, Prediction, Text
 
 NEIGHBOUR = "figeval.metrics.neighbours:nearest_neighbour"
@@ -26,7 +27,7 @@ TEMPERATURE: dict[str, Any] = {  # declaration of the routes with a softmax over
     "settings": {"temperature": 1.0},
     "legend": "distributions at temperature {temperature:g}",
 }
-DISTRIBUTIONS = ("by_distribution", "by_distribution_dot", "by_distribution_score", "by_distribution_likelihood")
+DISTRIBUTIONS = ("by_distribution", "by_distribution_dot", "by_distribution_score", "by_distribution_likelihood", GIVEN)
 NEAREST = {"acc": False, "mrr": False, "recall@3": False, "tied": True}  # measures → whether lower is better
 VECTORS = ("cosine", "l2", "l1")  # distances of any points; the Jensen-Shannon distance is for distributions only
 
@@ -115,6 +116,7 @@ class Similarity(TaskType[SimilarityExample]):
     Example = SimilarityExample
     gold_fields = ("category",)
     default_metrics = ("acc_cosine",)
+    given_form = "a list of numbers: a score for each anchor, or the embedding if the task has no anchors"
     routes = (
         Route(
             name="by_distribution_dot",
@@ -158,6 +160,18 @@ class Similarity(TaskType[SimilarityExample]):
     def augmented(self, example: SimilarityExample, added: Sequence[str]) -> SimilarityExample:
         """Return the example with retrieved words or texts in front of its text."""
         return in_front(example, "text", added)
+
+    def given(self, example: SimilarityExample, given: Given, _labels: Sequence[str]) -> Prediction:
+        """Return the scores of the anchors or the embedding, from the prediction or from the scores."""
+        own = Given(scores=given.scores if given.value is None else given.parsed)
+        scores = own.numbers("anchors", len(example.anchors) or None)
+        known = all(map(math.isfinite, scores))
+        return Prediction(example_id=example.id, value=None, scores=scores, status="ok" if known else "nan")
+
+    def given_route(self, start: Start, example: SimilarityExample) -> Route:
+        """Return a route with a temperature if scores of anchors become distributions; embeddings are points."""
+        route = super().given_route(start, example)
+        return replace(route, **TEMPERATURE) if example.anchors else replace(route, name=f"{GIVEN}_embedding")
 
     def check(self, task: Definition) -> None:
         """Check the temperature. Raises `ValueError` if it is not positive."""

@@ -13,9 +13,22 @@ from figeval.errors import TaskError
 from figeval.prompts import PromptContext
 from figeval.task_types.base import HIDDEN, TaskType, metric
 from figeval.task_types.fields import PositiveField, SpanField, TextField
+from figeval.task_types.given import Given
 from figeval.task_types.routes import Dialogue, ReplyReader, Route, by_reply, cosines
 from figeval.task_types.windows import windows
-from figeval.types import NO_SPAN, Example, Prediction, Reply, ScoredSpan, Span, SpanQuery, Text, TextPair, Value
+from figeval.types import (
+    NO_SPAN,
+    Example,
+    Prediction,
+    Reply,
+    ScoredSpan,
+    Span,
+    SpanQuery,
+    Status,
+    Text,
+    TextPair,
+    Value,
+)
 
 PLACED = "a span"  # class of answers with a span in the distribution of gold answers
 SPANS = "figeval.metrics.spans"
@@ -151,6 +164,7 @@ class Spans(TaskType[SpanExample]):
     Example = SpanExample
     query = "given"
     default_metrics = ("span_f1",)
+    given_form = "[start, end] in characters, the quoted words, or [] if there is no such span"
     routes = (
         Route(name="by_head", start=by_head, needs=frozenset({"find_spans"})),
         Route(name="by_window_cosine", start=by_window_cosine, needs=frozenset({"embed"})),
@@ -198,6 +212,30 @@ class Spans(TaskType[SpanExample]):
             return None
         start, end = stored or (0, 0)
         return Span(start, end)
+
+    def given(self, example: SpanExample, given: Given, _labels: Sequence[str]) -> Prediction:
+        """Return the span that is given by its place or its words; a list of several spans is a tie between them."""
+        from figeval.answers.places import locate
+
+        scores, value = given.numbers("spans"), given.parsed
+        if isinstance(value, str):
+            place = locate(value, example.text)
+            likeness = scores or ((place.likeness,) if place else ())
+            found = place.span if place else None
+            status: Status = "ok" if found is not None else "absent"
+            return Prediction(example_id=example.id, value=found, scores=likeness, status=status)
+        several = isinstance(value, list) and bool(value) and all(isinstance(one, list) for one in value)
+        spans = tuple(self._placed(one) for one in (value if several else [value]))
+        tied = spans if len(spans) > 1 else ()
+        return Prediction(example_id=example.id, value=spans[0], scores=scores, tied=len(spans), tied_spans=tied)
+
+    def _placed(self, value: Any) -> Span:
+        match value:
+            case []:
+                return NO_SPAN
+            case [int(start), int(end)] if 0 <= start < end:
+                return Span(start, end)
+        raise ValueError(f"{value!r:.80} is not a span")
 
     def value_problem(self, value: Value, example: SpanExample, _labels: Sequence[str]) -> str:  # noqa: D102
         if isinstance(value, Span) and (value == NO_SPAN or 0 <= value.start < value.end <= len(example.text)):

@@ -19,6 +19,7 @@ from typing import Annotated, Any, ClassVar
 from figeval.prompts import PromptContext
 from figeval.task_types.base import HIDDEN, TaskType, metric
 from figeval.task_types.fields import Definition, Field, RowContext
+from figeval.task_types.given import Given
 from figeval.task_types.routes import (
     Dialogue,
     ReplyReader,
@@ -142,6 +143,7 @@ class Multilabel(TaskType[MultilabelExample]):
     Example = MultilabelExample
     query = "text"
     gold_fields = ("labels",)
+    given_form = f"a list of labels; in a table, labels separated by semicolons, or {NOTHING!r}"
     folder = files(__package__)
     routes = (
         Route(
@@ -190,6 +192,15 @@ class Multilabel(TaskType[MultilabelExample]):
     def from_json(self, stored: Any) -> Value | None:
         """Return the set of a stored list."""
         return None if stored is None else frozenset(stored)
+
+    def given(self, example: MultilabelExample, given: Given, labels: Sequence[str]) -> Prediction:
+        """Return the labels of a list or a text; scores are not read, since there is no threshold for them."""
+        value = given.parsed
+        if isinstance(value, str):
+            value = [] if value.strip() == NOTHING else [part.strip() for part in value.split(";") if part.strip()]
+        if not isinstance(value, list) or not all(isinstance(label, str) for label in value):
+            raise ValueError("it is not a list of labels" if value is not None else "scores alone decide no labels")
+        return Prediction(example_id=example.id, value=frozenset(value), labels=tuple(labels))
 
     def value_problem(self, value: Value, _example: MultilabelExample, labels: Sequence[str]) -> str:
         strange = sorted(set(value) - set(labels))

@@ -16,6 +16,7 @@ from figeval.errors import CapabilityError, DataError
 from figeval.prompts import PromptContext
 from figeval.task_types.base import HIDDEN, TaskType, metric
 from figeval.task_types.fields import Definition, Field, RowContext, TextsField
+from figeval.task_types.given import Given
 from figeval.task_types.routes import Dialogue, ReplyReader, Route
 from figeval.task_types.texts import TextExample
 from figeval.types import JSON, Prediction, Value
@@ -177,6 +178,7 @@ class Labelling(TaskType[LabellingExample]):
     name = "labelling"
     Example = LabellingExample
     gold_fields = ("tags",)
+    given_form = "a list with a tag for each word; in a table, tags separated by blanks"
     folder = files(__package__)
     routes = (
         Route(name="by_tagger", start=by_tagger, requests=(LabelWords,)),
@@ -219,6 +221,11 @@ class Labelling(TaskType[LabellingExample]):
 
     def from_json(self, stored: Any) -> Answer | None:
         return None if stored is None else tuple(tag if isinstance(tag, str) else tuple(tag) for tag in stored)
+
+    def given(self, example: LabellingExample, given: Given, labels: Sequence[str]) -> Prediction:
+        """Return the tags of a list, or of a text with blanks between them."""
+        value = given.parsed
+        return super().given(example, Given(value.split() if isinstance(value, str) else value), labels)
 
     def value_problem(self, value: Value, example: LabellingExample, labels: Sequence[str]) -> str:
         if not isinstance(value, tuple) or len(value) != len(example.tokens):

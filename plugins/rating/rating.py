@@ -21,6 +21,7 @@ from figeval.jsonfile import json_scores
 from figeval.prompts import PromptContext
 from figeval.task_types.base import HIDDEN, TaskType, blank_texts, metric
 from figeval.task_types.fields import Definition, Field, OptionalTextField, RowContext, TextField
+from figeval.task_types.given import GIVEN, Given
 from figeval.task_types.label_words import word_shares
 from figeval.task_types.routes import (
     Dialogue,
@@ -35,7 +36,7 @@ from figeval.types import JSON, Continuation, Example, PairLabel, Prediction, Va
 from ..baselines.guessing import gold_answers
 
 METRICS = f"{__package__}.rating_metrics"
-ON_SCALE = ("by_head", "by_expected_value", "by_number")  # routes whose answers are points of the scale
+ON_SCALE = ("by_head", "by_expected_value", "by_number", GIVEN)  # routes whose answers are points of the scale
 READER = ReplyReader(f"{__package__}.rating_replies:read_number", version="2")
 
 
@@ -128,7 +129,7 @@ def by_closeness(
 def by_head(example: RatingExample, context: PromptContext) -> Dialogue:
     """Rate by the distribution of a trained head over the points of the scale."""
     (found,) = yield [PairLabel(example.left, example.right or "", context.labels)]
-    return distributed(example, context, [_total(found[label]) for label in context.labels])
+    return distributed(example, context.labels, [_total(found[label]) for label in context.labels])
 
 
 def by_expected_value(example: RatingExample, context: PromptContext) -> Dialogue:
@@ -141,7 +142,7 @@ def by_expected_value(example: RatingExample, context: PromptContext) -> Dialogu
     words = [word for label in context.labels for word in context.words(label)]
     logprobs = yield [Continuation(question, context.answer_start(f" {word}")) for word in words]
     shares = word_shares(context, logprobs)
-    return distributed(example, context, [math.fsum(shares[label]) for label in context.labels])
+    return distributed(example, context.labels, [math.fsum(shares[label]) for label in context.labels])
 
 
 def _total(probability: float | tuple[float, ...]) -> float:
@@ -149,16 +150,16 @@ def _total(probability: float | tuple[float, ...]) -> float:
     return math.fsum(probability) if isinstance(probability, tuple) else float(probability)
 
 
-def distributed(example: RatingExample, context: PromptContext, shares: Sequence[float]) -> Prediction:
+def distributed(example: RatingExample, labels: Sequence[str], shares: Sequence[float]) -> Prediction:
     """Return the prediction for a distribution over the points.
 
     Of several most probable points, the lowest is the value, and `tied_labels` holds all of them.
     """
     scores = tuple(map(float, shares))
-    made = Prediction(example_id=example.id, value=None, scores=scores, labels=context.labels, status="nan")
+    made = Prediction(example_id=example.id, value=None, scores=scores, labels=tuple(labels), status="nan")
     if any(map(math.isnan, scores)):
         return made
-    best = tuple(label for label, share in zip(context.labels, scores, strict=True) if share == max(scores))
+    best = tuple(label for label, share in zip(labels, scores, strict=True) if share == max(scores))
     return replace(made, status="ok", value=float(best[0]), tied=len(best), tied_labels=best if len(best) > 1 else ())
 
 
@@ -188,6 +189,7 @@ class Rating(TaskType[RatingExample]):
     folder = files(__package__)
     default_metrics = ("spearman", "pearson", "kendall", "mae", "within_one")
     default_baselines = ("chance", "majority")
+    given_form = "a point of the scale; write other numbers that should rise with the grade as scores"
     routes = (
         Route(name="by_head", start=by_head, needs=frozenset({"label_pairs"})),
         *closeness_routes(by_closeness),
@@ -226,6 +228,22 @@ class Rating(TaskType[RatingExample]):
         assert example.grade is not None
         grade = example.grade
         return f" {context.words(min(context.labels, key=lambda label: abs(float(label) - grade)))[0]}"
+
+    def given(self, example: RatingExample, given: Given, labels: Sequence[str]) -> Prediction:
+        """Return the point that is given, a rating (one score), or a distribution (a score for each point)."""
+        scores = given.numbers("points", None, labels)
+        if given.value is None and len(scores) == len(labels):
+            return distributed(example, labels, scores)
+        if len(scores) > 1:
+            raise ValueError(
+                f"there are {len(scores)} scores", "write one, or a probability for each point and no prediction"
+            )
+        try:
+            value = None if given.value is None else float(given.value)
+        except (TypeError, ValueError):
+            raise ValueError(f"{given.value!r:.80} is not a number") from None
+        known = all(map(math.isfinite, scores))
+        return Prediction(example_id=example.id, value=value, scores=scores, status="ok" if known else "nan")
 
     def value_problem(self, value: Value, _example: RatingExample, labels: Sequence[str]) -> str:
         """Return the problem with a value that is no point of the scale, or ""."""

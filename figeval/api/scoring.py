@@ -1,0 +1,96 @@
+"""`figeval.score`: predictions of another system become a run, as the command `score` makes it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, cast
+
+from figeval import frontend
+from figeval.api.runs import Folders, Names, Run, RunOptions, Task, run_config, task_names
+from figeval.errors import OptionError, near
+from figeval.evaluation.given import FIELDS, name_of, read_predictions
+from figeval.evaluation.given import score as score_predictions
+from figeval.evaluation.harness import Guests, Harness
+from figeval.report.progress import RunProgress, display_on, stderr
+from figeval.validation import checked_arguments
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+
+Predictions: TypeAlias = str | Path | Sequence[Mapping[str, Any]]
+
+
+class ScoreOptions(TypedDict, total=False):
+    """The flags of `figeval score` except tasks and predictions; `figeval score --help` describes each."""
+
+    limit: int | float | None
+    sample: int | float | None
+    stratify: str
+    seed: int
+    protocol: str
+    split: str
+    metrics: Names
+    temperature: float
+    by: Names
+    baselines: bool
+    log_samples: bool
+    output_path: str | Path | None
+    include_path: Folders
+    fresh: bool
+
+
+@checked_arguments
+def score(
+    tasks: Task | Sequence[Task],
+    predictions: Predictions | Mapping[str, Predictions],
+    *,
+    name: str | None = None,
+    columns: Mapping[str, str] | None = None,
+    progress: bool = False,
+    **options: Unpack[ScoreOptions],
+) -> Run:
+    """Score predictions that another system has made; the result is a run like any other.
+
+    Args:
+        tasks: names of tasks and suites, and tasks made with `@figeval.task`, as for `figeval.run`.
+        predictions: file (`.jsonl`, `.csv`, `.tsv` or `.json`) with a row for each example: `id`, `prediction`,
+            optionally `scores`, with several tasks `task`, with several seeds of the system `seed`; or such rows as a
+            list of mappings, e.g. `frame.to_dict("records")`. Or either of them for each task, by the task's name.
+        name: name of the system in records and tables; by default that of the file.
+        columns: names of these columns in the file, if they differ, e.g. `{"prediction": "answer"}`.
+        progress: print the progress on stderr.
+        options: the flags of `figeval score` under the same names, with `baselines=False` for `--no_baselines`.
+
+    Returns:
+        The run; with a column `seed`, the means over the runs of all seeds.
+
+    Raises:
+        TypeError: there is no such option.
+        OptionError: an option has an invalid value.
+        DataError: a prediction has another form, or belongs to no example.
+        FigevalError: any other error that `figeval.run` raises.
+
+    Example:
+        ```python
+        done = figeval.score("mini_pairs", "predictions.jsonl", name="my system")
+        done.scores[["task", "metric", "value", "low", "high"]]
+        ```
+    """
+    names, made = task_names(tasks)
+    for option in options:
+        if option not in ScoreOptions.__annotations__:
+            raise TypeError(f"figeval.score() has no option {option!r}{near(option, ScoreOptions.__annotations__)}")
+    for column in columns or {}:
+        if column not in FIELDS:
+            raise OptionError(f"columns has {column!r:.80}{near(column, FIELDS)}; the columns are {', '.join(FIELDS)}")
+    given_by_task = predictions if isinstance(predictions, Mapping) else {"": predictions}
+    sources = {task: Path(one) if isinstance(one, str) else one for task, one in given_by_task.items()}
+    config = run_config(names, name_of(sources, name), cast("RunOptions", options))
+    with frontend.python_program(watched=progress):
+        harness = Harness(include=config.include_path, guests=Guests(made))
+        given = read_predictions(sources, columns or {})
+        observer = RunProgress(display_on(stderr() if progress else None))
+        with observer.live():
+            return Run(*score_predictions(config, given, harness, observer))

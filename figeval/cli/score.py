@@ -1,0 +1,113 @@
+"""Command `figeval score`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from figeval.cli.options import Finite, also, include_path, listed, portion, seed, some
+
+
+def sources(_context: click.Context, parameter: click.Parameter, values: Sequence[str]) -> Path | dict[str, Path]:
+    """Return the file of `FILE`, or the files of `TASK=FILE` by task."""
+    found: dict[str, Path] = {}
+    for value in values:
+        task, equals, file = value.partition("=")
+        named = bool(equals) and not Path(value).exists()
+        key, path = (task.strip(), Path(file)) if named else ("", Path(value))
+        if key in found or (found and not (key and all(found))):
+            raise click.BadParameter("give one FILE, or TASK=FILE once for each task", param=parameter)
+        found[key] = path
+    return found.get("", found)
+
+
+def columns(_context: click.Context, _parameter: click.Parameter, value: str) -> dict[str, str]:
+    """Return our name of each column with the file's."""
+    from figeval.data.row_file import read_columns
+    from figeval.evaluation.given import FIELDS
+
+    return read_columns(value, FIELDS, "prediction=answer")
+
+
+@click.command(context_settings=also("output", "output_path"))
+@click.option(
+    "--tasks", "-t", multiple=True, required=True, callback=some, help="Tasks and suites, separated by commas."
+)
+@click.option(
+    "--predictions",
+    "-p",
+    multiple=True,
+    required=True,
+    callback=sources,
+    metavar="FILE|TASK=FILE",
+    help="JSONL, CSV, TSV or JSON file with a row for each example: id, prediction, optionally scores, task and seed.",
+)
+@click.option("--name", "-n", help="Name of the system in tables; by default that of the file.")
+@click.option(
+    "--columns",
+    default="",
+    callback=columns,
+    metavar="NAME=COLUMN,…",
+    help="Names of the columns in the file, if they differ, e.g. prediction=answer.",
+)
+@portion
+@seed
+@click.option(
+    "--output_path",
+    "-o",
+    type=click.Path(path_type=Path),
+    help="Folder for the run; by default a new one in results/runs.",
+)
+@click.option("--log_samples", "-s", is_flag=True, help="Store texts and all scores with the predictions.")
+@click.option(
+    "--by", multiple=True, callback=listed, help="Also print scores for each value of a key: idiom, proverb, corpus …"
+)
+@click.option("--protocol", default="", help="Use another protocol of tasks that have it, e.g. published.")
+@click.option("--split", default="", help="Use another split of tasks that have it, e.g. authors.")
+@click.option(
+    "--metrics", multiple=True, callback=listed, help="Additional metrics for the tasks that they apply to: a,b=MODEL."
+)
+@click.option(
+    "--temperature",
+    type=Finite(min=0, min_open=True),
+    default=1.0,
+    show_default=True,
+    help="Temperature of the distributions that similarity tasks compare.",
+)
+@include_path
+@click.option("--no_baselines", is_flag=True, help="Leave out the trivial baselines.")
+@click.option(
+    "--fresh", is_flag=True, help="Start over; an earlier run in --output_path is moved to its subfolder earlier/."
+)
+def score(no_baselines: bool, **flags: Any) -> int:
+    """Score the predictions of another system: the statistics, baselines and files of a run, without a model.
+
+    An example without a prediction counts as an empty answer, which is not a wrong one. With a column seed, every seed
+    is a run, and the table shows mean and spread.
+
+    \b
+    figeval score --tasks mini_pairs --predictions predictions.csv --name "my system"
+    figeval score --tasks mini --predictions all.jsonl
+    figeval score --tasks mini_pairs,mini_fables -p mini_pairs=a.csv -p mini_fables=b.csv --name ours
+    """
+    from rich.console import Console
+
+    from figeval.api.scoring import score as score_predictions
+    from figeval.records.sweep import SEEDS, SeedsRecord, read
+    from figeval.report.grid import say
+    from figeval.report.table import show, show_breakdowns
+    from figeval.report.training import show_seeds
+
+    done = score_predictions(progress=True, baselines=not no_baselines, **flags)
+    console = Console()
+    if (done.path / SEEDS).is_file():
+        show_seeds(read(SeedsRecord, done.path / SEEDS), console)
+        say(console, f"\n  {done.path / SEEDS}")
+    else:
+        show(done.record, console)
+        show_breakdowns(done.record, console)
+        say(console, f"\n  {done.path}/run.json")
+    return 0 if done.complete else 1

@@ -1,0 +1,112 @@
+"""Predictions of other systems as a file gives them, and the steps by which task types read them (`figeval score`).
+
+A prediction that cannot be read is a `ValueError`. Its second argument says what to write; without one, it is what the
+task type declares as `given_form`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from figeval.jsonfile import parse_json
+from figeval.task_types.routes import decide
+from figeval.types import Prediction
+
+GIVEN = "given"  # name of the route in records
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What a file says about one example: a prediction, scores, or both; None for what it leaves out.
+
+    `scores` is a list of numbers or, for labels, a mapping of names to numbers.
+    """
+
+    value: Any = None
+    scores: Any = None
+
+    @property
+    def parsed(self) -> Any:
+        """The value; a text that is a JSON list or object, as in the cell of a table, is parsed."""
+        if isinstance(self.value, str) and self.value.lstrip().startswith(("[", "{")):
+            with suppress(ValueError):
+                return parse_json(self.value)
+        return self.value
+
+    def numbers(self, what: str, n: int | None = None, names: Sequence[str] = ()) -> tuple[float, ...]:
+        """Return the scores as numbers, or an empty tuple if there are none.
+
+        Args:
+            what: what the scores are for, in the plural, for messages.
+            n: number of scores that there must be.
+            names: names of which a mapping must have each.
+
+        Raises:
+            ValueError: a score is not a number, or there are too few or too many.
+        """
+        found = Given(self.scores).parsed
+        if found is None or found == "":
+            return ()
+        if isinstance(found, Mapping):
+            if not names or set(found) != set(names):
+                wanted = f"one for each of {', '.join(names)}" if names else "a list of numbers"
+                raise ValueError(f"the scores are for {', '.join(map(str, found))[:80]!r}", f"write {wanted}")
+            found = [found[name] for name in names]
+        if isinstance(found, str | int | float):
+            found = [found]
+        numbers = tuple(map(_number, found))
+        if n is not None and len(numbers) != n:
+            raise ValueError(f"there are {len(numbers)} scores for {n} {what}", "write one for each, in their order")
+        return numbers
+
+
+def _number(value: Any) -> float:
+    """Return a score; null is NaN. Raises `ValueError` if it is not a number."""
+    if value is None:
+        return float("nan")
+    with suppress(ValueError, TypeError):
+        if not isinstance(value, bool):
+            return float(value)
+    raise ValueError(f"the score {value!r:.80} is not a number", "write numbers")
+
+
+def place_of(value: Any, texts: Sequence[str], what: str, letters: str = "") -> int:
+    """Return the index that a value means: an index, one of the texts, or the letter of one.
+
+    Raises:
+        ValueError: it is none of these, or means several texts.
+    """
+    if isinstance(value, int) and not isinstance(value, bool):
+        if 0 <= value < len(texts):
+            return value
+        raise ValueError(f"{value} is out of range for {len(texts)} {what} (0 to {len(texts) - 1})")
+    if not isinstance(value, str):
+        raise ValueError(f"{value!r:.80} is neither an index nor a text of the {what}")
+    said = value.strip()
+    found = {place for place, text in enumerate(texts) if text.strip() == said}
+    if said.isdecimal() and int(said) < len(texts):
+        found.add(int(said))
+    if len(said.strip("().")) == 1 and said.strip("().").upper() in letters:
+        found.add(letters.index(said.strip("().").upper()))
+    if len(found) > 1:
+        raise ValueError(f"{said!r:.80} may mean {what} {' and '.join(map(str, sorted(found)))}", "write the index")
+    if not found:
+        raise ValueError(f"{said!r:.80} is none of the {len(texts)} {what}")
+    return found.pop()
+
+
+def decided(
+    example_id: str, given: Given, scores: tuple[float, ...], read: Callable[[Any], int], n: int | None = None
+) -> Prediction:
+    """Return the prediction of an index with scores, of which the first `n` decide; ties are kept.
+
+    Raises:
+        ValueError: another index has a better score than the predicted one.
+    """
+    made = decide(example_id, scores, n)
+    if given.value is not None and made.value is not None and scores[read(given.value)] < scores[made.value]:
+        raise ValueError(f"{given.value!r:.80} does not have the best score", "leave out the prediction or the scores")
+    return made

@@ -1,0 +1,90 @@
+"""Command `figeval score`."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Cli
+from tests.processes import figeval
+
+FABLES = "id,prediction\nF01,E\nF02,\n"
+
+
+@pytest.mark.slow
+def test_scored_predictions_are_read_like_any_run(tmp_path: Path) -> None:
+    (tmp_path / "ours.csv").write_text("\ufeffid;prediction;note\nF01;E;x\nF02;2;y\nF03;;z\n", encoding="utf-8")
+    done = figeval("score", "-t", "mini_fables", "-p", "ours.csv", "--limit", "3", "-o", "ours", cwd=tmp_path)
+    assert "ours (predictions)" in done.stdout
+    assert "1 of 3 examples has no prediction; it counts as an empty answer, not as a wrong one" in done.stdout
+    record = json.loads((tmp_path / "ours" / "run.json").read_text(encoding="utf-8"))
+    assert [one["baseline"] for one in record["tasks"][0]["baselines"]] == ["chance", "overlap"]
+    figeval("run", "-t", "mini_fables", "-m", "overlap", "--limit", "3", "-o", "overlap", cwd=tmp_path)
+    assert "left out 1 without a valid answer" in figeval("compare", "ours", "overlap", cwd=tmp_path).stdout
+    table = figeval("export", "ours", "overlap", "--to", "csv", cwd=tmp_path).stdout
+    rows = list(csv.DictReader(io.StringIO(table)))
+    assert {(row["model"], row["backend"]) for row in rows if row["kind"] == "model"} == {
+        ("ours", "predictions"),
+        ("overlap", "overlap"),
+    }
+    again = figeval("score", "-t", "mini_fables", "-p", "ours.csv", "--limit", "3", "-o", "ours", cwd=tmp_path)
+    assert again.stdout == done.stdout
+    assert "3 of 3 answers kept" in again.stderr
+
+
+def test_several_seeds_print_mean_and_spread(cli: Cli) -> None:
+    lines = [{"id": f"F{n:02}", "answer": (n + seed) % 5, "seed": seed} for n in range(1, 21) for seed in (1, 2, 3)]
+    Path("system.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines), encoding="utf-8")
+    flags = ("--columns", "prediction=answer", "--no_baselines", "-o", "seeds")
+    done = cli("score", "-t", "mini_fables", "-p", "system.jsonl", *flags)
+    assert done.code == 0, done.err
+    assert "system on mini_fables, 3 seeds" in done.out
+    table = list(csv.DictReader(io.StringIO(cli("export", "seeds", "--to", "csv").out)))
+    assert table[0]["sd"]
+
+
+def test_control_characters_do_not_reach_the_terminal(cli: Cli) -> None:
+    row = {"id": "F01\x1b[31m", "prediction": "\x1b]0;x\x07"}
+    Path("p.jsonl").write_text(json.dumps(row), encoding="utf-8")
+    outcome = cli("score", "-t", "mini_fables", "-p", "p.jsonl")
+    assert "\x1b" not in outcome.complaint
+    Path("q.jsonl").write_text(json.dumps({"id": "F01", "prediction": 0}), encoding="utf-8")
+    flags = ("--limit", "1", "--no_baselines", "-o", "run")
+    outcome = cli("score", "-t", "mini_fables", "-p", "q.jsonl", "--name", "a\x1b[31mb", *flags)
+    assert outcome.code == 0
+    assert "\x1b" not in outcome.out + outcome.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["-p", "none.csv"], "there is no file none.csv"),
+        (["-p", "empty.csv"], "empty.csv: there are no rows"),
+        (["-p", "a.csv", "-p", "b.csv"], "give one FILE, or TASK=FILE once for each task"),
+        (["-p", "mini_fables=a.csv", "-p", "mini_fables=a.csv"], "give one FILE, or TASK=FILE once for each task"),
+        (["-p", "mini_pairs=a.csv", "-p", "mini_fables=b.csv"], "give that of the system that made them with --name"),
+        (["-p", "a.csv", "--name", " "], "give that of the system that made them with --name"),
+        (["-p", "mini_fabels=a.csv"], "there is no task 'mini_fabels'; did you mean 'mini_fables'?"),
+        (["-p", "mini_pairs=a.csv"], "there are no predictions for mini_fables"),
+        (["-p", "a.csv", "--columns", "predicton=x"], "write FIELD=NAME, such as prediction=answer"),
+        (["-p", "a.csv", "-t", "mini_pairs"], "it names no task; add a column `task`"),
+        (["-p", "a.csv", "--by", "idiom"], "--by idiom: none of these tasks has it"),
+        (["-p", "a.csv", "--temperature", "2"], "--temperature applies only to tasks"),
+    ],
+)
+def test_refused(arguments: list[str], message: str, cli: Cli) -> None:
+    for name, text in {"a.csv": FABLES, "b.csv": FABLES, "empty.csv": "id,prediction\n"}.items():
+        Path(name).write_text(text, encoding="utf-8")
+    assert message in cli("score", "-t", "mini_fables", *arguments).complaint
+    assert not Path("results").exists()
+
+
+def test_predictions_of_other_tasks_are_left_out_with_a_notice(cli: Cli) -> None:
+    Path("all.csv").write_text("id,prediction,task\nF01,E,mini_fables\nI01E,entailment,mini_pairs\n", encoding="utf-8")
+    done = cli("score", "-t", "mini_fables", "-p", "all.csv", "--limit", "1", "--no_baselines", "-o", "run")
+    assert done.code == 0
+    assert "left out, since --tasks does not name them: predictions for mini_pairs" in done.err
