@@ -26,7 +26,17 @@ ROOT = Path(__file__).resolve().parent.parent
 LONG = {  # pages that take more than two seconds
     f"docs/{name}.md"
     for name in (
-        *("augmentation", "epic", "first_benchmark", "getting_started", "llm", "plugins", "python", "task_types"),
+        *(
+            "augmentation",
+            "epic",
+            "exports",
+            "first_benchmark",
+            "getting_started",
+            "llm",
+            "plugins",
+            "python",
+            "task_types",
+        ),
         "training",
     )
 }
@@ -43,6 +53,7 @@ PAGES = (
             "builds",
             "data",
             "epic",
+            "exports",
             "finetuned",
             "first_benchmark",
             "getting_started",
