@@ -230,7 +230,8 @@ def register_exporters(register: ExporterRegistrar) -> None:
     bytes: `--output` is then a folder, and required. A binary format returns bytes, and `--output` is required, too.
 
     A function with an argument called `stored` also gets a list of `figeval.StoredRun`, parallel to `runs`: the answers
-    to every example, with the texts of the examples if the user asked for them (`--include_text`).
+    to every example, with the texts of the examples if the user asked for them (`--include_text`). Users set its
+    keyword-only arguments with `--format_args`; those without a default are required.
     """
 
 

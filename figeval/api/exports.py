@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from figeval import plugins
 from figeval.api.runs import Folders, Run
@@ -13,13 +14,14 @@ from figeval.validation import checked_arguments
 
 
 @checked_arguments
-def export(
+def export(  # noqa: PLR0913 - one argument per option of the command
     runs: Run | str | Path | Sequence[Run | str | Path],
     *,
     to: str,
     output: str | Path | None = None,
     include_text: bool = False,
     allow_noncommercial: bool = False,
+    format_args: Mapping[str, Any] | None = None,
     include_path: Folders = (),
 ) -> str | None:
     """Export runs as one table, or in the format of another tool.
@@ -30,6 +32,7 @@ def export(
         output: file to write, or folder for formats that consist of several files.
         include_text: also export the texts of the examples, which are read from your own copy of the data.
         allow_noncommercial: include texts whose licence restricts commercial use.
+        format_args: arguments of the format, e.g. `{"dataset_id": "acme/figures"}`.
         include_path: further folders with task files.
 
     Returns:
@@ -50,7 +53,8 @@ def export(
     places = [one.path if isinstance(one, Run) else Path(one) for one in given]
     folders = [include_path] if isinstance(include_path, str | Path) else include_path
     include = tuple(map(Path, folders))
-    made = exported(exporter, stored_runs(places, include, texts=include_text, noncommercial=allow_noncommercial))
+    stored = stored_runs(places, include, texts=include_text, noncommercial=allow_noncommercial)
+    made = exported(exporter, stored, format_args)
     if output is None:
         return text_of(made, to)
     save(made, Path(output))

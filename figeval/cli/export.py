@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
-from figeval.cli.options import include_path
+from figeval.cli.options import include_path, settings
 
 
 @click.command()
@@ -15,8 +16,8 @@ from figeval.cli.options import include_path
     "--to",
     "form",
     required=True,
-    help="Output format: csv, json, latex, markdown, published; every_eval_ever, inspect, lm_eval; or one that a "
-    "plugin adds.",
+    help="Output format: csv, json, latex, markdown, parquet, published; eval_results, every_eval_ever, inspect, "
+    "lm_eval, model_index; or one that a plugin adds.",
 )
 @click.option(
     "--output",
@@ -32,13 +33,15 @@ from figeval.cli.options import include_path
     is_flag=True,
     help="Include texts whose licence restricts commercial use.",
 )
+@click.option("--format_args", callback=settings, help="Arguments of the format, as key=value,… or a JSON object.")
 @include_path
-def export(
+def export(  # noqa: PLR0913, PLR0917 - one argument per option
     runs: tuple[Path, ...],
     form: str,
     output: Path | None,
     include_text: bool,
     allow_noncommercial: bool,
+    format_args: dict[str, Any],
     include_path: tuple[Path, ...],
 ) -> None:
     """Export runs as one table, or in the format of another tool. No model is needed.
@@ -57,7 +60,7 @@ def export(
 
     exporter = load_exporters(plugins.plugin_manager()).get(form)
     stored = stored_runs(runs, include_path, texts=include_text, noncommercial=allow_noncommercial)
-    made = exported(exporter, stored)
+    made = exported(exporter, stored, format_args)
     if output is None:
         click.echo(clean(text_of(made, form)), nl=False)
     else:

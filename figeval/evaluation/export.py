@@ -193,14 +193,25 @@ def _fetch_unless_noncommercial(benchmark: str, path: str) -> Path:
     return fetch(benchmark, path)
 
 
-def exported(export: Callable[..., Any], runs: Sequence[StoredRun]) -> str | bytes | Files:
+def exported(
+    export: Callable[..., Any], runs: Sequence[StoredRun], arguments: Mapping[str, Any] | None = None
+) -> str | bytes | Files:
     """Return what an exporter makes of these runs.
 
+    Args:
+        export: the exporter; its keyword-only arguments can be set by users.
+        runs: the runs.
+        arguments: values of such arguments.
+
     Raises:
-        PluginError: that is neither a text, bytes nor files, or a file would be outside the folder.
+        OptionError: the exporter has no such argument, or needs one that is not given.
+        PluginError: it returned neither a text, bytes nor files, or a file would be outside the folder.
     """
-    own = {"stored": runs} if "stored" in inspect.signature(export).parameters else {}
-    made = export([run.record for run in runs], **own)
+    parameters = _parameters(export)
+    given = dict(arguments or {})
+    _check_arguments(parameters, given)
+    own = {"stored": runs} if "stored" in parameters else {}
+    made = export([run.record for run in runs], **own, **given)
     if isinstance(made, str | bytes):
         return made
     if not isinstance(made, Mapping):
@@ -212,6 +223,25 @@ def exported(export: Callable[..., Any], runs: Sequence[StoredRun]) -> str | byt
         if not isinstance(content, str | bytes):
             raise PluginError(f"an exporter made {content!r:.80} for the file {name}; return a text or bytes")
     return made
+
+
+def _parameters(export: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
+    try:
+        return inspect.signature(export).parameters
+    except (TypeError, ValueError):  # a function that is not written in Python
+        return {}
+
+
+def _check_arguments(parameters: Mapping[str, inspect.Parameter], given: Mapping[str, Any]) -> None:
+    """Raise `OptionError` if an exporter has no argument of a given name, or needs one that is not given."""
+    settable = {name: one for name, one in parameters.items() if one.kind is one.KEYWORD_ONLY and name != "stored"}
+    for name in given:
+        if name not in settable:
+            has = f"it has {', '.join(settable)}" if settable else "it has none"
+            raise OptionError(f"this format has no argument {name!r}; {has}")
+    for name, one in settable.items():
+        if one.default is one.empty and name not in given:
+            raise OptionError(f"this format needs {name}; add --format_args {name}=…")
 
 
 def text_of(made: str | bytes | Files, form: str) -> str:

@@ -16,3 +16,6 @@ def register_exporters(register: ExporterRegistrar) -> None:
     register("every_eval_ever", f"{__name__}.every_eval_ever:export")
     register("inspect", f"{__name__}.inspect_log:export")
     register("lm_eval", f"{__name__}.lm_eval_results:export")
+    register("model_index", f"{__name__}.hub:model_index")
+    register("eval_results", f"{__name__}.hub:eval_results")
+    register("parquet", f"{__name__}.parquet:export")

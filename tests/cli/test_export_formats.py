@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
+import figeval
 from figeval.errors import PluginError
 from figeval.evaluation.export import exported, save
 from figeval.records.run_folder import RunFolder
@@ -171,6 +174,59 @@ def test_inspect_reads_its_logs_back(cli: Cli, mini: Path) -> None:
         assert log.results.scores[0].metrics["mean"].value is not None
 
 
+# ---- model repositories ---------------------------------------------------------------------------------------------
+
+
+def test_the_hub_reads_a_model_index(cli: Cli, mini: Path) -> None:
+    from huggingface_hub import ModelCardData
+
+    made_by_hand(Path("hostile"), name="a: [model] #1")
+    index = yaml.safe_load(cli("export", mini, "hostile", "--to", "model_index").out)["model-index"]
+    assert [one["name"] for one in index] == ["overlap", "a: [model] #1"]
+    card = ModelCardData(**{"model-index": index[:1]})
+    accuracy = {one.dataset_name: one for one in card.eval_results if one.metric_name == "acc"}
+    run_json = json.loads((mini / "run.json").read_text())
+    (stored,) = [one["scores"][0] for one in run_json["tasks"] if one["task"] == "mini_fables"]
+    fables = accuracy["mini_fables"]
+    assert (fables.metric_type, fables.metric_value) == ("accuracy", stored["value"])
+    assert (fables.metric_args["ci_lower"], fables.metric_args["n"]) == (stored["low"], 4)
+
+
+def test_the_hub_reads_eval_results(cli: Cli, mini: Path) -> None:
+    hub = pytest.importorskip("huggingface_hub._eval_results", reason="an older huggingface_hub")
+    named = ("--format_args", "dataset_id=acme/figures")
+    cli("export", mini, "--to", "eval_results", "-o", "out", *named)
+    found = files(Path("out"))
+    assert set(found) >= {"unknown/overlap/.eval_results/mini_fables.yaml"}
+    for text in found.values():
+        (entry,) = hub.parse_eval_result_entries(yaml.safe_load(text))
+        assert entry.dataset_id == "acme/figures"
+        assert isinstance(entry.value, float)
+    complaints = {
+        (): "needs dataset_id; add --format_args dataset_id=…",
+        ("--format_args", "dataset_id=figures"): "not a hub id; write OWNER/NAME",
+        ("--format_args", "dataset_id=acme/figures,metric=f2"): "no run has a score for the metric 'f2'",
+        ("--format_args", "dataset=acme/figures"): "no argument 'dataset'; it has dataset_id, metric",
+    }
+    for flags, complaint in complaints.items():
+        assert complaint in cli("export", mini, "--to", "eval_results", "-o", "no", *flags).complaint
+
+
+# ---- data frames ----------------------------------------------------------------------------------------------------
+
+
+def test_parquet_has_the_rows_of_the_csv_with_types(cli: Cli, mini: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    made_by_hand(Path("hostile"), name="=1+1")
+    cli("export", mini, "hostile", "--to", "parquet", "-o", "all.parquet")
+    found = parquet.read_table("all.parquet").to_pylist()
+    assert found == json.loads(cli("export", mini, "hostile", "--to", "json").out)
+    assert found[-1]["model"] in {"overlap", "=1+1"}
+    assert "name a file with --output" in cli("export", mini, "--to", "parquet").complaint
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    assert "pip install 'figeval[parquet]'" in cli("export", mini, "--to", "parquet", "-o", "x").complaint
+
+
 # ---- all of them ----------------------------------------------------------------------------------------------------
 
 
@@ -217,3 +273,13 @@ def test_what_an_exporter_may_return(tmp_path: Path) -> None:
         exported(lambda runs: 5, [])
     with pytest.raises(PluginError, match="return a text or bytes"):
         exported(lambda runs: {"a": 5}, [])
+
+
+def test_python_exports_the_same(cli: Cli, mini: Path) -> None:
+    done = figeval.load(mini)
+    figeval.export(done, to="inspect", output="python")
+    cli("export", mini, "--to", "inspect", "-o", "cli")
+    assert files(Path("python")) == files(Path("cli"))
+    assert figeval.export([done], to="csv") == done.export("csv")
+    with pytest.raises(figeval.OptionError, match="several files; name a folder"):
+        done.export("inspect")
