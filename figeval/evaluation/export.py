@@ -182,15 +182,29 @@ def stored_runs(
 
 
 def _fetch_unless_noncommercial(benchmark: str, path: str) -> Path:
-    sources = catalogue().get(benchmark)
-    for licence in (sources.licence, sources.note):
-        if NONCOMMERCIAL.search(licence):
-            raise FigevalError(
-                f"the texts of {benchmark} are not exported, because their licence restricts commercial use: "
-                f"{one_line(licence, 200)}; add --allow_noncommercial if your use is permitted, or leave out "
-                "--include_text"
-            )
+    licence = _noncommercial(benchmark, path)
+    if licence:
+        raise FigevalError(
+            f"the texts of {benchmark} are not exported, because their licence restricts commercial use: "
+            f"{one_line(licence, 200)}; add --allow_noncommercial if your use is permitted, or leave out --include_text"
+        )
     return fetch(benchmark, path)
+
+
+def _noncommercial(benchmark: str, path: str) -> str:
+    """Return the words that restrict the use of a file to non-commercial purposes, or an empty text.
+
+    A clause of the note that names folders of the benchmark is about these only.
+    """
+    sources = catalogue().get(benchmark)
+    if NONCOMMERCIAL.search(sources.licence):
+        return sources.licence
+    folders = {file.path.partition("/")[0] for file in sources.files if "/" in file.path}
+    for clause in re.split(r"[;.]\s+", sources.note):
+        named = folders & set(re.findall(r"[\w-]+", clause))
+        if NONCOMMERCIAL.search(clause) and (not named or path.partition("/")[0] in named):
+            return clause
+    return ""
 
 
 def exported(

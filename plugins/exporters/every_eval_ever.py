@@ -160,17 +160,21 @@ def _uncertainty(result: Result) -> dict[str, Any]:
 
 def _instances(run: RunRecord, stored: StoredRun, evaluation: str) -> Iterator[dict[str, Any]]:
     """Yield a line per example and metric, for metrics that are means over examples."""
+    known: dict[str, list[str]] = {}
+    for result in results(run):
+        known.setdefault(result.name, []).append(result.score.metric)
     for task in run.tasks_with_rows():
-        scored = [score.metric for score in task.scores if score.value is not None]
         for answer in stored.answers(task):
-            for metric in scored:
+            language = answer.row.get("language")  # the score of such a task is no mean over its rows
+            name = f"{task.task} ({language})" if task.languages and language else task.task
+            for metric in known.get(name, ()):
                 value = answer.row["metrics"].get(metric)
                 if isinstance(value, float | int):
                     about = {
                         "evaluation_id": evaluation,
                         "model_id": _model_id(run),
-                        "evaluation_name": task.task,
-                        "evaluation_result_id": _result_id(evaluation, task.task, metric),
+                        "evaluation_name": name,
+                        "evaluation_result_id": _result_id(evaluation, name, metric),
                     }
                     yield {"schema_version": VERSION, **about, **_instance(task, answer, value)}
 

@@ -16,7 +16,7 @@ import figeval
 from figeval.errors import PluginError
 from figeval.evaluation.export import exported, save
 from figeval.records.run_folder import RunFolder
-from figeval.records.schema import MacroRecord, ModelRecord
+from figeval.records.schema import LanguageRecord, MacroRecord, ModelRecord
 from tests.cli.conftest import Cli
 from tests.runs import finished, row, run, score, task
 
@@ -108,6 +108,24 @@ def test_answers_of_every_eval_ever_refer_to_their_result(cli: Cli, mini: Path) 
     assert fable["evaluation"]["is_correct"] == (fable["output"]["raw"] == fable["input"]["reference"])
 
 
+def test_answers_in_several_languages_refer_to_their_language(cli: Cli) -> None:
+    """The score of such a task is a mean over languages, and no mean over rows."""
+    one = LanguageRecord(language="sw", scores=[score()])
+    made_by_hand(Path("run"), tasks=[task("mini_fables", languages=[one])])
+    folder = RunFolder(Path("run"))
+    fables = finished(Path("real"), "mini_fables", limit=1, baselines=False)
+    record = RunFolder(fables).read()
+    assert record is not None
+    record.tasks[0].languages = [one]
+    record.tasks[0].predictions_sha256 = None
+    (line,) = RunFolder(fables).rows("mini_fables")
+    folder.replace("mini_fables", [{**line, "language": "sw"}])
+    folder.write(record)
+    cli("export", "run", "--to", "every_eval_ever", "-o", "out", "--include_text")
+    (line,) = lines(only(files(Path("out")), "_samples.jsonl"))
+    assert line["evaluation_name"] == "mini_fables (sw)"
+
+
 # ---- lm-eval --------------------------------------------------------------------------------------------------------
 
 
@@ -161,6 +179,14 @@ def test_inspect_logs(cli: Cli, mini: Path) -> None:
     (*values,) = [one["scores"]["acc"]["value"] for one in log["samples"]]
     assert acc["metrics"]["mean"]["value"] == pytest.approx(sum(values) / len(values))
     assert log["samples"][0]["target"] in log["samples"][0]["choices"]
+
+
+def test_a_failed_task_is_an_error_of_inspect(cli: Cli) -> None:
+    failed = task("a_task", status="failed", scores=[], error="Traceback …\nValueError: no")
+    made_by_hand(Path("run"), tasks=[failed])
+    cli("export", "run", "--to", "inspect", "-o", "out")
+    log = json.loads(only(files(Path("out")), "a_task"))
+    assert (log["status"], log["error"]["message"], log["results"]["scores"]) == ("error", "ValueError: no", [])
 
 
 def test_inspect_reads_its_logs_back(cli: Cli, mini: Path) -> None:
@@ -232,7 +258,8 @@ def test_parquet_has_the_rows_of_the_csv_with_types(cli: Cli, mini: Path, monkey
 
 @pytest.mark.parametrize("form", ["lm_eval", "inspect"])
 def test_hostile_replies_survive_as_data(form: str, cli: Cli) -> None:
-    made_by_hand(Path("run"))
+    stored = made_by_hand(Path("run")) / "predictions/a_task.jsonl"
+    stored.write_text(stored.read_text(encoding="utf-8").replace("DROP", "\\ud800 DROP"), encoding="utf-8")
     assert cli("export", "run", "--to", form, "-o", "out").code == 0
     found = files(Path("out"))
     assert all(len(Path(name).parts) == 2 and ".." not in Path(name).parts for name in found)
@@ -240,7 +267,7 @@ def test_hostile_replies_survive_as_data(form: str, cli: Cli) -> None:
     assert "from the benchmark" not in "".join(found.values())
     log = json.loads(only(found, "a_task"))
     said = log["resps"][0][0] if form == "lm_eval" else log["samples"][0]["output"]["completion"]
-    assert said == HOSTILE
+    assert said == HOSTILE.replace("DROP", "\ufffd DROP")
 
 
 @pytest.mark.parametrize("form", ["every_eval_ever", "lm_eval", "inspect"])
@@ -252,6 +279,14 @@ def test_texts_that_are_not_for_every_use_need_a_word(form: str, cli: Cli) -> No
     assert (
         "id10m" in cli("export", "run", "--to", form, "-o", "out", "--include_text", "--allow_noncommercial").complaint
     )
+
+
+@pytest.mark.parametrize(("name", "refused"), [("nli_sick", True), ("nli_med", False)])
+def test_a_note_may_restrict_some_files_of_a_benchmark(name: str, refused: bool, cli: Cli, real_data: str) -> None:
+    made_by_hand(Path("run"), tasks=[task(name)])
+    complaint = cli("export", "run", "--to", "inspect", "-o", "out", "--include_text").complaint
+    assert ("CC BY-NC-SA 3.0" in complaint) == refused
+    assert ("examples of nli_med changed since this run was made" in complaint) == (not refused)
 
 
 def test_several_files_need_a_folder(cli: Cli, mini: Path) -> None:
