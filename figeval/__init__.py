@@ -11,9 +11,11 @@ from typing import Any
 
 _PUBLIC = {
     "figeval.api.comparisons": "Comparison compare",
+    "figeval.api.exports": "export",
     "figeval.api.runs": "Run load run",
     "figeval.api.scoring": "score",
     "figeval.api.trainings": "Training train",
+    "figeval.evaluation.export": "StoredAnswer StoredRun",
     "figeval.hooks": "hookimpl",
     "figeval.spec": "SuiteSpec TaskSpec task",
     "figeval.types": (

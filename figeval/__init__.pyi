@@ -7,6 +7,9 @@ from figeval.api.comparisons import (
     Comparison as Comparison,
     compare as compare,
 )
+from figeval.api.exports import (
+    export as export,
+)
 from figeval.api.runs import (
     Run as Run,
     load as load,
@@ -38,6 +41,10 @@ from figeval.errors import (
     TaskError as TaskError,
     TrainError as TrainError,
     UnknownName as UnknownName,
+)
+from figeval.evaluation.export import (
+    StoredAnswer as StoredAnswer,
+    StoredRun as StoredRun,
 )
 from figeval.hooks import (
     hookimpl as hookimpl,

@@ -52,7 +52,8 @@ if TYPE_CHECKING:
 
     Opener: TypeAlias = Callable[[str, DataContext], Iterable[Mapping[str, Any]]]
     Metric: TypeAlias = Callable[[Any, Prediction], float | None] | Statistic | Callable[[MetricContext], Statistic]
-    Exporter: TypeAlias = Callable[[Sequence[RunRecord]], str]
+    Exported: TypeAlias = str | bytes | Mapping[str, str | bytes]
+    Exporter: TypeAlias = Callable[[Sequence[RunRecord]], Exported] | Callable[..., Exported]
     LearnerFactory: TypeAlias = Callable[[Setup], Learner]
 
 PROJECT = "figeval"
@@ -225,7 +226,12 @@ def register_metrics(register: MetricRegistrar) -> None:
 def register_exporters(register: ExporterRegistrar) -> None:
     """Offer file formats for finished runs: `register(name, function)`; `function(runs)` returns the text.
 
-    `runs` is a list of `figeval.RunRecord`.
+    `runs` is a list of `figeval.RunRecord`. A format of several files returns a mapping from file names to texts or
+    bytes: `--output` is then a folder, and required. A binary format returns bytes, and `--output` is required, too.
+
+    A function with an argument called `stored` also gets a list of `figeval.StoredRun`, parallel to `runs`: the answers
+    to every example, with the texts of the examples if the user asked for them (`--include_text`). Users set its
+    keyword-only arguments with `--format_args`; those without a default are required.
     """
 
 

@@ -26,8 +26,8 @@ ROOT = Path(__file__).resolve().parent.parent
 LONG = {  # pages that take more than two seconds
     f"docs/{name}.md"
     for name in (
-        *("augmentation", "epic", "first_benchmark", "getting_started", "llm", "plugins", "python", "statistics"),
-        *("task_types", "training"),
+        *("augmentation", "epic", "exports", "first_benchmark", "getting_started", "llm", "plugins", "python"),
+        *("statistics", "task_types", "training"),
     )
 }
 PAGES = (
@@ -43,6 +43,7 @@ PAGES = (
             "builds",
             "data",
             "epic",
+            "exports",
             "finetuned",
             "first_benchmark",
             "getting_started",

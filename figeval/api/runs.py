@@ -17,6 +17,7 @@ from figeval import frontend, plugins
 from figeval.api import frames
 from figeval.config import RunConfig
 from figeval.errors import OptionError, RecordError, near
+from figeval.evaluation.export import StoredRun, exported, text_of
 from figeval.evaluation.harness import Guests, Harness
 from figeval.evaluation.run import run as run_tasks
 from figeval.evaluation.stored import with_breakdown
@@ -279,11 +280,14 @@ class Run:
     def export(self, form: str) -> str:
         """Return the scores in a format of `figeval export`: csv, json, latex, markdown, or one from a plugin.
 
+        `figeval.export` writes the formats that are no texts.
+
         Raises:
-            OptionError: `form` is not a string.
+            OptionError: `form` is not a string, or the name of a format that is no text.
             UnknownName: there is no such format.
         """
-        return load_exporters(plugins.plugin_manager()).get(form)([self.record])
+        exporter = load_exporters(plugins.plugin_manager()).get(form)
+        return text_of(exported(exporter, [StoredRun(self.record, RunFolder(self.path))]), form)
 
     def to_latex(self) -> str:
         """Return the scores as a LaTeX table."""

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 from figeval.plugins import PluginManager
-from figeval.records.schema import RunRecord
 from figeval.registry import Registry
 
-Exporter: TypeAlias = Callable[[Sequence[RunRecord]], str]
+Exporter: TypeAlias = Callable[..., Any]  # checked when it is called (figeval.evaluation.export)
 
 
 def load_exporters(manager: PluginManager) -> Registry[Exporter]:

@@ -1,0 +1,61 @@
+"""`figeval.export`, which does what the command `export` does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from figeval import plugins
+from figeval.api.runs import Folders, Run
+from figeval.evaluation.export import exported, save, stored_runs, text_of
+from figeval.report.exporters import load_exporters
+from figeval.validation import checked_arguments
+
+
+@checked_arguments
+def export(  # noqa: PLR0913 - one argument per option of the command
+    runs: Run | str | Path | Sequence[Run | str | Path],
+    *,
+    to: str,
+    output: str | Path | None = None,
+    include_text: bool = False,
+    allow_noncommercial: bool = False,
+    format_args: Mapping[str, Any] | None = None,
+    include_path: Folders = (),
+) -> str | None:
+    """Export runs as one table, or in the format of another tool.
+
+    Args:
+        runs: runs, or their folders.
+        to: a format of `figeval export`, e.g. csv, latex, lm_eval or inspect.
+        output: file to write, or folder for formats that consist of several files.
+        include_text: also export the texts of the examples, which are read from your own copy of the data.
+        allow_noncommercial: include texts whose licence restricts commercial use.
+        format_args: arguments of the format, e.g. `{"dataset_id": "acme/figures"}`.
+        include_path: further folders with task files.
+
+    Returns:
+        The text, or None if it was written to `output`.
+
+    Raises:
+        OptionError: the format needs an `output`, or an argument has an invalid value.
+        UnknownName: there is no such format.
+        FigevalError: there is no run, or texts were requested that are not available or not for every use.
+
+    Example:
+        ```python
+        figeval.export("results/runs/demo", to="lm_eval", output="lm_eval_results")
+        ```
+    """
+    exporter = load_exporters(plugins.plugin_manager()).get(to)
+    given = [runs] if isinstance(runs, Run | str | Path) else runs
+    places = [one.path if isinstance(one, Run) else Path(one) for one in given]
+    folders = [include_path] if isinstance(include_path, str | Path) else include_path
+    include = tuple(map(Path, folders))
+    stored = stored_runs(places, include, texts=include_text, noncommercial=allow_noncommercial)
+    made = exported(exporter, stored, format_args)
+    if output is None:
+        return text_of(made, to)
+    save(made, Path(output))
+    return None
