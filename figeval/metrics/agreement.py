@@ -166,7 +166,7 @@ def cohen_kappa(ratings: Ratings, weights: Weights = "unweighted", seed: int = 0
         observed = (table * disagreement).sum(axis=(-2, -1)) * n
         expected = np.einsum("...i,ij,...j->...", table.sum(axis=-1), disagreement, table.sum(axis=-2))
         kappas: Floats = 1 - quotient(observed, expected)
-        return kappas.mean(axis=-1)
+        return np.asarray(kappas.mean(axis=-1))
 
     def why() -> str:
         for place, (one, other) in enumerate(pairs):
@@ -180,7 +180,7 @@ def cohen_kappa(ratings: Ratings, weights: Weights = "unweighted", seed: int = 0
 
     many = "too many pairs and categories for a bootstrap" if len(pairs) * k * k > WIDEST else ""
     coefficient = _Coefficient(name, Statistic(_none, combine, no_interval=many), why)
-    return coefficient.score(ratings, tables, tables.any(axis=(1, 2, 3)), seed)
+    return coefficient.score(ratings, tables, np.asarray(tables.any(axis=(1, 2, 3))), seed)
 
 
 def fleiss_kappa(ratings: Ratings, seed: int = 0) -> Score:
