@@ -293,17 +293,11 @@ def result_grids(found: HumanResults, *, pairs: bool) -> Iterator[Grid]:
     if found.tests:
         yield Grid(TESTS, [test_row(one) for one in found.tests], "Differences between systems", TESTS[3:])
     if found.correlations:
-        rows = [
-            (
-                one.criterion,
-                one.system,
-                one.metric,
-                *(number(score.value) for score in one.scores),
-                str(one.scores[0].n),
-            )
+        correlated = [
+            (one.criterion, one.system, one.metric, *map(correlation, one.scores), str(one.scores[0].n))
             for one in found.correlations
         ]
-        yield Grid(METRICS, rows, "Correlation of metrics with the mean judgement", METRICS[3:])
+        yield Grid(METRICS, correlated, "Correlation of metrics with the mean judgement", METRICS[3:])
 
 
 def system_row(one: SystemScore) -> tuple[str, ...]:
@@ -320,12 +314,26 @@ def test_row(one: SystemTest) -> tuple[str, ...]:
     test = one.test
     limits = "–" if test.low is None or test.high is None else f"{test.low:+.3f} to {test.high:+.3f}"
     difference = "–" if test.difference is None else f"{test.difference:+.3f}"
-    return (one.criterion, one.a, one.b, difference, limits, number(test.p), number(one.p_holm), str(test.n))
+    p, adjusted = ("–" if value is None else f"{value:.2g}" for value in (test.p, one.p_holm))
+    return (one.criterion, one.a, one.b, difference, limits, p, adjusted, str(test.n))
 
 
 def number(value: float | None) -> str:
     """Return a number with three decimals, or an en dash if there is none."""
     return "–" if value is None else f"{value:.3f}"
+
+
+def missing_correlations(found: HumanResults) -> Iterator[str]:
+    """Yield why metrics have no correlation, once for each reason, and why correlations have no interval."""
+    reasons: dict[tuple[str, str, str], list[str]] = {}
+    for one in found.correlations:
+        if one.scores[0].value is None:
+            reasons.setdefault((one.criterion, one.system, one.scores[0].interval), []).append(one.metric)
+    for (criterion, system, reason), metrics in reasons.items():
+        yield f"{criterion}, {system}: no correlation with {', '.join(metrics)}: {reason.removeprefix('none: ')}"
+    scores = [score for one in found.correlations for score in one.scores]
+    for reason in dict.fromkeys(score.interval for score in scores if score.value is not None and score.low is None):
+        yield f"correlations without an interval: {reason.removeprefix('none: ')}"
 
 
 def correlation(score: Score) -> str:
@@ -348,6 +356,7 @@ def result_notes(found: HumanResults, given: Judgements) -> Iterator[str]:
     reasons = [score.interval for _, score in scores if score.value is not None and score.low is None]
     for reason in dict.fromkeys(reasons):
         yield f"agreement without an interval: {reason.removeprefix('none: ')}"
+    yield from missing_correlations(found)
     for test in found.tests:
         if test.test.note:
             yield f"{test.criterion}, {test.a} and {test.b}: {test.test.note}"

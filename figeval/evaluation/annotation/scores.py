@@ -15,8 +15,9 @@ from figeval.errors import DataError, near
 from figeval.evaluation.annotation.judgements import csv_rows
 from figeval.evaluation.annotation.sheets import ITEM, Key
 from figeval.metrics.aggregation import MetricAggregator
+from figeval.metrics.agreement import Ratings, krippendorff_alpha
 from figeval.metrics.statistic import mean_of
-from figeval.spec.criteria import YES
+from figeval.spec.criteria import YES, YES_NO
 from figeval.text import csv_cell
 from figeval.types import Score
 
@@ -142,20 +143,14 @@ def _share(key: Key, error_type: str, author: str, sheets: Sequence[Cells]) -> E
 
 
 def _agreement(key: Key, error_type: str, sheets: Mapping[str, Cells]) -> Agreement:
-    from nltk.metrics.agreement import AnnotationTask
-
     judged = {
-        number: [
-            (name, number, str(cells[number, error_type]))
-            for name, cells in sheets.items()
-            if (number, error_type) in cells
-        ]
+        number: {
+            name: YES_NO[cells[number, error_type]] for name, cells in sheets.items() if (number, error_type) in cells
+        }
         for number in key.items
     }
-    several = [one for judgements in judged.values() if len(judgements) > 1 for one in judgements]
-    texts = sum(len(judgements) > 1 for judgements in judged.values())
+    several = {number: own for number, own in judged.items() if len(own) > 1}
     if not several:
         return Agreement(error_type, 0, None, "no text was judged by more than one annotator")
-    if len({label for _, _, label in several}) == 1:
-        return Agreement(error_type, texts, None, "all judgements are the same")
-    return Agreement(error_type, texts, float(AnnotationTask(several).alpha()))
+    alpha = krippendorff_alpha(Ratings.of(several, YES_NO)).value
+    return Agreement(error_type, len(several), alpha, "all judgements are the same" if alpha is None else "")

@@ -133,7 +133,7 @@ def read_key(folder: Path) -> Key:
     Raises:
         DataError: there is no key, or it is damaged.
     """
-    hint = "give the folder that `figeval annotate sheets` wrote"
+    hint = "give the folder that `figeval annotate export` or `sheets` wrote"
     return validated(read_json(folder / KEY, DataError, cure=hint), str(folder / KEY), Key, DataError, cure=hint)
 
 
