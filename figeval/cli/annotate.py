@@ -1,11 +1,11 @@
-"""Command `figeval annotate`: sheets on which people judge generated texts, and the scores of filled-in sheets."""
+"""Command `figeval annotate`: what people judge (`export`, `sheets`), and what they found (`import`, `score`)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,9 +13,17 @@ from figeval.cli.options import include_path, seed
 from figeval.cli.output import counted, echo, echo_json
 
 if TYPE_CHECKING:
+    from figeval.evaluation.annotation.judgements import Judgements
+    from figeval.evaluation.annotation.results import HumanResults, SystemScore, SystemTest
     from figeval.evaluation.annotation.scores import Annotation
+    from figeval.report.grid import Grid
     from figeval.types import Score
 
+SYSTEMS = ("criterion", "texts by", "mean", "95 % interval", "judged", "majority")
+COEFFICIENTS = ("criterion", "coefficient", "value", "95 % interval", "items")
+PAIRS = ("criterion", "annotators", "agreement", "Cohen's kappa", "items")
+TESTS = ("criterion", "A", "B", "A − B", "95 % interval", "p", "p (Holm)", "examples")
+METRICS = ("criterion", "texts by", "metric", "Kendall", "Spearman", "Pearson", "texts")
 HEAD = ("error", "texts by", "share", "95 % interval", "judged", "of")
 AGREEMENT = ("error", "Krippendorff's alpha", "texts judged by several")
 PATH = click.Path(path_type=Path)
@@ -124,6 +132,234 @@ def score(folder: Path, files: tuple[Path, ...], as_json: bool) -> None:
     Grid(AGREEMENT, list(agreement_rows(found)), "Agreement of annotators", AGREEMENT[1:]).print(console)
     for note in notes(found):
         say(console, f"  {note}")
+
+
+@annotate.command()
+@click.argument("runs", nargs=-1, metavar="[RUN]...", type=PATH)
+@click.option("--output", required=True, type=PATH, help="Folder to write the items and their key to.")
+@click.option("--task", help="Task whose texts are judged, or a choice task whose questions people answer.")
+@click.option("--n", type=click.IntRange(min=1), default=50, show_default=True, help="Number of examples to draw.")
+@click.option(
+    "--criteria",
+    default="",
+    metavar="NAME=SCALE,…",
+    callback=split_at_commas,
+    help="Criteria with their scales, e.g. fluency=1-5,coherence=yes/no, or a task whose criteria are used.  "
+    "[default: those of the task]",
+)
+@click.option(
+    "--to", type=click.Choice(["csv", "label_studio"]), default="csv", show_default=True, help="Format of the items."
+)
+@click.option(
+    "--annotators",
+    type=click.IntRange(1, 99),
+    default=1,
+    show_default=True,
+    help="Number of CSV sheets, one per annotator.",
+)
+@click.option(
+    "--checks", type=click.IntRange(0, 99), default=2, show_default=True, help="Number of attention checks to mix in."
+)
+@click.option("--references", is_flag=True, help="Also show the reference of each example, as a control.")
+@seed
+@include_path
+def export(*, runs: tuple[Path, ...], task: str | None, n: int, seed: int, **options: Any) -> None:
+    """Write items for annotators, in a random order and without names: texts of runs, or questions of a choice task.
+
+    Without RUN, --task names a choice task, and people answer its questions: a human baseline. key.json says who wrote
+    each text and which answers are right: keep it from the annotators. The items contain texts of the benchmark, so its
+    licence determines who may have them.
+
+    \b
+    figeval annotate export runs/a runs/b --criteria fluency=1-5,coherence=yes/no --output items
+    figeval annotate export runs/a --criteria epic_narrative_unseen --to label_studio --output items
+    figeval annotate export --task epic_mcq --n 100 --annotators 3 --output items
+    """
+    from figeval.evaluation.annotation.export import Export, export_items, questions, wanted_criteria
+    from figeval.evaluation.annotation.texts import written_texts
+    from figeval.evaluation.harness import Harness
+
+    harness = Harness(include=options["include_path"])
+    gold: dict[str, str] = {}
+    if runs:
+        written = written_texts(runs, task, n, seed, harness, references=options["references"])
+        criteria = wanted_criteria(options["criteria"], written, harness)
+    elif task is None:
+        raise click.UsageError("Give the runs whose texts are to be judged, or --task with a choice task.")
+    else:
+        written, gold, answer = questions(harness.catalogue.tasks.get(task), n, seed, harness)
+        criteria = (answer,)
+    output = options["output"]
+    wanted = Export(criteria, options["to"], options["annotators"], options["checks"], seed)
+    key = export_items(output, written, gold, wanted)
+    checks = f" and {counted(len(key.checks), 'attention check')}" if key.checks else ""
+    echo(
+        f"{counted(len(key.items), 'item')}{checks} of {key.task}: {', '.join(key.sheets) or 'tasks.json, config.xml'}"
+    )
+    for one in key.criteria:
+        echo(f"{one.name}: {', '.join(one.labels)}")
+    for author, count in key.not_written.items():
+        echo(f"{author}: {counted(count, 'text')} in the sample not written")
+    echo(f"{output / 'key.json'} says who wrote each text and which answers are right; keep it from the annotators")
+
+
+@annotate.command("import")
+@click.argument("files", nargs=-1, metavar="[FILE]...", type=PATH)
+@click.option("--to", "folder", type=PATH, help="Folder with key.json, to which the judgements belong.")
+@click.option("--run", "runs", multiple=True, type=PATH, help="Run whose metrics are correlated; may be repeated.")
+@click.option("--task", help="Task of the run, if items are ids of its examples and it has several tasks.")
+@click.option(
+    "--criteria",
+    default="",
+    metavar="NAME=SCALE,…",
+    callback=split_at_commas,
+    help="Scales of the criteria, if there is no key.  [default: the labels that occur]",
+)
+@click.option("--last", is_flag=True, help="Count the last answer if an annotator judged an item twice.")
+@click.option("--exclude", multiple=True, metavar="NAME", help="Leave out an annotator; may be repeated.")
+@click.option("--pairs", is_flag=True, help="Also show the agreement of each pair of annotators.")
+@click.option("--json", "as_json", is_flag=True, help="Print all numbers as one JSON object.")
+@seed
+def import_(*, folder: Path | None, criteria: tuple[str, ...], seed: int, **options: Any) -> None:
+    """Read judgements, and print means, agreement, tests between systems and correlations with metrics.
+
+    FILEs are sheets, CSV files with the columns item, annotator and label (and criterion, time), the JSON export of
+    Label Studio, or output of Potato. Without FILEs, the sheets in the folder of --to are read. Items are those of
+    key.json there; without --to, they are ids of examples of the one --run. The judgements are stored in
+    judgements.csv next to the key.
+
+    \b
+    figeval annotate import --to items
+    figeval annotate import export.json --to items --run runs/a --run runs/b
+    figeval annotate import ratings.csv --run runs/a --criteria fluency=1-5
+    """
+    from figeval.errors import OptionError
+    from figeval.evaluation.annotation.importing import Import, import_judgements
+    from figeval.spec.criteria import criteria_of
+
+    try:
+        scales = criteria_of({name: scale for name, _, scale in (part.partition("=") for part in criteria)})
+    except ValueError as error:
+        raise OptionError(f"--criteria: {error}") from error
+    wanted = Import(
+        files=options["files"],
+        folder=folder,
+        runs=options["runs"],
+        task=options["task"],
+        criteria=scales,
+        last=options["last"],
+        exclude=options["exclude"],
+    )
+    found, given = import_judgements(wanted, seed)
+    if options["as_json"]:
+        echo_json(asdict(found) | {"skipped": given.skipped, "ground_truth": given.ground_truth})
+        return
+    from rich.console import Console
+
+    from figeval.report.grid import say
+
+    console = Console()
+    for grid in result_grids(found, pairs=options["pairs"]):
+        grid.print(console)
+        console.print()
+    for note in result_notes(found, given):
+        say(console, f"  {note}")
+
+
+def result_grids(found: HumanResults, *, pairs: bool) -> Iterator[Grid]:
+    """Yield the tables of results that have rows."""
+    from figeval.report.grid import Grid
+
+    yield Grid(SYSTEMS, [system_row(one) for one in found.systems], f"{found.task}: judgements", SYSTEMS[2:5])
+    rows = [
+        (one.criterion, score.metric, number(score.value), interval(score), str(score.n))
+        for one in found.agreement
+        for score in one.scores
+    ]
+    yield Grid(COEFFICIENTS, rows, f"Agreement of {counted(len(found.annotators), 'annotator')}", COEFFICIENTS[2:])
+    if pairs:
+        rows = [
+            (
+                one.criterion,
+                " · ".join(pair.raters),
+                number(pair.percent.value),
+                number(pair.kappa.value),
+                str(pair.percent.n),
+            )
+            for one in found.agreement
+            for pair in one.pairs
+        ]
+        yield Grid(PAIRS, rows, "Agreement of pairs of annotators", PAIRS[2:])
+    if found.tests:
+        yield Grid(TESTS, [test_row(one) for one in found.tests], "Differences between systems", TESTS[3:])
+    if found.correlations:
+        correlated = [
+            (one.criterion, one.system, one.metric, *map(correlation, one.scores), str(one.scores[0].n))
+            for one in found.correlations
+        ]
+        yield Grid(METRICS, correlated, "Correlation of metrics with the mean judgement", METRICS[3:])
+
+
+def system_row(one: SystemScore) -> tuple[str, ...]:
+    """Return a row of the table of systems."""
+    majority = ", ".join(f"{label}: {count}" for label, count in one.majority.items())
+    undecided = f"undecided: {one.undecided}" if one.undecided else ""
+    texts = sum(one.majority.values()) + one.undecided
+    shown = ", ".join(part for part in (majority, undecided) if part)
+    return (one.criterion, one.system, number(one.score.value), interval(one.score), str(texts), shown)
+
+
+def test_row(one: SystemTest) -> tuple[str, ...]:
+    """Return a row of the table of tests."""
+    test = one.test
+    limits = "–" if test.low is None or test.high is None else f"{test.low:+.3f} to {test.high:+.3f}"
+    difference = "–" if test.difference is None else f"{test.difference:+.3f}"
+    p, adjusted = ("–" if value is None else f"{value:.2g}" for value in (test.p, one.p_holm))
+    return (one.criterion, one.a, one.b, difference, limits, p, adjusted, str(test.n))
+
+
+def number(value: float | None) -> str:
+    """Return a number with three decimals, or an en dash if there is none."""
+    return "–" if value is None else f"{value:.3f}"
+
+
+def missing_correlations(found: HumanResults) -> Iterator[str]:
+    """Yield why metrics have no correlation, once for each reason, and why correlations have no interval."""
+    reasons: dict[tuple[str, str, str], list[str]] = {}
+    for one in found.correlations:
+        if one.scores[0].value is None:
+            reasons.setdefault((one.criterion, one.system, one.scores[0].interval), []).append(one.metric)
+    for (criterion, system, reason), metrics in reasons.items():
+        yield f"{criterion}, {system}: no correlation with {', '.join(metrics)}: {reason.removeprefix('none: ')}"
+    scores = [score for one in found.correlations for score in one.scores]
+    for reason in dict.fromkeys(score.interval for score in scores if score.value is not None and score.low is None):
+        yield f"correlations without an interval: {reason.removeprefix('none: ')}"
+
+
+def correlation(score: Score) -> str:
+    """Return a correlation with its interval, if it has one."""
+    return number(score.value) if score.low is None else f"{number(score.value)} ({interval(score)})"
+
+
+def result_notes(found: HumanResults, given: Judgements) -> Iterator[str]:
+    """Yield what was left out, and why numbers are missing."""
+    if given.skipped:
+        yield f"{counted(given.skipped, 'cell')} without a label, which do not count as judgements"
+    if given.ground_truth:
+        yield f"{counted(given.ground_truth, 'annotation')} marked as ground truth, which do not count as judgements"
+    for name, (passed, answered) in found.checks.items():
+        yield f"{name}: {passed} of {answered} answers to attention checks as requested"
+    scores = [(one.criterion, score) for one in found.agreement for score in one.scores]
+    for criterion, score in scores:
+        if score.value is None:
+            yield f"no {score.metric} of {criterion!r}: {score.interval.removeprefix('none: ')}"
+    reasons = [score.interval for _, score in scores if score.value is not None and score.low is None]
+    for reason in dict.fromkeys(reasons):
+        yield f"agreement without an interval: {reason.removeprefix('none: ')}"
+    yield from missing_correlations(found)
+    for test in found.tests:
+        if test.test.note:
+            yield f"{test.criterion}, {test.a} and {test.b}: {test.test.note}"
 
 
 def share_rows(found: Annotation) -> Iterator[tuple[str, ...]]:

@@ -20,6 +20,7 @@ from pydantic import (
 
 from figeval.config import Augment
 from figeval.errors import TaskError, UnknownName
+from figeval.spec.criteria import criteria_of
 from figeval.task_types.base import TaskType, TaskTypes
 from figeval.types import Example
 from figeval.validation import validated
@@ -223,6 +224,11 @@ class TaskSpec(Named):
     error_types: Words = Field(
         default=(), description="Errors that annotators look for in written texts (`figeval annotate`)."
     )
+    criteria: Mapping[str, str] = Field(
+        default_factory=dict,
+        description="Criteria by which people judge written texts (`figeval annotate export`), each with its scale: "
+        "`1-5`, `yes/no` or other labels with a slash.",
+    )
     built_with: tuple[str, ...] = Field(
         default=(),
         description="Models that selected the wrong options. This puts them at a disadvantage, so a warning appears.",
@@ -267,6 +273,12 @@ class TaskSpec(Named):
         if twice := sorted({name for name in names if names.count(name) > 1}):
             raise ValueError(f"{twice[0]!r} is listed twice; remove or rename one of them")
         return names
+
+    @field_validator("criteria")
+    @classmethod
+    def _known_scales(cls, criteria: Mapping[str, str]) -> Mapping[str, str]:
+        criteria_of(criteria)
+        return criteria
 
     @field_validator("prompts")
     @classmethod

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -61,3 +62,106 @@ def test_a_wrong_cell_is_one_line(cli: Cli, tmp_path: Path) -> None:
     file.write_text("item,not a narrative,off topic\n1,no,perhaps", "utf-8")
     complaint = cli("annotate", "score", "sheets").complaint
     assert "sheet_1.csv, row 2, column 'off topic': 'perhaps' is neither yes nor no" in complaint
+
+
+# ---- export and import -----------------------------------------------------------------------------------------------
+
+
+def judge(file: Path, **labels: str) -> None:
+    """Give every item of a sheet these labels, and save it as a spreadsheet would."""
+    rows = [{**row, **labels} for row in read(file)]
+    with file.open("w", encoding="utf-8-sig", newline="") as stream:
+        writer = csv.DictWriter(stream, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+@pytest.mark.slow
+def test_texts_are_exported_and_judgements_imported(cli: Cli, tmp_path: Path) -> None:
+    finished(tmp_path / "run", "mini_narrative", model="echo", limit=6)
+    asked = ("annotate", "export", "run", "--output", "items", "--annotators", "2", "--references", "--n", "4")
+    assert "mini_narrative declares no criteria; give --criteria, e.g. fluency=1-5" in cli(*asked).complaint
+    assert "neither name=scale nor a task with criteria" in cli(*asked, "--criteria", "mini_narrative").complaint
+    assert "'text' is given twice, or is one of the other columns" in cli(*asked, "--criteria", "text=1-5").complaint
+    assert "'5-1' is not a scale" in cli(*asked, "--criteria", "fluency=5-1").complaint
+    done = cli(*asked, "--criteria", "fluency=1-5,coherent=yes/no")
+    assert done.code == 0, done.err
+    assert "8 items and 2 attention checks of mini_narrative: sheet_1.csv, sheet_2.csv" in done.out
+    assert "already has items" in cli(*asked, "--criteria", "fluency=1-5").complaint
+    rows = read(tmp_path / "items" / "sheet_1.csv")
+    assert list(rows[0]) == ["item", "proverb", "keywords", "text", "fluency", "coherent", "comment"]
+    assert sum(row["text"].startswith("This item checks your attention.") for row in rows) == 2
+    assert "echo" not in (tmp_path / "items" / "sheet_1.csv").read_text("utf-8-sig").split()
+
+    assert "nothing has been judged yet" in cli("annotate", "import", "--to", "items").complaint
+    judge(tmp_path / "items" / "sheet_1.csv", fluency="4", coherent="yes")
+    judge(tmp_path / "items" / "sheet_2.csv", fluency="6")
+    complaint = cli("annotate", "import", "--to", "items").complaint
+    assert "sheet_2.csv, row 2: sheet_2 gave '6' for 'fluency', which is not on the scale 1, 2, 3, 4, 5" in complaint
+    judge(tmp_path / "items" / "sheet_2.csv", fluency="2")
+    shown = cli("annotate", "import", "--to", "items", "--run", "run", "--pairs")
+    assert shown.code == 0, shown.err
+    for table in ("judgements", "Agreement of 2 annotators", "Agreement of pairs", "Differences", "Correlation"):
+        assert table in shown.out
+    assert "answers to attention checks as requested" in shown.out
+    assert "10 cells without a label" in shown.out
+    found = json.loads(cli("annotate", "import", "items/judgements.csv", "--to", "items", "--json").out)
+    means = {(one["criterion"], one["system"]): one["score"]["value"] for one in found["systems"]}
+    assert means[("fluency", "echo")] == means[("fluency", "reference")] == 3.0
+    assert means[("coherent", "echo")] == 1.0
+    alone = cli("annotate", "import", "--to", "items", "--exclude", "sheet_2", "--json").out
+    assert json.loads(alone)["annotators"] == ["sheet_1"]
+    assert (
+        "no annotator is called 'sheet_3'"
+        in cli("annotate", "import", "--to", "items", "--exclude", "sheet_3").complaint
+    )
+
+
+def test_label_studio_gets_tasks_and_a_configuration(cli: Cli, tmp_path: Path) -> None:
+    finished(tmp_path / "run", "mini_narrative", model="echo", limit=3)
+    asked = ("annotate", "export", "run", "--to", "label_studio", "--criteria", "on topic=yes/no", "--output", "ls")
+    assert "Label Studio distributes the items itself" in cli(*asked, "--annotators", "2").complaint
+    assert cli(*asked, "--checks", "0").code == 0
+    tasks = json.loads((tmp_path / "ls" / "tasks.json").read_text("utf-8"))
+    assert [list(task["data"]) for task in tasks] == [["item", "proverb", "keywords", "text"]] * 3
+    config = ElementTree.parse(tmp_path / "ls" / "config.xml").getroot()
+    assert [one.get("value") for one in config.iter("Text")] == ["$proverb", "$keywords", "$text"]
+    (choices,) = config.iter("Choices")
+    assert (choices.get("name"), choices.get("toName"), choices.get("choice")) == ("on_topic", "shown_text", "single")
+    judged = {"from_name": "on_topic", "type": "choices", "value": {"choices": ["yes"]}}
+    export = [{**task, "annotations": [{"id": 1, "completed_by": 7, "result": [judged]}]} for task in tasks]
+    (tmp_path / "export.json").write_text(json.dumps(export), "utf-8")
+    found = json.loads(cli("annotate", "import", "export.json", "--to", "ls", "--json").out)
+    assert [one["score"]["value"] for one in found["systems"]] == [1.0]
+
+
+def test_people_answer_the_questions_of_a_choice_task(cli: Cli, tmp_path: Path) -> None:
+    finished(tmp_path / "run", "mini_proverbs", limit=60)
+    done = cli("annotate", "export", "--task", "mini_proverbs", "--n", "5", "--checks", "1", "--output", "mcq")
+    assert done.code == 0, done.err
+    key = json.loads((tmp_path / "mcq" / "key.json").read_text("utf-8"))
+    rows = read(tmp_path / "mcq" / "sheet_1.csv")
+    assert list(rows[0]) == ["item", "question", *"ABCDE", "answer", "comment"]
+    assert set(key["gold"]) | set(key["checks"]) == {row["item"] for row in rows}
+    lines = ["item,annotator,label", *(f"{item},kim,{letter}" for item, letter in key["gold"].items())]
+    (tmp_path / "kim.csv").write_text("\n".join(lines), "utf-8")
+    found = json.loads(cli("annotate", "import", "kim.csv", "--to", "mcq", "--run", "run", "--json").out)
+    assert [(one["system"], one["score"]["value"]) for one in found["systems"]] == [("people", 1.0)]
+    assert {one["metric"] for one in found["correlations"]} >= {"acc of overlap"}
+    assert (
+        "mini_narrative has no questions"
+        in cli("annotate", "export", "--task", "mini_narrative", "--output", "x").complaint
+    )
+    assert "Give the runs" in cli("annotate", "export", "--output", "x").err
+
+
+def test_items_may_be_the_ids_of_a_run(cli: Cli, tmp_path: Path) -> None:
+    finished(tmp_path / "run", "mini_narrative", model="echo", limit=4)
+    row = (tmp_path / "run" / "predictions" / "mini_narrative.jsonl").read_text("utf-8").splitlines()[0]
+    (tmp_path / "x.csv").write_text(f"item,annotator,label\n{json.loads(row)['id']},kim,4\n", "utf-8")
+    found = json.loads(cli("annotate", "import", "x.csv", "--run", "run", "--criteria", "fluency=1-5", "--json").out)
+    assert [(one["criterion"], one["system"], one["score"]["value"]) for one in found["systems"]] == [
+        ("fluency", "echo", 4.0)
+    ]
+    assert "give --to FOLDER" in cli("annotate", "import", "x.csv").complaint
+    assert "has no task 'x'" in cli("annotate", "import", "x.csv", "--run", "run", "--task", "x").complaint

@@ -413,7 +413,7 @@ def test_bad_sheets_are_told_in_one_line(content: str | bytes | None, told: str,
 def test_a_folder_without_a_key_is_refused(content: str | None, tmp_path: Path) -> None:
     if content is not None:
         (tmp_path / "key.json").write_text(content, "utf-8")
-    with pytest.raises(FigevalError, match="give the folder that `figeval annotate sheets` wrote"):
+    with pytest.raises(FigevalError, match="give the folder that `figeval annotate export` or `sheets` wrote"):
         read_key(tmp_path)
 
 

@@ -7,23 +7,19 @@ annotators it had.
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from figeval.data.formats import max_row_bytes
 from figeval.errors import DataError, near
+from figeval.evaluation.annotation.judgements import csv_rows
 from figeval.evaluation.annotation.sheets import ITEM, Key
 from figeval.metrics.aggregation import MetricAggregator
+from figeval.metrics.agreement import Ratings, krippendorff_alpha
 from figeval.metrics.statistic import mean_of
+from figeval.spec.criteria import YES, YES_NO
 from figeval.text import csv_cell
 from figeval.types import Score
-
-JUDGEMENTS = {"yes": True, "y": True, "1": True, "x": True, "true": True}
-JUDGEMENTS |= {"no": False, "n": False, "0": False, "false": False}
-DELIMITERS = ",;\t"  # a spreadsheet's delimiter depends on the user's locale
 
 Cells = Mapping[tuple[str, str], bool]  # (item, error type) → judgement; empty cells are left out
 
@@ -100,7 +96,7 @@ def read_sheet(file: Path, key: Key) -> Cells:
         DataError: the file cannot be read or lacks a column, an item is unknown or appears twice, or a cell is neither
             yes nor no.
     """
-    rows = _rows(file)
+    rows = csv_rows(file)
     header = [cell.strip() for cell in rows[0]] if rows else []
     columns = {error_type: csv_cell(error_type) for error_type in key.error_types}
     for name in (ITEM, *columns.values()):
@@ -123,38 +119,13 @@ def read_sheet(file: Path, key: Key) -> Cells:
         seen.add(item)
         for error_type, column in columns.items():
             if cell := cells.get(column, ""):
-                if cell.lower() not in JUDGEMENTS:
+                if cell.lower() not in YES:
                     raise DataError(
                         f"{where}, column {error_type!r}: {cell!r:.40} is neither yes nor no; leave the cell empty "
                         "if there is no judgement"
                     )
-                found[item, error_type] = JUDGEMENTS[cell.lower()]
+                found[item, error_type] = YES[cell.lower()]
     return found
-
-
-def _rows(file: Path) -> list[list[str]]:
-    """Return the rows of a CSV file, whose delimiter is detected from its first row."""
-    csv.field_size_limit(max(max_row_bytes(), csv.field_size_limit()))
-    try:
-        text = file.read_bytes().decode("utf-8-sig")
-        for delimiter in DELIMITERS:
-            if ITEM in _first_row(text, delimiter):
-                return list(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True))
-    except OSError as error:
-        raise DataError(f"{file} cannot be read ({error.strerror}); give a filled-in sheet") from error
-    except UnicodeDecodeError as error:
-        raise DataError(f"{file} is not in UTF-8; save it as `CSV UTF-8`") from error
-    except csv.Error as error:
-        raise DataError(f"{file} is not a CSV file ({error}); save the sheet as `CSV UTF-8`") from error
-    return []
-
-
-def _first_row(text: str, delimiter: str) -> list[str]:
-    """Return the cells of the first row, or an empty list if it cannot be parsed with this delimiter."""
-    try:
-        return [cell.strip() for cell in next(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter), [])]
-    except csv.Error:
-        return []
 
 
 # ---- scores ----------------------------------------------------------------------------------------------------------
@@ -172,20 +143,14 @@ def _share(key: Key, error_type: str, author: str, sheets: Sequence[Cells]) -> E
 
 
 def _agreement(key: Key, error_type: str, sheets: Mapping[str, Cells]) -> Agreement:
-    from nltk.metrics.agreement import AnnotationTask
-
     judged = {
-        number: [
-            (name, number, str(cells[number, error_type]))
-            for name, cells in sheets.items()
-            if (number, error_type) in cells
-        ]
+        number: {
+            name: YES_NO[cells[number, error_type]] for name, cells in sheets.items() if (number, error_type) in cells
+        }
         for number in key.items
     }
-    several = [one for judgements in judged.values() if len(judgements) > 1 for one in judgements]
-    texts = sum(len(judgements) > 1 for judgements in judged.values())
+    several = {number: own for number, own in judged.items() if len(own) > 1}
     if not several:
         return Agreement(error_type, 0, None, "no text was judged by more than one annotator")
-    if len({label for _, _, label in several}) == 1:
-        return Agreement(error_type, texts, None, "all judgements are the same")
-    return Agreement(error_type, texts, float(AnnotationTask(several).alpha()))
+    alpha = krippendorff_alpha(Ratings.of(several, YES_NO)).value
+    return Agreement(error_type, len(several), alpha, "all judgements are the same" if alpha is None else "")

@@ -19,6 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from figeval.errors import DataError, OptionError
 from figeval.evaluation.annotation.texts import WrittenText, WrittenTexts
 from figeval.jsonfile import read_json
+from figeval.spec.criteria import YES_NO, Criterion
 from figeval.storage import cure, replacing
 from figeval.text import csv_cell
 from figeval.validation import validated
@@ -38,7 +39,13 @@ class Item(BaseModel):
 
 
 class Key(BaseModel):
-    """The key to a set of sheets: what they hide, and what is needed to read them back. It contains no texts."""
+    """The key to a set of sheets: what they hide, and what is needed to read them back. It contains no texts.
+
+    Attributes:
+        criteria: criteria with their scales; the columns of `error_types` are criteria with the scale yes/no.
+        gold: the right label of items that have one, which are questions with options.
+        checks: item number → criterion → label that the item tells the annotator to give. They are not in `items`.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -49,6 +56,14 @@ class Key(BaseModel):
     seed: int
     sheets: tuple[Annotated[str, Field(pattern=r"^sheet_[0-9]{1,2}\.csv$")], ...]  # in the folder of the key
     items: dict[str, Item]  # by item number
+    criteria: tuple[Criterion, ...] = ()
+    gold: dict[str, str] = {}
+    checks: dict[str, dict[str, str]] = {}
+
+    @property
+    def judged(self) -> tuple[Criterion, ...]:
+        """All criteria, those of error types first."""
+        return (*(Criterion(name=name, labels=YES_NO) for name in self.error_types), *self.criteria)
 
 
 def write_sheets(
@@ -100,7 +115,7 @@ def write_sheets(
             random.Random(f"{seed} {sheet}").shuffle(order)
             rows = [_row(number, numbered[number], inputs, columns) for number in order]
             with replacing(folder / sheet) as stream:
-                stream.write(_csv([(ITEM, *shown, TEXT, *columns, COMMENT), *rows]))
+                stream.write(csv_bytes([(ITEM, *shown, TEXT, *columns, COMMENT), *rows]))
     return key
 
 
@@ -118,7 +133,7 @@ def read_key(folder: Path) -> Key:
     Raises:
         DataError: there is no key, or it is damaged.
     """
-    hint = "give the folder that `figeval annotate sheets` wrote"
+    hint = "give the folder that `figeval annotate export` or `sheets` wrote"
     return validated(read_json(folder / KEY, DataError, cure=hint), str(folder / KEY), Key, DataError, cure=hint)
 
 
@@ -143,7 +158,8 @@ def _row(number: str, text: WrittenText, inputs: Sequence[str], error_types: Seq
     return [number, *given, text.text, *("" for _ in error_types), ""]
 
 
-def _csv(rows: Sequence[Sequence[str]]) -> bytes:
+def csv_bytes(rows: Sequence[Sequence[str]]) -> bytes:
+    """Return rows as a CSV file that spreadsheets open, without formulas."""
     stream = io.StringIO(newline="")
     csv.writer(stream, lineterminator="\r\n").writerows([csv_cell(cell) for cell in row] for row in rows)
     return stream.getvalue().encode("utf-8-sig")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from figeval.errors import RecordError, near
@@ -45,6 +45,7 @@ class WrittenTexts:
         texts: texts in the order of the examples, and for each example in the order of the authors.
         authors: models, followed by `REFERENCE` if references were requested.
         not_written: author → number of these examples without a text (a refusal, an error or a blank text).
+        criteria: criteria of the task, each with its scale as text.
     """
 
     task: str
@@ -52,6 +53,7 @@ class WrittenTexts:
     texts: tuple[WrittenText, ...]
     authors: tuple[str, ...]
     not_written: Mapping[str, int]
+    criteria: Mapping[str, str] = field(default_factory=dict)
 
 
 def written_texts(
@@ -77,7 +79,7 @@ def written_texts(
     tasks = [next(one for one in record.tasks if one.task == name) for record, _ in runs]
     variant = recorded_variant(tasks[0], int(runs[0][0].config.get("seed", 0)), harness)
     _refuse_other_examples(paths, tasks)
-    authors = _authors([record for record, _ in runs])
+    authors = author_names([record for record, _ in runs])
     rows = {
         author: {row["id"]: row for row in folder.rows(name)} for author, (_, folder) in zip(authors, runs, strict=True)
     }
@@ -99,7 +101,8 @@ def written_texts(
             else:
                 texts.append(WrittenText(author, example.id, example.cluster, inputs, text))
     named = (*authors, *([REFERENCE] if references else ()))
-    return WrittenTexts(name, variant.task.error_types, tuple(texts), named, dict(missing))
+    spec = variant.task
+    return WrittenTexts(name, spec.error_types, tuple(texts), named, dict(missing), spec.criteria)
 
 
 def _shared_task(paths: Sequence[Path], records: Sequence[RunRecord], wanted: str | None) -> str:
@@ -131,7 +134,7 @@ def _refuse_other_examples(paths: Sequence[Path], tasks: Sequence[TaskRecord]) -
             )
 
 
-def _authors(records: Sequence[RunRecord]) -> list[str]:
+def author_names(records: Sequence[RunRecord]) -> list[str]:
     """Return the names of the models, followed by the identity of the run if two models have the same name."""
     counts = Counter(record.model.name for record in records)
     names = [

@@ -1,0 +1,285 @@
+"""Judgements of annotators in the files of several tools, read into one form.
+
+* sheets of `figeval annotate export` and `sheets`: a column for each criterion, one file per annotator;
+* long CSV: `item,annotator,label`, with or without `criterion` and `time`;
+* Label Studio: its JSON export (not JSON-MIN);
+* Potato: `user_state.json`, `annotated_instances.jsonl`, and its CSV or TSV.
+
+Nothing is checked here against a key or a scale; `where` names the place of each judgement for messages.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from figeval.data.formats import max_row_bytes
+from figeval.errors import DataError
+from figeval.evaluation.annotation.sheets import ITEM
+from figeval.jsonfile import InvalidJSON, parse_json, read_json
+from figeval.text import csv_cell
+
+DELIMITERS = ",;\t"  # a spreadsheet's delimiter depends on the user's locale
+LONG = (ITEM, "annotator", "label")
+LABELS, STATE = "label_annotations", "instance_id_to_label_to_value"  # keys of Potato's files
+SEPARATOR = ":::"  # between schema and label in the columns of Potato's CSV
+SCALE_STEP = re.compile(r"scale_(\d+)")  # a label of Potato's Likert scales
+FORMS = (
+    "give sheets, a CSV with the columns item, annotator and label, the JSON export of Label Studio, or Potato's "
+    "user_state.json, annotated_instances.jsonl or CSV"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """One label that an annotator gave to an item.
+
+    `criterion` is empty if the file names none. `time` is the time stamp of the file, empty if it has none.
+    """
+
+    item: str
+    annotator: str
+    criterion: str
+    label: str
+    time: str
+    where: str
+
+
+@dataclass(frozen=True, slots=True)
+class Judgements:
+    """Judgements in the order of the files.
+
+    Attributes:
+        found: the judgements.
+        skipped: number of items that an annotator left without a label, or cancelled.
+        ground_truth: number of Label Studio's annotations that are marked as ground truth and do not count.
+    """
+
+    found: tuple[Judgement, ...]
+    skipped: int
+    ground_truth: int
+
+
+class _Skipped:
+    """An item without a label."""
+
+
+class _GroundTruth:
+    """An annotation that is the expected one, not an annotator's."""
+
+
+SKIPPED, GROUND_TRUTH = _Skipped(), _GroundTruth()
+Found = Judgement | _Skipped | _GroundTruth
+
+
+def read_judgements(files: Sequence[Path], criteria: Sequence[str]) -> Judgements:
+    """Read files of any of the forms, which may be mixed.
+
+    Args:
+        files: the files.
+        criteria: names of the criteria, which are the columns of sheets.
+
+    Raises:
+        DataError: a file is given twice, cannot be read, or has none of the forms.
+    """
+    given: dict[Path, Path] = {}
+    for file in files:
+        if (other := given.setdefault(file.resolve(), file)) is not file:
+            raise DataError(f"{file} is given twice (as {other}); give each file once")
+    every = list(chain.from_iterable(_read(file, criteria) for file in files))
+    return Judgements(
+        found=tuple(one for one in every if isinstance(one, Judgement)),
+        skipped=every.count(SKIPPED),
+        ground_truth=every.count(GROUND_TRUTH),
+    )
+
+
+def _read(file: Path, criteria: Sequence[str]) -> Iterator[Found]:
+    suffix = file.suffix.lower()
+    if suffix == ".json":
+        content = read_json(file, DataError, cure=FORMS)
+        if isinstance(content, dict) and STATE in content:
+            return _potato_state(file, content)
+        return _label_studio(file, content)
+    if suffix in (".jsonl", ".ndjson"):
+        return _potato_lines(file)
+    return _table(file, criteria)
+
+
+# ---- tables ----------------------------------------------------------------------------------------------------------
+
+
+def csv_rows(file: Path) -> list[list[str]]:
+    """Return the rows of a CSV file in UTF-8, whose delimiter is the one that gives the first row most cells.
+
+    Raises:
+        DataError: the file cannot be read, or is not a CSV file.
+    """
+    csv.field_size_limit(max(max_row_bytes(), csv.field_size_limit()))
+    try:
+        text = file.read_bytes().decode("utf-8-sig")
+        best = max(DELIMITERS, key=lambda delimiter: len(_first_row(text, delimiter)))
+        return list(csv.reader(io.StringIO(text, newline=""), delimiter=best, strict=True))
+    except OSError as error:
+        raise DataError(f"{file} cannot be read ({error.strerror}); give a filled-in sheet") from error
+    except UnicodeDecodeError as error:
+        raise DataError(f"{file} is not in UTF-8; save it as `CSV UTF-8`") from error
+    except csv.Error as error:
+        raise DataError(f"{file} is not a CSV file ({error}); save the sheet as `CSV UTF-8`") from error
+
+
+def _first_row(text: str, delimiter: str) -> list[str]:
+    """Return the cells of the first row, or an empty list if it cannot be parsed with this delimiter."""
+    try:
+        return next(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter), [])
+    except csv.Error:
+        return []
+
+
+def _table(file: Path, criteria: Sequence[str]) -> Iterator[Found]:
+    """Read a sheet, a long CSV, or the CSV of Potato, which the first row tells apart."""
+    header, *rows = [[cell.strip() for cell in row] for row in csv_rows(file)] or [[]]
+    numbered = [(f"{file}, row {n}", row) for n, row in enumerate(rows, 2) if any(row)]
+    for where, row in numbered:
+        if any(row[len(header) :]):
+            raise DataError(f"{where}: it has {len(row)} cells, but the first row has {len(header)}; check the quotes")
+    cells = [(where, dict(zip(header, row, strict=False))) for where, row in numbered]
+    columns = {name: csv_cell(name) for name in criteria if csv_cell(name) in header}
+    if set(LONG) <= set(header):
+        return _long(cells)
+    if {"user", "instance_id"} <= set(header):
+        return _potato_table(cells)
+    if ITEM in header and columns:
+        return _sheet(file, cells, columns)
+    if ITEM in header:
+        what = f"a column for a criterion ({', '.join(criteria)})" if criteria else "the columns annotator and label"
+        raise DataError(f"{file}: the first row has {ITEM!r}, but lacks {what}; {FORMS}")
+    raise DataError(f"{file}: the first row is none that can be read; {FORMS}")
+
+
+Cells = Sequence[tuple[str, Mapping[str, str]]]
+
+
+def _long(rows: Cells) -> Iterator[Found]:
+    for where, row in rows:
+        item, annotator, label = (row.get(name, "") for name in LONG)
+        if not item or not annotator:
+            missing = ITEM if not item else "annotator"
+            raise DataError(f"{where}: the cell in column {missing!r} is empty; fill it in, or remove the row")
+        yield (
+            Judgement(item, annotator, row.get("criterion", ""), label, row.get("time", ""), where)
+            if label
+            else SKIPPED
+        )
+
+
+def _sheet(file: Path, rows: Cells, columns: Mapping[str, str]) -> Iterator[Found]:
+    for where, row in rows:
+        for name, column in columns.items():
+            label = row.get(column, "")
+            yield Judgement(row.get(ITEM, ""), file.stem, name, label, "", where) if label else SKIPPED
+
+
+def _potato_table(rows: Cells) -> Iterator[Found]:
+    for where, row in rows:
+        schemas: dict[str, dict[str, str]] = {}
+        for column, cell in row.items():
+            schema, separator, label = column.partition(SEPARATOR)
+            if separator and not schema.startswith("span_annotation"):
+                schemas.setdefault(schema, {})[label] = cell
+        yield from _potato(row["instance_id"], row["user"], schemas, where)
+
+
+# ---- Potato ----------------------------------------------------------------------------------------------------------
+
+
+def _potato_lines(file: Path) -> Iterator[Found]:
+    """Read `annotated_instances.jsonl`, which is in a folder that has the name of the annotator."""
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"{file} cannot be read ({error}); {FORMS}") from error
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        where = f"{file}:{number}"
+        try:
+            row = parse_json(line)
+        except InvalidJSON as error:
+            raise DataError(f"{where}: not valid JSON: {error}; copy the file again") from error
+        if not isinstance(row, dict) or not isinstance(row.get(LABELS), dict):
+            raise DataError(f"{where}: there is no {LABELS!r}; {FORMS}")
+        item, user = row.get("id", row.get("instance_id", "")), row.get("user_id", row.get("user"))
+        yield from _potato(str(item), str(user or file.resolve().parent.name), row[LABELS], where)
+
+
+def _potato_state(file: Path, state: Mapping[str, Any]) -> Iterator[Found]:
+    """Read `user_state.json`, whose labels are pairs [{"schema": …, "name": …}, value] or mappings by schema."""
+    user = str(state.get("user_id") or file.resolve().parent.name)
+    labels = state[STATE]
+    for item, given in labels.items() if isinstance(labels, dict) else ():
+        schemas: dict[str, dict[str, Any]] = {}
+        for pair in given if isinstance(given, list) else ():
+            if not (isinstance(pair, list) and len(pair) == 2 and isinstance(pair[0], dict)):
+                raise DataError(f"{file}, item {item!r:.40}: a label is not a pair of schema and value; {FORMS}")
+            schemas.setdefault(str(pair[0].get("schema", "")), {})[str(pair[0].get("name", ""))] = pair[1]
+        yield from _potato(item, user, given if isinstance(given, dict) else schemas, f"{file}, item {item!r:.40}")
+
+
+def _potato(item: str, user: str, schemas: Mapping[str, Any], where: str) -> Iterator[Found]:
+    """Yield the label of each schema; it is the name of the chosen one, or the step of a Likert scale."""
+    for schema, values in schemas.items():
+        given = values if isinstance(values, dict) else {str(values): values}
+        chosen = {str(name): value for name, value in given.items() if str(value).lower() not in {"", "none", "false"}}
+        if len(chosen) > 1:
+            several = ", ".join(chosen)
+            raise DataError(f"{where}: several labels of {schema!r} ({several:.80}); remove all but one")
+        for name, value in chosen.items():
+            step = SCALE_STEP.fullmatch(name)
+            label = step[1] if step else str(value) if name in {"slider", "scale_", "text_box"} else name
+            yield Judgement(item, user, schema, label, "", where)
+        if not chosen:
+            yield SKIPPED
+
+
+# ---- Label Studio ----------------------------------------------------------------------------------------------------
+
+
+def _label_studio(file: Path, tasks: Any) -> Iterator[Found]:
+    tasks = tasks if isinstance(tasks, list) else [tasks]
+    for place, task in enumerate(tasks):
+        if not isinstance(task, dict) or not isinstance(task.get("annotations"), list):
+            raise DataError(f"{file}, task {place}: there is no list `annotations`; export as JSON, not as JSON-MIN")
+        shown = task.get("data")
+        data = shown if isinstance(shown, dict) else {}
+        item = str(data.get(ITEM, data.get("id", task.get("id", ""))))
+        for annotation in task["annotations"]:
+            where = f"{file}, item {item!r:.40}, annotation {annotation.get('id')}"
+            if annotation.get("ground_truth"):
+                yield GROUND_TRUTH
+            elif annotation.get("was_cancelled") or not annotation.get("result"):
+                yield SKIPPED
+            else:
+                yield from _label_studio_results(item, annotation, where)
+
+
+def _label_studio_results(item: str, annotation: Mapping[str, Any], where: str) -> Iterator[Found]:
+    by = annotation.get("completed_by", "")
+    person = str((by.get("email") or by.get("id", "")) if isinstance(by, dict) else by)
+    if not person:
+        raise DataError(f"{where}: `completed_by` is missing, so the annotator is not known; export the tasks again")
+    time = str(annotation.get("updated_at") or annotation.get("created_at") or "")
+    for result in annotation["result"]:
+        value = result.get("value", {})
+        labels = [value["rating"]] if "rating" in value else value.get("choices", value.get("number", []))
+        labels = labels if isinstance(labels, list) else [labels]
+        name = str(result.get("from_name", ""))
+        if len(labels) > 1:
+            raise DataError(f"{where}: {name!r} has several choices; make it a single choice, and correct the task")
+        yield from (Judgement(item, person, name, str(label), time, where) for label in labels)

@@ -1,0 +1,277 @@
+"""Results of judgements: means per system, agreement of the annotators, tests between systems, correlations.
+
+If several people judged a text, its value is their mean, so a text is one observation however many annotators it had.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from typing import TypeAlias
+
+from figeval.errors import DataError, near
+from figeval.evaluation.annotation.judgements import Judgement, Judgements
+from figeval.evaluation.annotation.sheets import Key
+from figeval.evaluation.stored import Values
+from figeval.metrics.aggregation import MetricAggregator
+from figeval.metrics.agreement import PairAgreement, Ratings, Scale, agreement, pair_agreement
+from figeval.metrics.correlation import correlations
+from figeval.metrics.paired import PairedTest, holm, paired
+from figeval.metrics.statistic import mean_of
+from figeval.spec.criteria import Criterion
+from figeval.types import Score
+
+ANSWER = "answer"  # criterion of questions with options, whose value is whether the label is right
+Labels: TypeAlias = dict[str, dict[str, str]]  # item → annotator → label
+
+
+@dataclass(frozen=True, slots=True)
+class SystemScore:
+    """Judgements of the texts of one system by one criterion.
+
+    `majority` counts the texts by the label that more annotators chose than any other; `undecided` have none.
+    """
+
+    criterion: str
+    system: str
+    score: Score
+    majority: Mapping[str, int]
+    undecided: int
+
+
+@dataclass(frozen=True, slots=True)
+class CriterionAgreement:
+    """Agreement of the annotators by one criterion, over all of them and for each pair."""
+
+    criterion: str
+    scale: str
+    scores: tuple[Score, ...]
+    pairs: tuple[PairAgreement, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SystemTest:
+    """Paired test of two systems by one criterion; `p_holm` is corrected for all tests of the result."""
+
+    criterion: str
+    a: str
+    b: str
+    test: PairedTest
+    p_holm: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MetricCorrelation:
+    """Correlation of an automatic metric with the mean judgement, over the texts of a system."""
+
+    criterion: str
+    system: str
+    metric: str
+    scores: tuple[Score, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class HumanResults:
+    """Everything that judgements say; `checks` maps annotators to passed and answered attention checks."""
+
+    task: str
+    annotators: tuple[str, ...]
+    judgements: int
+    systems: tuple[SystemScore, ...]
+    agreement: tuple[CriterionAgreement, ...]
+    tests: tuple[SystemTest, ...]
+    correlations: tuple[MetricCorrelation, ...]
+    checks: Mapping[str, tuple[int, int]]
+
+
+def checked(key: Key, given: Judgements, *, last: bool = False) -> tuple[Judgement, ...]:
+    """Return the judgements with the key's names of criteria and labels, attention checks included.
+
+    Args:
+        key: key to the items.
+        given: judgements as they were read.
+        last: True if the last answer counts where an annotator judged an item twice; otherwise, that is refused. The
+            last one is that with the latest time, or without times that which is read last.
+
+    Raises:
+        DataError: an item or a criterion is unknown, a label is not on the scale, or an annotator judged an item twice.
+    """
+    found: dict[tuple[str, str, str], Judgement] = {}
+    for one in given.found:
+        if one.item not in key.items and one.item not in key.checks:
+            known = [*key.items, *key.checks]
+            raise DataError(
+                f"{one.where}: item {one.item!r:.40} is unknown{near(one.item, known)}; give the key that belongs to "
+                "these judgements, or remove the row"
+            )
+        criterion = _criterion(key, one)
+        label = criterion.read(one.label)
+        if label is None:
+            raise DataError(
+                f"{one.where}: {one.annotator} gave {one.label!r:.40} for {criterion.name!r}, which is not on the "
+                f"scale {', '.join(criterion.labels)}; correct it, or leave it empty if there is no judgement"
+            )
+        named = replace(one, criterion=criterion.name, label=label)
+        place = (one.item, one.annotator, criterion.name)
+        if place in found and not last:
+            raise DataError(
+                f"{one.where}: {one.annotator} judged item {one.item!r:.40} twice for {criterion.name!r} (first at "
+                f"{found[place].where}); remove one of the two, or give --last to count the last one"
+            )
+        if place not in found or not (one.time and found[place].time) or one.time >= found[place].time:
+            found[place] = named
+    return tuple(found.values())
+
+
+def _criterion(key: Key, one: Judgement) -> Criterion:
+    """Return the criterion that a judgement names; the only one if it names none."""
+    known = {criterion.name: criterion for criterion in key.judged}
+    if not one.criterion and len(known) == 1:
+        return next(iter(known.values()))
+    spelled = {slug(name): name for name in known}
+    name = spelled.get(slug(one.criterion))
+    if name is None:
+        what = (
+            f"criterion {one.criterion!r:.40} is unknown{near(one.criterion, known)}"
+            if one.criterion
+            else ("there is no criterion, but several are known")
+        )
+        raise DataError(f"{one.where}: {what}; the criteria are {', '.join(known)}")
+    return known[name]
+
+
+def slug(name: str) -> str:
+    """Return a name as identifiers spell it: lower case, with underscores for everything but letters and digits."""
+    return "".join(letter if letter.isalnum() else "_" for letter in name.lower())
+
+
+def human_results(
+    key: Key,
+    judgements: Sequence[Judgement],
+    metrics: Mapping[str, Mapping[str, Values]],
+    seed: int = 0,
+) -> HumanResults:
+    """Compute the results of judgements that `checked` returned.
+
+    Args:
+        key: key to the items.
+        judgements: judgements with names and labels of the key.
+        metrics: system → metric → value for each example, for correlations.
+        seed: random seed of intervals and tests.
+    """
+    labels: dict[str, Labels] = {criterion.name: defaultdict(dict) for criterion in key.judged}
+    for one in judgements:
+        if one.item in key.items:
+            labels[one.criterion][one.item][one.annotator] = one.label
+    used = [criterion for criterion in key.judged if labels[criterion.name]]
+    means = {criterion.name: _means(key, criterion, labels[criterion.name]) for criterion in used}
+    bounds = {one.name: (0.0, 1.0) if key.gold else one.bounds for one in used}
+    tests = [test for one in used for test in _tests(key, one.name, means[one.name], bounds[one.name], seed)]
+    adjusted = iter(holm([one.test.p for one in tests if one.test.p is not None]))
+    return HumanResults(
+        task=key.task,
+        annotators=tuple(sorted({one.annotator for one in judgements})),
+        judgements=sum(len(own) for by_item in labels.values() for own in by_item.values()),
+        systems=tuple(
+            _system(key, one, system, labels[one.name], means[one.name]) for one in used for system in key.authors
+        ),
+        agreement=tuple(_agreement(key, one, labels[one.name], seed) for one in used),
+        tests=tuple(one if one.test.p is None else replace(one, p_holm=next(adjusted)) for one in tests),
+        correlations=tuple(
+            found for one in used for found in _correlated(key, one.name, means[one.name], metrics, seed)
+        ),
+        checks=_checks(key, judgements),
+    )
+
+
+def _means(key: Key, criterion: Criterion, labels: Labels) -> dict[str, float]:
+    """Return the mean judgement of each item; empty if the labels have no values."""
+    found = {}
+    for item, own in labels.items():
+        right = key.gold.get(item)
+        values = [criterion.value(label) if right is None else float(label == right) for label in own.values()]
+        numbers = [value for value in values if value is not None]
+        if numbers:
+            found[item] = sum(numbers) / len(numbers)
+    return found
+
+
+def _system(key: Key, criterion: Criterion, system: str, labels: Labels, means: Mapping[str, float]) -> SystemScore:
+    statistic = mean_of(
+        lambda _example, _prediction: None,
+        absent="no judgements" if means or not labels else "the labels are not numbers",
+        bounds=(0.0, 1.0) if key.gold else criterion.bounds,
+    )
+    aggregator = MetricAggregator(criterion.name, statistic)
+    majority, undecided = Counter[str](), 0
+    for number, item in key.items.items():
+        if item.author != system or number not in labels:
+            continue
+        if number in means:
+            aggregator.add(item.cluster or item.example, (means[number], 1.0))
+        (best, votes), *others = Counter(labels[number].values()).most_common()
+        if others and others[0][1] == votes:
+            undecided += 1
+        else:
+            majority[best] += 1
+    counted = {label: majority[label] for label in criterion.labels if majority[label]}
+    return SystemScore(criterion.name, system, aggregator.score(), counted, undecided)
+
+
+def _agreement(key: Key, criterion: Criterion, labels: Labels, seed: int) -> CriterionAgreement:
+    clusters = {number: item.cluster or item.example for number, item in key.items.items()}
+    ratings = Ratings.of(labels, criterion.labels, clusters)
+    scale: Scale = "ordinal" if criterion.is_ordinal else "nominal"
+    return CriterionAgreement(
+        criterion.name, scale, agreement(ratings, scale, seed), pair_agreement(ratings, scale, seed)
+    )
+
+
+def _by_example(key: Key, system: str, means: Mapping[str, float]) -> dict[str, tuple[float, str]]:
+    """Return example → (mean judgement of the system's text, cluster)."""
+    return {
+        item.example: (means[number], item.cluster or item.example)
+        for number, item in key.items.items()
+        if item.author == system and number in means
+    }
+
+
+def _tests(
+    key: Key, name: str, means: Mapping[str, float], bounds: tuple[float, float], seed: int
+) -> Iterator[SystemTest]:
+    own = {system: _by_example(key, system, means) for system in key.authors}
+    for a, b in combinations([system for system in key.authors if own[system]], 2):
+        common = [example for example in own[a] if example in own[b]]
+        values_a, values_b = ([own[system][example][0] for example in common] for system in (a, b))
+        clusters = [own[a][example][1] for example in common]
+        # Examples without a shared cluster are independent, as `paired` is told by None.
+        shared = Counter(clusters)
+        alone = [cluster if shared[cluster] > 1 else None for cluster in clusters]
+        yield SystemTest(name, a, b, paired(values_a, values_b, alone, bounds, seed))
+
+
+def _correlated(
+    key: Key, name: str, means: Mapping[str, float], metrics: Mapping[str, Mapping[str, Values]], seed: int
+) -> Iterator[MetricCorrelation]:
+    for system, own in metrics.items():
+        judged = _by_example(key, system, means)
+        for metric, values in own.items():
+            rows = [
+                (value, *judged[example])
+                for example, (value, _) in values.items()
+                if value is not None and example in judged
+            ]
+            x, y, clusters = [row[0] for row in rows], [row[1] for row in rows], [row[2] for row in rows]
+            yield MetricCorrelation(name, system, metric, correlations(x, y, clusters, seed))
+
+
+def _checks(key: Key, judgements: Sequence[Judgement]) -> dict[str, tuple[int, int]]:
+    found: dict[str, tuple[int, int]] = {}
+    for one in judgements:
+        if one.item in key.checks:
+            passed, answered = found.get(one.annotator, (0, 0))
+            expected = key.checks[one.item].get(one.criterion)
+            found[one.annotator] = (passed + (one.label == expected), answered + 1)
+    return dict(sorted(found.items()))

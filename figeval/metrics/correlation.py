@@ -1,0 +1,93 @@
+"""Correlation of two numbers per item, e.g. of an automatic metric with the mean judgement of people.
+
+Kendall's tau-b, Spearman's rho and Pearson's r, with ties as SciPy treats them. Intervals come from a bootstrap of
+items, or of clusters of items: with w_i copies of item i, all three are functions of quadratic forms in w, so a
+resample needs no sorting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from figeval.metrics.aggregation import Floats
+from figeval.metrics.intervals import FEWEST_CLUSTERS, NOTHING, Interval, interval_of_statistic
+from figeval.types import Score
+
+RESAMPLES = 2000
+FEWEST_ITEMS = 3
+
+
+def correlations(
+    x: Sequence[float], y: Sequence[float], clusters: Sequence[str | None] | None = None, seed: int = 0
+) -> tuple[Score, ...]:
+    """Return `kendall`, `spearman` and `pearson` of values that belong together, with 95 % intervals.
+
+    Args:
+        x: values.
+        y: values of the same items.
+        clusters: cluster of each item, None if it is independent of the others.
+        seed: random seed of the bootstrap.
+    """
+    a, b = (np.asarray(values, dtype=np.float64) for values in (x, y))
+    index = _places(clusters if clusters is not None else [None] * len(a))
+    names, n, groups = ("kendall", "spearman", "pearson"), len(a), len(set(index.tolist()))
+    why = ""
+    if n < FEWEST_ITEMS:
+        why = f"fewer than {FEWEST_ITEMS} items with both values"
+    elif min(np.ptp(a), np.ptp(b)) <= NOTHING:
+        why = "all values of the metric are the same" if np.ptp(a) <= NOTHING else "all judgements are the same"
+    if why:
+        return tuple(Score(metric=name, value=None, n=n, clusters=groups, interval=f"none: {why}") for name in names)
+    values = _correlations(a, b, np.ones((1, n)))[:, 0]
+    sizes = np.bincount(index)
+    effective = n**2 / float(sizes @ sizes)
+    unit = "rows" if groups == n else "clusters"
+    intervals = [Interval(f"none: fewer than {FEWEST_CLUSTERS} {unit}")] * 3
+    if effective >= FEWEST_CLUSTERS:
+        generator = np.random.default_rng(seed)
+        drawn = generator.multinomial(groups, np.full(groups, 1 / groups), size=RESAMPLES)
+        method = "bootstrap" if groups == n else "cluster bootstrap"
+        intervals = [interval_of_statistic(row, method) for row in _correlations(a, b, drawn[:, index].astype(float))]
+    return tuple(
+        Score(
+            metric=name,
+            value=float(value),
+            low=interval.low,
+            high=interval.high,
+            stderr=interval.stderr,
+            n=n,
+            clusters=groups,
+            interval=interval.method,
+        )
+        for name, value, interval in zip(names, values, intervals, strict=True)
+    )
+
+
+def _places(clusters: Sequence[str | None]) -> NDArray[np.int64]:
+    """Return the number of each row's cluster; a row without one is its own."""
+    places: dict[str | int, int] = {}
+    found = [places.setdefault(row if name is None else name, len(places)) for row, name in enumerate(clusters)]
+    return np.array(found, dtype=np.int64)
+
+
+def _correlations(x: Floats, y: Floats, copies: Floats) -> Floats:
+    """Return the three correlations for each row of numbers of copies, shape (B, n); the result is (3, B)."""
+    signs_x, signs_y = (np.sign(np.subtract.outer(values, values)) for values in (x, y))
+    kendall = [((copies @ (one * two)) * copies).sum(axis=1) for one, two in _products(signs_x, signs_y)]
+    ranks_x, ranks_y = copies @ signs_x, copies @ signs_y  # twice the centred ranks, negative
+    spearman = [(one * two * copies).sum(axis=1) for one, two in _products(ranks_x, ranks_y)]
+    total = copies.sum(axis=1, keepdims=True)
+    centred = [values - (copies @ values)[:, None] / total for values in (x - x.mean(), y - y.mean())]
+    pearson = [(one * two * copies).sum(axis=1) for one, two in _products(*centred)]
+    found = []
+    for both, own_x, own_y in (kendall, spearman, pearson):
+        square = np.where((own_x > 0) & (own_y > 0), own_x * own_y, np.nan)
+        found.append(np.clip(both / np.sqrt(square), -1.0, 1.0))
+    return np.stack(found)
+
+
+def _products(one: Floats, two: Floats) -> tuple[tuple[Floats, Floats], ...]:
+    return (one, two), (one, one), (two, two)
