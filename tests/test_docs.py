@@ -51,6 +51,7 @@ PAGES = (
             "llm",
             "plugins",
             "python",
+            "report",
             "statistics",
             "task_types",
             "training",

@@ -51,6 +51,7 @@ COMMANDS = {
     "schema": ("figeval.cli.schema:schema", "Print the JSON Schema of task files, suites or records."),
     "doctor": ("figeval.cli.doctor:doctor", "Report versions, devices, caches and plugins."),
     "export": ("figeval.cli.export:export", "Export runs as CSV, LaTeX, Markdown or JSON."),
+    "report": ("figeval.cli.report:report", "Write an HTML page about runs, with a sample explorer."),
     "annotate": ("figeval.cli.annotate:annotate", "Have people judge written texts: create sheets and score them."),
     "compare": ("figeval.cli.compare:compare", "Compare two runs example by example."),
 }
