@@ -52,6 +52,7 @@ PAGES = (
             "llm",
             "plugins",
             "python",
+            "report",
             "statistics",
             "task_types",
             "training",

@@ -53,6 +53,7 @@ COMMANDS = {
     "schema": ("figeval.cli.schema:schema", "Print the JSON Schema of task files, suites or records."),
     "doctor": ("figeval.cli.doctor:doctor", "Report versions, devices, caches and plugins."),
     "export": ("figeval.cli.export:export", "Export runs as CSV, LaTeX, Markdown or JSON."),
+    "report": ("figeval.cli.report:report", "Write an HTML page about runs, with a sample explorer."),
     "annotate": ("figeval.cli.annotate:annotate", "Have people judge texts: export items, import judgements."),
     "compare": ("figeval.cli.compare:compare", "Compare two or more runs example by example."),
     "checklist": ("figeval.cli.checklist:checklist", "Answer a conference's reproducibility checklist."),

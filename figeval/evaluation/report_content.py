@@ -1,0 +1,299 @@
+"""The content of a report on several runs: comparisons, calibration, positions, and the rows of the sample explorer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from figeval.errors import RecordError
+from figeval.evaluation.compare import RunComparison, compare_runs, tasks_of
+from figeval.evaluation.harness import Harness
+from figeval.evaluation.report_texts import ExampleTexts, TaskTexts
+from figeval.evaluation.stored import seen_ids, stored_values, with_breakdown
+from figeval.jsonfile import read_json
+from figeval.metrics.paired import holm
+from figeval.metrics.reliability import reliability
+from figeval.records.predictions import PredictionRow, answers_of
+from figeval.records.run_folder import RunFolder, find_record, read_run
+from figeval.records.schema import RunRecord, TaskRecord
+from figeval.records.sweep import SEEDS, SeedsRecord, read
+from figeval.text import cleaned
+from figeval.types import JSON
+
+LONGEST_REPLY = 4_000  # characters of a model's text
+FINEST = 4  # decimals of scores
+
+
+@dataclass(slots=True)
+class ReportContent:
+    """Everything that a report shows beyond the records of the runs.
+
+    Attributes:
+        runs: records of the runs, in the order of the columns.
+        trainings: records of the trainings that models of these runs come from.
+        comparisons: the first run against each of the others, as JSON.
+        family: number of tests over which the p-values of all comparisons were corrected.
+        calibration: calibration per task and run, where the scores of options are or give probabilities.
+        positions: chosen and right options per position, by task and run.
+        samples: per task the rows of all runs by column, with the texts of the examples.
+        notices: sentences about what is missing, and about licences.
+    """
+
+    runs: list[RunRecord] = field(default_factory=list)
+    trainings: list[JSON] = field(default_factory=list)
+    comparisons: list[JSON] = field(default_factory=list)
+    family: int = 0
+    calibration: list[JSON] = field(default_factory=list)
+    positions: list[JSON] = field(default_factory=list)
+    samples: list[JSON] = field(default_factory=list)
+    notices: list[str] = field(default_factory=list)
+
+
+def report_content(
+    paths: Sequence[Path],
+    texts: ExampleTexts | None,
+    *,
+    metric: str = "acc",
+    by: Sequence[str] = (),
+    seed: int = 0,
+) -> ReportContent:
+    """Collect the content of a report.
+
+    Args:
+        paths: folders of runs, of trainings (all their runs) or of several seeds (all their runs).
+        texts: reader of the example texts, or None to leave texts out.
+        metric: metric of the comparisons, which must be a mean over examples.
+        by: columns of the examples for breakdowns, in addition to those that the runs have stored.
+        seed: random seed of the sign-flip tests.
+
+    Raises:
+        RecordError: there is no run, its predictions have been changed, or no task has one of the columns.
+    """
+    places = list(dict.fromkeys(one.resolve() for path in paths for one in _run_folders(path)))
+    opened = [read_run(place) for place in places]
+    found = ReportContent(runs=[record for record, _ in opened])
+    folders = [folder for _, folder in opened]
+    files = dict.fromkeys(file for place in (*paths, *places) for file in _training_records(place))
+    found.trainings = [cleaned(read_json(file, RecordError)) for file in files]
+    for key in by:
+        _break_down(found, places, key)
+    if len(places) > 1:
+        _compare(found, places, folders, metric, seed)
+    names = dict.fromkeys(task.task for record in found.runs for task in record.tasks_with_rows())
+    for name in names:
+        _add_task(found, name, folders, metric, texts)
+    return found
+
+
+# ---- folders ---------------------------------------------------------------------------------------------------------
+
+
+def _run_folders(path: Path) -> Iterator[Path]:
+    """Yield the folders of the runs at a path. Raises `RecordError` if there are none."""
+    seeds = path / SEEDS if path.is_dir() else path
+    if seeds.name == SEEDS and seeds.is_file():
+        runs = [seeds.parent / run for run in read(SeedsRecord, seeds).runs.values()]
+    elif not find_record(path).is_file() and (path / "training").is_dir():
+        runs = sorted(file.parent for file in path.glob("runs/*/run.json"))
+    else:
+        runs = [path]
+    if not runs:
+        raise RecordError(f"{path} has no runs; evaluate the model with `figeval run --model {path}`")
+    for run in runs:
+        file = find_record(run)
+        yield file.parent if file.is_file() else run  # `read_run` says that there is no run
+
+
+def _training_records(path: Path) -> Iterator[Path]:
+    """Yield the training record in a folder, or in the folder of the model whose runs it is one of."""
+    own = path.resolve()
+    for folder in (own, own.parent.parent):
+        file = folder / "training" / "record.json"
+        if file.is_file() and (folder == own or own.parent.name == "runs"):
+            yield file
+
+
+def _break_down(found: ReportContent, places: Sequence[Path], key: str) -> None:
+    """Add the scores by one column to the records. Raises `RecordError` if no run has it."""
+    metrics, problems = Harness().metrics, []
+    for record, place in zip(found.runs, places, strict=True):
+        try:
+            computed = with_breakdown(place, key, metrics)
+        except RecordError as error:
+            problems.append(error)
+            continue
+        for task, own in zip(record.tasks, computed.tasks, strict=True):
+            task.breakdowns = [one for one in task.breakdowns if one.by != key] + own.breakdowns
+    if len(problems) == len(places):
+        raise problems[0]
+
+
+# ---- comparisons -----------------------------------------------------------------------------------------------------
+
+
+def _compare(
+    found: ReportContent, places: Sequence[Path], folders: Sequence[RunFolder], metric: str, seed: int
+) -> None:
+    """Add the comparisons of the first run with the others; p-values are corrected over the tests of all of them."""
+    results: list[tuple[int, RunComparison]] = []
+    for place in range(1, len(places)):
+        try:
+            results.append((place, compare_runs(places[0], places[place], metric, seed)))
+        except RecordError as error:
+            found.notices.append(f"Runs 1 and {place + 1} are not compared: {error}.")
+    tested = [one.comparison.p for _, result in results for one in result.tasks if one.comparison.p is not None]
+    found.family, adjusted = len(tested), iter(holm(tested))
+    for place, result in results:
+        names = tasks_of(result.b, None)
+        tasks = []
+        for one in result.tasks:
+            known = one if one.comparison.p is None else replace(one, p_holm=next(adjusted))
+            row = asdict(known)
+            changes = _changes(folders[0], folders[place], one.task, metric) if one.task in names else None
+            tasks.append({**row.pop("comparison"), **row, "changes": changes})
+        found.comparisons.append(
+            {"a": 0, "b": place, "metric": metric, "tasks": tasks, "left_out": dict(result.left_out)}
+        )
+
+
+def _changes(a: RunFolder, b: RunFolder, task: str, metric: str) -> JSON:
+    """Return the ids of the examples on which A or B has the higher value, and the number of those where both agree.
+
+    Examples are counted as in the comparison: both runs have a value, and no model has seen them.
+    """
+    seen = seen_ids(a, task) | seen_ids(b, task)
+    first, second = (
+        {name: value for name, (value, _) in stored_values(one, task, metric).items() if value is not None}
+        for one in (a, b)
+    )
+    common = [name for name in first if name in second and name not in seen]
+    return {
+        "a_higher": [name for name in common if first[name] > second[name]],
+        "b_higher": [name for name in common if first[name] < second[name]],
+        "both_right": sum(first[name] == second[name] == 1 for name in common),
+        "both_wrong": sum(first[name] == second[name] == 0 for name in common),
+        "n": len(common),
+        "is_binary": all(value in (0, 1) for name in common for value in (first[name], second[name])),
+    }
+
+
+# ---- one task --------------------------------------------------------------------------------------------------------
+
+
+def _add_task(
+    found: ReportContent, name: str, folders: Sequence[RunFolder], metric: str, texts: ExampleTexts | None
+) -> None:
+    """Add calibration, positions and samples of one task."""
+    own: dict[int, tuple[TaskRecord, dict[str, PredictionRow]]] = {}
+    for place, (record, folder) in enumerate(zip(found.runs, folders, strict=True)):
+        task = next((one for one in record.tasks if one.task == name), None)
+        if task is not None and folder.has_predictions(name):
+            own[place] = task, {row["id"]: row for row in folder.rows(name)}
+    for place, (task, rows) in own.items():
+        if calibrated := _calibration(task, rows.values()):
+            found.calibration.append({"task": name, "run": place, **calibrated})
+        if positions := _positions(rows.values()):
+            found.positions.append({"task": name, "run": place, "positions": positions})
+    if not own:
+        found.notices.append(f"{name} has no stored predictions, so its samples are not shown.")
+        return
+    (task, _), *others = own.values()
+    if any(other.examples_sha256 != task.examples_sha256 for other, _ in others):
+        found.notices.append(f"The runs were made on different examples of {name}, so its samples are not shown.")
+        return
+    ids = list(dict.fromkeys(key for _, rows in own.values() for key in rows))
+    seed = int(found.runs[next(iter(own))].config.get("seed", 0))
+    shown = TaskTexts() if texts is None else texts.of(task, seed, ids)
+    if shown.notice:
+        found.notices.append(shown.notice)
+    found.samples.append(_samples(task, ids, {place: rows for place, (_, rows) in own.items()}, shown, metric))
+
+
+def _samples(
+    task: TaskRecord, ids: Sequence[str], runs: Mapping[int, Mapping[str, PredictionRow]], shown: TaskTexts, metric: str
+) -> JSON:
+    """Return the rows of all runs on a task, column by column, which compresses well."""
+    first = {key: next(rows[key] for rows in runs.values() if key in rows) for key in ids}
+    columns = dict.fromkeys(key for row in first.values() for key in row["meta"])
+    known = dict.fromkeys(
+        name for row in first.values() for name, one in row["metrics"].items() if not isinstance(one, list)
+    )
+    judged = metric if metric in known else next(iter(known), "")
+    content: JSON = {
+        "task": task.task,
+        "metric": judged,
+        "labels": task.settings.get("labels", []),
+        "ids": ids,
+        "gold": [row["gold"] for row in first.values()],
+        "meta": {key: [row["meta"].get(key) for row in first.values()] for key in columns},
+        "fields": {name: [values.get(key) for key in ids] for name, values in shown.fields.items()},
+        "lists": shown.lists,
+        "options": shown.options,
+        "passage": shown.passage,
+        "runs": [{"run": place, **_answers([rows.get(key) for key in ids], judged)} for place, rows in runs.items()],
+    }
+    return cleaned(content)
+
+
+def _answers(rows: Sequence[PredictionRow | None], metric: str) -> JSON:
+    """Return the columns of one run; columns that no row has are left out."""
+    scores = [None if row is None else [_short(one) for one in row.get("scores") or ()] or None for row in rows]
+    replies = [None if row is None or not row.get("raw") else _cut(str(row.get("raw"))) for row in rows]
+    errors = [None if row is None else row.get("error") for row in rows]
+    found: JSON = {
+        "status": [None if row is None else row["status"] for row in rows],
+        "pred": [None if row is None else row["pred"] for row in rows],
+        "value": [None if row is None else _short(row["metrics"].get(metric)) for row in rows],
+    }
+    more: dict[str, list[Any]] = {"scores": scores, "reply": replies, "error": errors}
+    return found | {name: column for name, column in more.items() if any(one is not None for one in column)}
+
+
+def _short(value: Any) -> Any:
+    return round(value, FINEST) if isinstance(value, float) else None if isinstance(value, list) else value
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= LONGEST_REPLY else f"{text[:LONGEST_REPLY]} … ({len(text):,} characters)"
+
+
+def _calibration(task: TaskRecord, rows: Iterable[PredictionRow]) -> JSON:
+    """Return the calibration of a run on a task; empty if the scores of its options are not probabilities."""
+    labels = list(task.settings.get("labels", ()))
+    scores, gold = [], []
+    for row in rows:
+        right, own = row["gold"], row.get("scores")
+        place = labels.index(right) if isinstance(right, str) and right in labels else right
+        if row["status"] == "ok" and own and isinstance(place, int) and 0 <= place < len(own):
+            scores.append([float("nan") if one is None else float(one) for one in own])
+            gold.append(place)
+    found = reliability(scores, gold)
+    return asdict(found) if found is not None else {}
+
+
+def _positions(rows: Iterable[PredictionRow]) -> list[JSON]:
+    """Return how often each position of the options was chosen, and how often it was right.
+
+    With several orders, each answer counts at the position at which the option was shown.
+    """
+    chosen: dict[int, int] = {}
+    right: dict[int, int] = {}
+    widest = answered = 0
+    for row in rows:
+        gold = row["gold"]
+        if not isinstance(gold, int) or not isinstance(row["pred"], int | None):
+            continue
+        for answer in answers_of(row):
+            pred, order = answer["pred"], answer.get("order")
+            if not isinstance(pred, int):
+                continue
+            first, second = (order.index(pred), order.index(gold)) if isinstance(order, list) else (pred, gold)
+            chosen[first] = chosen.get(first, 0) + 1
+            right[second] = right.get(second, 0) + 1
+            widest, answered = max(widest, first + 1, second + 1), answered + 1
+    return [
+        {"position": place + 1, "chosen": chosen.get(place, 0), "right": right.get(place, 0), "n": answered}
+        for place in range(widest)
+    ]

@@ -1,0 +1,183 @@
+"""The charts of a report, drawn as SVG when the page is written, so that the page needs no library."""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Any
+
+from figeval.plots import BLUE, GREEN, GREY, NEEDED, ORANGE, styled
+from figeval.types import JSON
+
+COLOURS = (BLUE, ORANGE, GREEN, "#AA5591", "#8A6D00", "#4A6FD0")  # of the runs, as in report.css
+GOLD = "#B8BEC4"
+SIZE = re.compile(r'<svg[^>]*? width="([\d.]+)" height="([\d.]+)"')
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """An SVG as a data address, with its size in pixels and a description for those who do not see it."""
+
+    name: str
+    description: str
+    address: str
+    width: int
+    height: int
+
+
+def available() -> bool:
+    """Return whether the libraries that draw charts are installed."""
+    return all(find_spec(name) is not None for name in NEEDED)
+
+
+def scores(rows: Sequence[JSON], labels: Sequence[str]) -> Picture | None:
+    """Return the chart of the first metric of each task: values, intervals and the best baseline.
+
+    Args:
+        rows: `task`, `run` (its label), `value`, `low`, `high` and `floor`.
+        labels: labels of all runs in order.
+    """
+    import altair as alt
+
+    if not rows:
+        return None
+    data = alt.Data(values=list(rows))
+    # Lists of names keep the order of the runs and tasks.
+    tasks = list(dict.fromkeys(row["task"] for row in rows))
+    base = alt.Chart(data).encode(
+        y=alt.Y("task:N", sort=tasks, title=None, axis=alt.Axis(labelLimit=320)),
+        yOffset=alt.YOffset("run:N", sort=list(labels)),
+        color=_by_run(labels),
+    )
+    limits = base.mark_rule(strokeWidth=2).encode(x=alt.X("low:Q"), x2="high:Q")
+    points = base.mark_point(filled=True, size=70, opacity=1).encode(
+        x=alt.X("value:Q", title="score with 95 % interval; ticks: best baseline", scale=alt.Scale(zero=True))
+    )
+    floors = (
+        alt.Chart(data).mark_tick(thickness=2, color=GREY, size=14).encode(x="floor:Q", y=alt.Y("task:N", sort=tasks))
+    )
+    height = max(60, len(tasks) * (14 + 12 * len(labels)))
+    chart = alt.layer(limits, floors, points).properties(width=520, height=height)
+    return _picture(chart, "scores", "Scores by task", f"Scores of {', '.join(labels)} on {len(tasks)} tasks")
+
+
+def calibration(task: str, entries: Sequence[JSON], labels: Sequence[str]) -> Iterable[Picture]:
+    """Yield the reliability diagram of a task, and its accuracy by coverage."""
+    import altair as alt
+
+    bins = [{"run": labels[one["run"]], **each} for one in entries for each in one["bins"]]
+    unit = alt.Scale(domain=[0, 1], nice=False)
+    diagonal = alt.Chart(alt.Data(values=[{"x": 0, "y": 0}, {"x": 1, "y": 1}])).mark_line(color=GREY, strokeDash=[4, 3])
+    points = alt.Chart(alt.Data(values=bins)).encode(
+        x=alt.X("confidence:Q", scale=unit, title="confidence"),
+        y=alt.Y("accuracy:Q", scale=unit, title="accuracy"),
+        color=_by_run(labels),
+    )
+    sized = points.mark_circle(opacity=0.85).encode(size=alt.Size("n:Q", title="answers", legend=None))
+    chart = alt.layer(diagonal.encode(x="x:Q", y="y:Q"), points.mark_line(strokeWidth=1.5), sized)
+    yield _picture(
+        chart.properties(width=260, height=260),
+        f"reliability-{task}",
+        "Reliability",
+        f"Reliability diagram of {task}",
+        task,
+    )
+
+    curve = [
+        {"run": labels[one["run"]], "coverage": share, "accuracy": accuracy}
+        for one in entries
+        for share, accuracy in one["selective"]
+    ]
+    lines = (
+        alt.Chart(alt.Data(values=curve))
+        .mark_line(point=True)
+        .encode(
+            x=alt.X("coverage:Q", scale=unit, title="share of examples, most confident first"),
+            y=alt.Y("accuracy:Q", scale=unit, title="accuracy"),
+            color=_by_run(labels),
+        )
+    )
+    made = lines.properties(width=260, height=260)
+    yield _picture(
+        made, f"selective-{task}", "Selective accuracy", f"Accuracy of {task} by share of answered examples", task
+    )
+
+
+def positions(task: str, entries: Sequence[JSON], labels: Sequence[str]) -> Picture:
+    """Return the chart of chosen and right positions of a task."""
+    import altair as alt
+
+    rows = [
+        {"position": each["position"], "who": labels[one["run"]], "share": each["chosen"] / each["n"]}
+        for one in entries
+        for each in one["positions"]
+    ]
+    first = entries[0]["positions"]
+    rows += [
+        {"position": each["position"], "who": "right answer", "share": each["right"] / each["n"]} for each in first
+    ]
+    shown = [*(labels[one["run"]] for one in entries), "right answer"]
+    colours = [*(COLOURS[one["run"] % len(COLOURS)] for one in entries), GOLD]
+    chart = (
+        alt.Chart(alt.Data(values=rows))
+        .mark_bar()
+        .encode(
+            x=alt.X("position:O", title="position of the option", axis=alt.Axis(labelAngle=0)),
+            xOffset=alt.XOffset("who:N", sort=shown),
+            y=alt.Y("share:Q", title="share of answers", axis=alt.Axis(format="%")),
+            color=alt.Color("who:N", sort=shown, scale=alt.Scale(domain=shown, range=colours), title=None),
+        )
+        .properties(width=alt.Step(max(8, 40 // len(shown))), height=200)
+    )
+    return _picture(chart, f"positions-{task}", "Chosen positions", f"Positions of the options chosen in {task}", task)
+
+
+def learning(record: JSON, steps: Sequence[JSON]) -> Picture | None:
+    """Return the chart of the dev scores of a training by step."""
+    import altair as alt
+
+    rows = [
+        {"step": one["step"], "metric": name, "score": value}
+        for one in steps
+        for name, value in one["scores"].items()
+        if value is not None
+    ]
+    if not rows:
+        return None
+    name = f"{record['config']['model']}, seed {record['config']['seed']}"
+    chart = (
+        alt.Chart(alt.Data(values=rows))
+        .mark_line(point=True)
+        .encode(
+            x=alt.X("step:Q", title="step"),
+            y=alt.Y("score:Q", title="score on dev", scale=alt.Scale(zero=False)),
+            color=alt.Color("metric:N", scale=alt.Scale(range=list(COLOURS)), title=None),
+        )
+        .properties(width=360, height=220)
+    )
+    return _picture(chart, f"training-{name}", "Scores on dev", f"Scores on dev of {name} by step", name)
+
+
+def _by_run(labels: Sequence[str]) -> Any:
+    """Return the colours of the runs, the same in all charts."""
+    import altair as alt
+
+    colours = [COLOURS[place % len(COLOURS)] for place in range(len(labels))]
+    return alt.Color("run:N", sort=list(labels), scale=alt.Scale(domain=list(labels), range=colours), title=None)
+
+
+def _picture(chart: Any, name: str, title: str, description: str, subtitle: str = "") -> Picture:
+    """Return a chart as SVG on a transparent background, so that it fits light and dark pages."""
+    import vl_convert
+
+    spec = styled(chart, title, [subtitle] if subtitle else []).to_dict()
+    spec["config"]["background"] = "transparent"
+    svg = vl_convert.vegalite_to_svg(spec)
+    found = SIZE.search(svg)
+    width, height = (round(float(size)) for size in found.groups()) if found else (600, 300)
+    address = f"data:image/svg+xml;base64,{base64.b64encode(svg.encode()).decode()}"
+    file = re.sub(r"[^\w.-]+", "-", name).strip("-")
+    return Picture(file, description, address, width, height)

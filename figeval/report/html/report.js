@@ -1,0 +1,321 @@
+// The sample explorer of `figeval report`. Texts of models and benchmarks are set with textContent only.
+"use strict";
+
+const ROW = 52; // height of a row in pixels, as in report.css
+const MARGIN = 6; // rows that are drawn above and below the visible ones
+const MOST_OPTIONS = 12; // a longer list shows only the options that are right or were chosen
+
+const page = document.documentElement;
+window.addEventListener("error", (event) => { page.dataset.error = event.message; });
+window.addEventListener("unhandledrejection", (event) => { page.dataset.error = String(event.reason); });
+
+const $ = (id) => document.getElementById(id);
+
+/** Make an element with text; `children` are elements or strings. */
+function make(tag, className, ...children) {
+  const made = document.createElement(tag);
+  if (className) made.className = className;
+  made.append(...children.filter((child) => child !== null)); // strings become text nodes
+  return made;
+}
+
+/** Decompress the JSON of one task: base64 of gzip. */
+async function unpack(element) {
+  const packed = Uint8Array.from(atob(JSON.parse(element.textContent)), (letter) => letter.charCodeAt(0));
+  const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
+  return JSON.parse(await new Response(stream).text());
+}
+
+const explorer = {
+  labels: JSON.parse($("labels").textContent),
+  blocks: new Map([...document.querySelectorAll("script.task")].map((one) => [one.dataset.task, one])),
+  loaded: new Map(),
+  task: null, // the content of the selected task
+  shown: [], // indexes of the samples that pass the filters
+  current: -1, // place in `shown` of the selected sample
+  controls: {},
+};
+
+/** Return the content of a task, with a lower-case text of each sample to search in. */
+async function load(name) {
+  if (!explorer.loaded.has(name)) {
+    const task = await unpack(explorer.blocks.get(name));
+    const columns = [...Object.values(task.fields), ...Object.values(task.meta), ...task.runs.map((run) => run.reply ?? [])];
+    task.haystack = task.ids.map((id, i) => {
+      const texts = columns.map((column) => column[i]).filter((value) => typeof value === "string" || Array.isArray(value));
+      return [id, ...texts.flat()].join("\n").toLowerCase();
+    });
+    task.place = new Map(task.ids.map((id, i) => [id, i]));
+    explorer.loaded.set(name, task);
+  }
+  return explorer.loaded.get(name);
+}
+
+/** Say how an answer is judged: right, wrong, partly right or none. */
+function judge(run, i) {
+  const status = run.status[i];
+  if (status === null) return { key: "absent", text: "not asked", style: "none" };
+  if (status !== "ok") return { key: "unanswered", text: status, style: "none" };
+  const value = run.value[i];
+  if (value === 1) return { key: "right", text: "✓ right", style: "right" };
+  if (value === 0) return { key: "wrong", text: "✗ wrong", style: "wrong" };
+  return { key: "between", text: value === null ? "not scored" : String(value), style: "none" };
+}
+
+// ---- filters ------------------------------------------------------------------------------------------------------
+
+function select(label, options) {
+  const control = make("select", "");
+  for (const [value, text] of options) {
+    const option = make("option", "", text);
+    option.value = value;
+    control.append(option);
+  }
+  $("filters").append(make("label", "", label, control));
+  return control;
+}
+
+function buildFilters() {
+  const { controls, labels } = explorer;
+  controls.task = select("Task", [...explorer.blocks].map(([name, one]) => [name, `${name} (${one.dataset.n})`]));
+  controls.search = make("input", "");
+  controls.search.type = "search";
+  controls.search.placeholder = "words in texts, replies and ids";
+  $("filters").append(make("label", "wide", "Search", controls.search));
+  controls.judged = labels.map((label) =>
+    select(label, [["", "any"], ["right", "right"], ["wrong", "wrong"], ["between", "in between"], ["unanswered", "no valid answer"]]));
+  controls.status = select("Status", [["", "any"]]);
+  controls.differ = select("Runs", [["", "any"], ["differ", "judged differently"]]);
+  if (labels.length < 2) controls.differ.parentElement.hidden = true;
+  controls.clear = make("button", "", "Clear filters");
+  controls.clear.type = "button";
+  $("filters").append(controls.clear);
+  controls.clear.addEventListener("click", () => { clearFilters(); filter(); });
+  $("filters").addEventListener("submit", (event) => event.preventDefault());
+  $("filters").addEventListener("input", (event) => event.target !== controls.task && filter());
+  controls.task.addEventListener("change", () => open(controls.task.value));
+}
+
+function clearFilters() {
+  const { controls } = explorer;
+  for (const control of [controls.search, controls.status, controls.differ, ...controls.judged]) control.value = "";
+}
+
+/** Apply the filters to the current task; keep the selected sample if it still passes. */
+function filter() {
+  const { controls, task } = explorer;
+  const words = controls.search.value.toLowerCase().split(/\s+/).filter(Boolean);
+  const wanted = task.runs.map((run) => [run, controls.judged[run.run].value]).filter(([, key]) => key);
+  const status = controls.status.value;
+  const kept = explorer.shown[explorer.current];
+  explorer.shown = [];
+  for (let i = 0; i < task.ids.length; i++) {
+    if (words.length && !words.every((word) => task.haystack[i].includes(word))) continue;
+    if (!wanted.every(([run, key]) => judge(run, i).key === key)) continue;
+    if (status && !task.runs.some((run) => run.status[i] === status)) continue;
+    if (controls.differ.value && new Set(task.runs.map((run) => judge(run, i).key)).size < 2) continue;
+    explorer.shown.push(i);
+  }
+  const total = task.ids.length.toLocaleString("en");
+  $("found").textContent = `${explorer.shown.length.toLocaleString("en")} of ${total} samples`;
+  $("spacer").style.height = `${explorer.shown.length * ROW}px`;
+  explorer.current = explorer.shown.indexOf(kept);
+  draw();
+}
+
+// ---- the list, of which only the visible part is in the page --------------------------------------------------------
+
+function draw() {
+  const list = $("list");
+  const first = Math.max(0, Math.floor(list.scrollTop / ROW) - MARGIN);
+  const last = Math.min(explorer.shown.length, Math.ceil((list.scrollTop + list.clientHeight) / ROW) + MARGIN);
+  const rows = [];
+  for (let place = first; place < last; place++) rows.push(row(place));
+  list.replaceChildren($("spacer"), ...rows);
+  const active = explorer.current >= first && explorer.current < last ? `row-${explorer.current}` : "";
+  if (active) list.setAttribute("aria-activedescendant", active);
+  else list.removeAttribute("aria-activedescendant");
+}
+
+function row(place) {
+  const { task, shown, labels } = explorer;
+  const i = shown[place];
+  const judged = make("span", "judgements");
+  for (const run of task.runs) {
+    const found = judge(run, i);
+    const mark = make("span", `run run-${run.run % 6} judgement ${found.style}`, found.text);
+    mark.title = labels[run.run];
+    judged.append(mark);
+  }
+  const made = make("div", "row", make("div", "line", make("span", "id", task.ids[i]), judged), make("div", "text", summary(task, i)));
+  made.id = `row-${place}`;
+  made.setAttribute("role", "option");
+  made.setAttribute("aria-selected", String(place === explorer.current));
+  made.setAttribute("aria-posinset", String(place + 1));
+  made.setAttribute("aria-setsize", String(shown.length));
+  made.style.top = `${place * ROW}px`;
+  made.addEventListener("click", () => choose(place));
+  return made;
+}
+
+/** Return one line about a sample: its first texts, or the first reply. */
+function summary(task, i) {
+  const texts = Object.values(task.fields).map((column) => column[i]).filter((value) => typeof value === "string");
+  const replies = task.runs.map((run) => run.reply?.[i]).filter(Boolean);
+  return (texts.length ? texts.slice(0, 2).join(" / ") : replies[0] ?? "").slice(0, 300);
+}
+
+function choose(place) {
+  if (place < 0 || place >= explorer.shown.length) return;
+  explorer.current = place;
+  const list = $("list");
+  if (place * ROW < list.scrollTop) list.scrollTop = place * ROW;
+  if ((place + 1) * ROW > list.scrollTop + list.clientHeight) list.scrollTop = (place + 1) * ROW - list.clientHeight;
+  draw();
+  const i = explorer.shown[place];
+  showItem(i);
+  history.replaceState(null, "", address(explorer.task.task, explorer.task.ids[i]));
+}
+
+const address = (task, id) => `#item=${encodeURIComponent(task)}/${encodeURIComponent(id)}`;
+
+function onKey(event) {
+  const onePage = Math.max(1, Math.floor($("list").clientHeight / ROW) - 1);
+  const last = explorer.shown.length - 1;
+  const moves = {
+    ArrowDown: explorer.current + 1, ArrowUp: Math.max(0, explorer.current - 1), Home: 0, End: last,
+    PageDown: Math.min(last, explorer.current + onePage), PageUp: Math.max(0, explorer.current - onePage),
+  };
+  if (event.key in moves) choose(moves[event.key]);
+  else if (event.key === "Enter") $("item").focus();
+  else return;
+  event.preventDefault();
+}
+
+// ---- one sample -----------------------------------------------------------------------------------------------------
+
+function showItem(i) {
+  const { task } = explorer;
+  const link = make("a", "small", "link to this sample");
+  link.href = address(task.task, task.ids[i]);
+  const texts = make("dl", "");
+  for (const [name, column] of Object.entries(task.fields)) {
+    const value = column[i];
+    if (value === null || value === undefined) continue;
+    texts.append(make("dt", "", name), make("dd", "", name === task.options ? options(i, listOf(value)) : inWords(listOf(value))));
+  }
+  texts.append(make("dt", "", "right answer"), make("dd", "", inWords(answer(task.gold[i], i))));
+  const meta = Object.entries(task.meta).filter(([, column]) => column[i] !== null).map(([name, column]) => `${name}: ${column[i]}`);
+  if (meta.length) texts.append(make("dt", "", "columns"), make("dd", "small", meta.join(" · ")));
+  const answers = make("div", "answers", ...task.runs.map((run) => answerOf(run, i)));
+  $("item").replaceChildren(make("h3", "", make("span", "id", task.ids[i]), link), texts, answers);
+  $("item").scrollTop = 0;
+}
+
+const listOf = (value) => (typeof value === "number" ? explorer.task.lists[value] : value);
+const inWords = (value) => (value === null || value === undefined ? "–" : typeof value === "string" ? value : Array.isArray(value) && value.every((one) => typeof one === "string") ? value.join(" · ") : JSON.stringify(value));
+
+/** Return an answer in words: the option of an index, the passage of a span, or the value itself. */
+function answer(value, i) {
+  const { task } = explorer;
+  const list = listOf(task.fields[task.options]?.[i]);
+  const named = (index) => (list?.[index] === undefined ? `option ${index + 1}` : `${index + 1}. ${list[index]}`);
+  if (Number.isInteger(value) && (list || task.options || !task.passage)) return named(value);
+  if (Array.isArray(value) && value.length && value.every(Number.isInteger)) {
+    const text = task.fields[task.passage]?.[i];
+    if (list) return value.map(named).join(" · ");
+    if (typeof text === "string" && value.length === 2) return `“${[...text].slice(value[0], value[1]).join("")}”`;
+  }
+  return value;
+}
+
+/** Return the options, with the right ones highlighted and the runs that chose them. */
+function options(i, list) {
+  const { task, labels } = explorer;
+  const gold = [task.gold[i]].flat();
+  const items = make("ol", "");
+  list.forEach((text, index) => {
+    const runs = task.runs.filter((run) => run.pred[i] === index);
+    const isGold = gold.includes(index);
+    if (list.length > MOST_OPTIONS && !isGold && !runs.length) return;
+    const item = make("li", isGold ? "gold" : "", text);
+    item.value = index + 1;
+    for (const run of runs) item.append(make("span", `chosen run run-${run.run % 6}`, labels[run.run]));
+    items.append(item);
+  });
+  if (list.length <= MOST_OPTIONS) return items;
+  const found = make("div", "", items);
+  found.append(make("div", "small", `${list.length} options; only those that are right or were chosen are shown`));
+  return found;
+}
+
+function answerOf(run, i) {
+  const { task, labels } = explorer;
+  const found = judge(run, i);
+  const box = make("div", `answer run-${run.run % 6}`, make("div", "run", labels[run.run]), make("div", `judgement ${found.style}`, found.text));
+  if (run.status[i] === "ok") box.append(make("div", "", inWords(answer(run.pred[i], i))));
+  if (run.error?.[i]) box.append(make("div", "small", run.error[i]));
+  if (run.reply?.[i]) box.append(make("pre", "", run.reply[i]));
+  const scores = run.scores?.[i];
+  if (scores && scores.length <= MOST_OPTIONS) {
+    const told = scores.map((score, place) => `${task.labels[place] ?? place + 1}: ${score ?? "NaN"}`);
+    box.append(make("div", "small soft", `scores ${told.join(" · ")}`));
+  }
+  return box;
+}
+
+// ---- addresses ------------------------------------------------------------------------------------------------------
+
+/** Show a task, and one of its samples if `id` is given. */
+async function open(name, id) {
+  explorer.task = await load(name);
+  explorer.controls.task.value = name;
+  explorer.current = -1;
+  explorer.shown = [];
+  const statuses = new Set(explorer.task.runs.flatMap((run) => run.status.filter(Boolean)));
+  const { status } = explorer.controls;
+  status.replaceChildren(...["", ...statuses].map((one) => { const option = make("option", "", one || "any"); option.value = one; return option; }));
+  if (id !== undefined) clearFilters();
+  $("list").scrollTop = 0;
+  filter();
+  $("item").replaceChildren(make("p", "soft", "Select a sample to see its texts and answers."));
+  const place = explorer.task.place.get(id);
+  if (place !== undefined) {
+    choose(explorer.shown.indexOf(place));
+    $("samples").scrollIntoView();
+  }
+}
+
+function follow() {
+  const match = /^#item=([^/]+)\/(.+)$/.exec(location.hash);
+  if (!match) return false;
+  const [name, id] = [decodeURIComponent(match[1]), decodeURIComponent(match[2])];
+  if (!explorer.blocks.has(name)) return false;
+  open(name, id);
+  return true;
+}
+
+async function begin() {
+  for (const link of document.querySelectorAll("a[data-image]")) link.href = link.closest("figure").querySelector("img").src;
+  if (!explorer.blocks.size) return;
+  buildFilters();
+  $("list").addEventListener("scroll", () => requestAnimationFrame(draw), { passive: true });
+  $("list").addEventListener("keydown", onKey);
+  window.addEventListener("resize", draw);
+  window.addEventListener("hashchange", follow);
+  for (const button of document.querySelectorAll("button[data-judged]")) {
+    button.addEventListener("click", async () => {
+      await open(button.dataset.task);
+      clearFilters();
+      for (const pair of button.dataset.judged.split(" ")) {
+        const [run, key] = pair.split(":");
+        explorer.controls.judged[run].value = key;
+      }
+      filter();
+      $("samples").scrollIntoView();
+    });
+  }
+  if (!follow()) await open([...explorer.blocks.keys()][0]);
+}
+
+begin().then(() => { page.dataset.ready = "true"; });

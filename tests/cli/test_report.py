@@ -1,0 +1,107 @@
+"""`figeval report` on real runs, and the page in a real browser."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from figeval.data.sources import catalogue
+from figeval.evaluation.report_texts import is_noncommercial
+from tests.cli.conftest import Cli
+from tests.runs import finished
+
+BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+FLAGS = ("--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--virtual-time-budget=4000")
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    folder = tmp_path_factory.mktemp("runs")
+    tasks = ("mini_fables", "mini_retrieval", "mini_pairs")
+    return finished(folder / "overlap", *tasks), finished(folder / "random", *tasks, model="random", limit=15)
+
+
+def contents(page: str) -> dict[str, Any]:
+    """The samples in a page, by task."""
+    blocks = re.findall(r'class="task"[^>]*>"([^"]*)"<', page)
+    found = [json.loads(gzip.decompress(base64.b64decode(one))) for one in blocks]
+    return {one["task"]: one for one in found}
+
+
+def test_a_report_on_two_runs(cli: Cli, runs: tuple[Path, Path], tmp_path: Path) -> None:
+    done = cli("report", *runs, "-o", "page.html", "--no_plots", "--by", "idiom")
+    assert (done.code, done.out) == (0, "page.html (2 runs, 0.1 MB)\n")
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    for shown in ("Paired comparisons", "exact McNemar", "Position bias", "mini_pairs by idiom", "chance 0.200"):
+        assert shown in page
+    found = contents(page)
+    assert list(found) == ["mini_fables", "mini_retrieval", "mini_pairs"]
+    fables = found["mini_fables"]
+    assert len(fables["ids"]) == 20
+    assert fables["options"] == "options"
+    assert all(isinstance(text, str) for text in fables["fields"]["query"])
+    assert [one["status"].count("ok") for one in fables["runs"]] == [20, 15]
+    assert len(found["mini_retrieval"]["lists"]) == 1, "candidates that all examples share are stored once"
+    assert "label" not in found["mini_pairs"]["fields"]
+
+
+def test_texts_can_be_left_out(cli: Cli, runs: tuple[Path, Path], tmp_path: Path) -> None:
+    cli("report", runs[0], "--no_texts", "--no_plots")
+    found = contents((tmp_path / "report.html").read_text(encoding="utf-8"))
+    assert not any(one["fields"] for one in found.values())
+
+
+def test_missing_data_are_a_notice(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "own").mkdir()
+    lines = ({"q": "a b", "o": ["b", "c"], "g": 0}, {"q": "d", "o": ["e", "d"], "g": 1})
+    (tmp_path / "own" / "rows.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    task = ("name: own", "description: Mine", "type: choice", "data: {test: 'jsonl:rows.jsonl'}")
+    fields = "fields: {id: row.q, query: row.q, options: row.o, gold: row.g}"
+    (tmp_path / "own" / "own.task.yaml").write_text("\n".join((*task, fields)))
+    ran = cli("run", "--tasks", "own", "--model", "overlap", "--include_path", "own", "--output_path", "run")
+    assert ran.code == 0, ran.err
+    assert "own are left out" not in cli("report", "run", "--include_path", "own", "--no_plots").out
+    assert "The texts of own are left out: " in cli("report", "run", "--no_plots").out
+
+
+def test_refusals_have_a_cure(cli: Cli, runs: tuple[Path, Path]) -> None:
+    assert "give a run folder" in cli("report", "nowhere").complaint
+    assert "did you mean 'idiom'" in cli("report", runs[0], "--by", "idio").complaint
+    assert "--output" in cli("report", runs[0], "--no_plots", "-o", "no/such/folder/page.html").complaint
+
+
+def test_licences_that_exclude_commercial_use() -> None:
+    known = {entry.name: entry.load() for entry in catalogue()}
+    assert is_noncommercial(known["id10m"])
+    assert is_noncommercial(known["nli"])
+    assert not is_noncommercial(known["mabl"])
+    assert not is_noncommercial(known["impli"])
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(BROWSER is None, reason="no chromium")
+def test_a_browser_runs_the_page(cli: Cli, runs: tuple[Path, Path], tmp_path: Path) -> None:
+    cli("report", *runs)
+    dump = shown(tmp_path / "report.html", "#item=mini_fables/F02")
+    assert 'data-ready="true"' in dump
+    assert "data-error" not in dump
+    assert "20 of 20 samples" in dump
+    assert re.search(r'aria-selected="true"[^>]*>.*?F02', dump)
+    images, links = (re.findall(rf'{name}="(data:image/svg[^"]*)"', dump) for name in ("src", "href"))
+    assert images == links, "each chart can be downloaded"
+    assert len(images) >= 2
+
+
+def shown(page: Path, place: str) -> str:
+    """The page as the browser has it after its script ran."""
+    assert BROWSER is not None
+    command = [BROWSER, *FLAGS, f"--user-data-dir={page.parent / 'profile'}", "--dump-dom", page.as_uri() + place]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
