@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from figeval.errors import RecordError
-from figeval.evaluation.compare import RunComparison, compare_runs, tasks_of
+from figeval.evaluation.compare import RunComparison, tasks_of
+from figeval.evaluation.comparisons import compare_runs
 from figeval.evaluation.harness import Harness
 from figeval.evaluation.report_texts import ExampleTexts, TaskTexts
 from figeval.evaluation.stored import seen_ids, stored_values, with_breakdown
@@ -149,7 +150,7 @@ def _compare(
         names = tasks_of(result.b, None)
         tasks = []
         for one in result.tasks:
-            known = one if one.comparison.p is None else replace(one, p_holm=next(adjusted))
+            known = one if one.comparison.p is None else replace(one, p_adjusted=next(adjusted))
             row = asdict(known)
             changes = _changes(folders[0], folders[place], one.task, metric) if one.task in names else None
             tasks.append({**row.pop("comparison"), **row, "changes": changes})

@@ -293,7 +293,7 @@ def _comparison(pair: JSON) -> Grid:
         interval = table.NOTHING if low is None or high is None else f"{low:+.3f} to {high:+.3f}"
         values = (table.number(one["value_a"]), table.number(one["value_b"]))
         gap = table.NOTHING if difference is None else f"{difference:+.4f}"
-        chances = (_chance(one["p"]), _chance(one["p_holm"]))
+        chances = (_chance(one["p"]), _chance(one["p_adjusted"]))
         rows.append((one["task"], *values, gap, interval, *chances, str(one["n"]), str(one["clusters"]), one["test"]))
     return Grid(head, rows, right=head[1:-1])
 
