@@ -63,7 +63,8 @@ def samples(n: int = 2, text: str = "a text") -> dict[str, Any]:
 
 def pair() -> dict[str, Any]:
     changes = {"a_higher": ["x1"], "b_higher": [], "both_right": 3, "both_wrong": 4, "n": 8, "is_binary": True}
-    numbers = {"value_a": 0.5, "value_b": 0.25, "difference": 0.25, "low": 0.1, "high": 0.4, "p": 0.03, "p_adjusted": 0.06}
+    numbers = {"value_a": 0.5, "value_b": 0.25, "difference": 0.25, "low": 0.1, "high": 0.4, "p": 0.03}
+    numbers["p_adjusted"] = 0.06
     one = {"task": "proverbs", **numbers, "n": 8, "clusters": 4, "test": "sign flip", "changes": changes}
     return {"a": 0, "b": 1, "metric": "acc", "tasks": [one], "left_out": {"pairs": "only in A"}}
 
