@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from figeval.errors import DataError
+from figeval.errors import MissingData
 
 PLACES = {
     "punkt_tab": "tokenizers/punkt_tab/english/",
@@ -25,17 +25,17 @@ def has(packages: Iterable[str]) -> bool:
 
 
 def require(packages: Iterable[str]) -> None:
-    """Raise `DataError` if NLTK does not find all of these packages."""
+    """Raise `MissingData` if NLTK does not find all of these packages."""
     missing = [package for package in packages if _found(package) is None]
     if missing:
-        raise DataError(
+        raise MissingData(
             f"NLTK cannot find its data {', '.join(missing)}; run `python -m nltk.downloader {' '.join(missing)}`, "
             "or set NLTK_DATA to a folder that contains them"
         )
 
 
 def folder(package: str) -> Path:
-    """Return the folder of an unpacked package. Raises `DataError` if NLTK does not find it."""
+    """Return the folder of an unpacked package. Raises `MissingData` if NLTK does not find it."""
     require([package])
     return Path(str(_found(package)))
 

@@ -39,10 +39,20 @@ def verify(run: Path, include_path: tuple[Path, ...], no_data: bool, against: Pa
     figeval verify results/runs/minilm
     figeval verify results/runs/minilm --against theirs/minilm
     """
+    from rich.console import Console
+    from rich.text import Text
+
     from figeval.evaluation.harness import Harness
     from figeval.evaluation.verify import verify as checks_of
+    from figeval.text import one_line
 
-    checks = checks_of(run, Harness(include=include_path), data=not no_data)
+    with Console(stderr=True).status("verifying") as status:  # shown on a terminal only
+        harness = Harness(include=include_path)
+
+        def progress(task: str) -> None:
+            status.update(Text(f"verifying {one_line(task, 80)}"))
+
+        checks = checks_of(run, harness, data=not no_data, progress=progress)
     if against is not None:
         from figeval.evaluation.against import compare
 

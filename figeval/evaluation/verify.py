@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeAlias
 from pydantic import TypeAdapter, ValidationError
 
 from figeval.config import RunConfig
-from figeval.errors import FigevalError, MissingData, RecordError, UnknownName
+from figeval.errors import DataError, FigevalError, MissingData, RecordError, UnknownName
 from figeval.evaluation.baselines import Baselines, BaselineScores
 from figeval.evaluation.contrasts import Discrimination, contrasts_of
 from figeval.evaluation.harness import Harness
@@ -31,6 +31,7 @@ from figeval.prompts import Shots
 from figeval.records.differences import differences, listed
 from figeval.records.integrity import changed_parts
 from figeval.records.predictions import PredictionRow, opened, stored
+from figeval.records.provenance import installed
 from figeval.records.run_folder import RunFolder, find_record, read_record
 from figeval.records.schema import SCHEMA_VERSION, RunRecord, TaskRecord
 from figeval.spec import TaskSpec
@@ -63,13 +64,16 @@ class Check:
     detail: str = ""
 
 
-def verify(path: Path, harness: Harness, *, data: bool = True) -> list[Check]:
+def verify(
+    path: Path, harness: Harness, *, data: bool = True, progress: Callable[[str], None] = lambda _: None
+) -> list[Check]:
     """Recompute what a run contains and compare it with what is stored; nothing is written.
 
     Args:
         path: the folder of the run, or its `run.json`.
         harness: registries that provide tasks, metrics and baselines.
         data: False to leave out what needs the data of the tasks.
+        progress: function that receives the name of each task before it is checked.
 
     Raises:
         RecordError: `run.json` cannot be read, or was written by a later version of figeval.
@@ -80,6 +84,7 @@ def verify(path: Path, harness: Harness, *, data: bool = True) -> list[Check]:
     verification = _Verification(record, RunFolder(file.parent), harness, data, config_of(record, file))
     verification.check_record(file)
     for task, fresh in zip(record.tasks, verification.fresh.tasks, strict=True):
+        progress(task.task)
         verification.check_task(task, fresh)
     verification.check_scores()
     verification.add("run", "model", "not checked", "its answers; only running it again can confirm them")
@@ -104,9 +109,11 @@ def config_of(record: RunRecord, file: Path) -> RunConfig:
         RecordError: a flag has a value that it cannot have.
     """
     known = {one.name for one in fields(RunConfig)}
-    given = {key: value for key, value in record.config.items() if key in known}
+    given = {key: tuple(one) if isinstance(one, list) else one for key, one in record.config.items() if key in known}
+    flags: dict[str, Any] = {"tasks": (), "model": "", **given}
     try:
-        return TypeAdapter(RunConfig).validate_python({"tasks": (), "model": "", **given})
+        TypeAdapter(RunConfig).validate_python(flags)  # which may turn 1 into 1.0, and that changes the identity
+        return RunConfig(**flags)
     except ValidationError as error:
         raise RecordError(f"{file}: `config` has an invalid value ({one_line(first_problem(error), 200)})") from error
 
@@ -159,6 +166,11 @@ class _Verification:
         else:
             parts = [f"{part} was changed since it was written" for part in changed]
             self.found("run.json", "digests", parts, f"unchanged since it was written ({version})")
+        packages = self.record.provenance.get("packages")
+        wrote = packages.get("figeval") if isinstance(packages, Mapping) else None
+        if wrote != (mine := installed("figeval")):
+            text = f"figeval {wrote} wrote it, {mine} verifies it; scores may differ because the code changed"
+            self.add("run.json", "version", "note", text)
         if self.record.schema_version.startswith("1."):
             return
         identity = self.config.identity()
@@ -173,7 +185,7 @@ class _Verification:
         if rows is None:
             return
         if task.status != "done":
-            self.add(task.task, "scores", "not checked", f"the task is {task.status}")
+            self.add(task.task, "scores", "not checked", f"the status of the task is {task.status}")
             return
         try:
             spec = self._spec(task)
@@ -266,11 +278,13 @@ class _Verification:
             flags = ("limit", "sample", "stratify", "seed")
             portion = Portion(**{name: getattr(self.config, name) for name in flags})
             available = survey(task.task, variant.examples, portion)
-        except MissingData as error:
-            return str(error)
-        except FigevalError as error:
+        except (DataError, RecordError) as error:
+            if isinstance(error, MissingData):
+                return str(error)
             self.add(task.task, "data", "problem", str(error))
             return ""
+        except FigevalError as error:
+            return str(error)
         self._check_data(task, spec, variant, available)
         self._check_rows(task, rows, variant, available, metrics)
         self._ask_baselines(task, fresh, rows, variant, available, metrics)

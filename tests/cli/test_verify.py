@@ -11,7 +11,14 @@ from typing import Any
 
 import pytest
 
+from figeval import plugins
+from figeval.config import RunConfig
+from figeval.evaluation import Harness
+from figeval.evaluation.run import run
 from tests.cli.conftest import Cli, Outcome
+from tests.evaluation.conftest import Models, write_task
+from tests.fakes import FakeGenerator
+from tests.runs import Deaf
 
 RUN = ("run", "--tasks", "mini_proverbs,mini_pairs", "--model", "overlap", "--by", "figure")
 PREDICTIONS = "predictions/mini_proverbs.jsonl"
@@ -233,3 +240,39 @@ def test_two_runs_that_differ(cli: Cli, copy: Path, tmp_path: Path) -> None:
     assert re.search(r"problem +against: scores: mini_proverbs\.scores\.acc\.stderr is 0\.\d+, there 0\.5", told)
     assert re.search(r"note +against: scores: .* \(differs by 1e-16: rounding\)", told)
     assert re.search(r"against: rows: 1 of 60 rows differ: mini_proverbs, row 'P02N1': pred is \d, there null", told)
+
+
+def test_replies_are_read_again(cli: Cli, tmp_path: Path) -> None:
+    """A changed reply, or a changed answer to it, is named by its row."""
+    (tmp_path / "tasks").mkdir()
+    write_task(tmp_path / "tasks", "t")
+    manager = plugins.load(modules=("figeval.builtin.plugins.baselines",))
+    manager.load("models", "test", lambda: Models(model=FakeGenerator(function=lambda _: "B")))
+    config = RunConfig(tasks=("t",), model="model", output_path=tmp_path / "run", orders="cyclic")
+    run(config, Harness(manager, include=(tmp_path / "tasks",)), Deaf())
+    command = ("verify", "run", "--include_path", "tasks")
+    assert "20 of 20 recomputed" in cli(*command).out
+    file = tmp_path / "run" / "predictions" / "t.jsonl"
+    file.write_text(file.read_text("utf-8").replace('"raw":"B"', '"raw":"C"', 1), encoding="utf-8")
+    assert "problem      t: rows: row 't0': pred is 0, recomputed 2" in "\n".join(problems(cli(*command)))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ('"g": 0', '"g": 1', "examples of t changed since this run was made"),
+        ("word0 here", "word0 there", "examples of t changed since this run was made"),
+        ('"k3"}', '"k3}', r"t\.jsonl:4"),
+    ],
+)
+def test_changed_data(old: str, new: str, words: str, cli: Cli, tmp_path: Path) -> None:
+    folder = tmp_path / "tasks"
+    folder.mkdir()
+    write_task(folder, "t")
+    cli("run", "--tasks", "t", "--model", "overlap", "--include_path", "tasks", "--output_path", "run")
+    assert cli("verify", "run", "--include_path", "tasks").code == 0
+    file = folder / "t.jsonl"
+    text = file.read_text("utf-8")
+    assert old in text
+    file.write_text(text.replace(old, new, 1), encoding="utf-8")
+    assert re.search(words, "\n".join(problems(cli("verify", "run", "--include_path", "tasks"))))
