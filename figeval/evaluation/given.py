@@ -27,7 +27,9 @@ from figeval.evaluation.training.seeds import scores_of, warnings_of
 from figeval.evaluation.variants import chosen
 from figeval.frontend import notice
 from figeval.models.model import Model
+from figeval.plugins import describe
 from figeval.prompts import PromptContext
+from figeval.records.predictions import form_problem
 from figeval.records.schema import RunRecord
 from figeval.records.sweep import SEEDS, SeedsRecord, mean_of, write
 from figeval.spec import TaskSpec
@@ -260,12 +262,21 @@ def prediction_of(task: TaskSpec, rows: Rows, example: Example) -> Prediction:
         return Prediction(example_id=example.id, value=None, status="empty")
     try:
         made = kind.given(example, row.given, task.labels)
-        if made.value is not None and (problem := kind.value_problem(made.value, example, task.labels)):
+        if problem := _problem(task, example, made):
             raise ValueError(problem)
     except ValueError as error:
         problem, cure, *_ = (*error.args, f"write {kind.given_form}")
         raise DataError(f"{row.where}: the prediction for {example.id!r:.80} is invalid: {problem}; {cure}") from error
     return made
+
+
+def _problem(task: TaskSpec, example: Example, made: Prediction) -> str:
+    """Return why a prediction is not an answer to the example or cannot be stored, or an empty text."""
+    try:
+        wrong = made.value is not None and task.task_type.value_problem(made.value, example, task.labels)
+    except Exception as error:  # a plugin's type need not expect the values of a file
+        return f"{made.value!r:.80} cannot be an answer ({describe(error)})"
+    return wrong or form_problem(task.task_type, example, made)
 
 
 def _dialogue(task: TaskSpec, rows: Rows, example: Example, _context: PromptContext) -> Dialogue:
