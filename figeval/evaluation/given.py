@@ -33,6 +33,7 @@ from figeval.records.predictions import form_problem
 from figeval.records.schema import RunRecord
 from figeval.records.sweep import SEEDS, SeedsRecord, mean_of, write
 from figeval.spec import TaskSpec
+from figeval.spec.examples import read_corpus
 from figeval.task_types.given import Given
 from figeval.task_types.routes import Dialogue
 from figeval.types import Example, Prediction
@@ -222,8 +223,31 @@ def _by_task(rows: Mapping[str, Rows], tasks: Sequence[TaskSpec], harness: Harne
         own = rows.get(task.name) or rows.get("", {})
         if not own:
             raise DataError(f"there are no predictions for {task.name}; add them, or leave it out of --tasks")
+        if task.corpus is not None:
+            own = placed(own, read_corpus(task, partial(harness.documents, task)).places)
         check(task, own, harness)
         found.append((task, own))
+    return found
+
+
+def placed(rows: Rows, places: Mapping[str, int]) -> Rows:
+    """Return rows with the ids of documents replaced by their indexes, which are `places`; texts stay.
+
+    Raises:
+        DataError: a number is no id of the corpus.
+    """
+
+    def place(value: Any, row: GivenRow) -> Any:
+        is_number = isinstance(value, int) or (isinstance(value, str) and value.strip().isdecimal())
+        if is_number and str(value).strip() not in places:
+            raise DataError(f"{row.where}: {value!r:.80} is not an id of the corpus ({len(places)} documents)")
+        return places.get(str(value).strip(), value) if isinstance(value, str | int) else value
+
+    found = {}
+    for name, row in rows.items():
+        value = row.given.parsed
+        new = [place(one, row) for one in value] if isinstance(value, list) else place(value, row)
+        found[name] = replace(row, given=replace(row.given, value=new))
     return found
 
 
