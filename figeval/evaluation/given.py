@@ -303,7 +303,7 @@ def _problem(task: TaskSpec, example: Example, made: Prediction) -> str:
     return wrong or form_problem(task.task_type, example, made)
 
 
-def _dialogue(task: TaskSpec, rows: Rows, example: Example, _context: PromptContext) -> Dialogue:
+def dialogue(task: TaskSpec, rows: Rows, example: Example, _context: PromptContext) -> Dialogue:
     """Answer an example from the file, without any request."""
     yield from ()
     return prediction_of(task, rows, example)
@@ -325,7 +325,7 @@ def _plans(config: RunConfig, harness: Harness, model: Model, found: Sequence[tu
     planner = Planner(replace(config, augment=NOT_AUGMENTED), harness, model)
     for task, rows in found:
         first = next(harness.examples(task))
-        route = task.task_type.given_route(partial(_dialogue, task, rows), first)
+        route = task.task_type.given_route(partial(dialogue, task, rows), first)
         plan = next(planner.plans(task, route))
         absent = sum(example.id not in rows or rows[example.id].is_empty for example in plan.examples())
         what = "has no prediction; it counts as an empty answer, not as a wrong one"

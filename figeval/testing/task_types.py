@@ -14,7 +14,7 @@ from typing import Any
 
 from figeval.config import RunConfig
 from figeval.errors import DataError, FigevalError, TaskError, near
-from figeval.evaluation.given import GivenRow, prediction_of
+from figeval.evaluation.given import GivenRow, dialogue, prediction_of
 from figeval.evaluation.harness import Harness
 from figeval.evaluation.plan import context_of, default_template
 from figeval.evaluation.score import Aggregator, MetricSet
@@ -400,7 +400,7 @@ class _CheckedType:
         """
         what = f"{self.name}.given()"
         example = self.examples[0]
-        route = self.kind.given_route(lambda _example, _context: iter(()), example)
+        route = self.kind.given_route(partial(dialogue, self.task, {}), example)
         metrics = self._metrics(route)
         values = (*ODD, *ODDER, *HOSTILE, *([value] for value in ODD), {"candidates": [0], "spans": [None]})
         for value in values:
