@@ -27,10 +27,13 @@ from figeval.evaluation.training.seeds import scores_of, warnings_of
 from figeval.evaluation.variants import chosen
 from figeval.frontend import notice
 from figeval.models.model import Model
+from figeval.plugins import describe
 from figeval.prompts import PromptContext
+from figeval.records.predictions import form_problem
 from figeval.records.schema import RunRecord
 from figeval.records.sweep import SEEDS, SeedsRecord, mean_of, write
 from figeval.spec import TaskSpec
+from figeval.spec.examples import read_corpus
 from figeval.task_types.given import Given
 from figeval.task_types.routes import Dialogue
 from figeval.types import Example, Prediction
@@ -220,8 +223,31 @@ def _by_task(rows: Mapping[str, Rows], tasks: Sequence[TaskSpec], harness: Harne
         own = rows.get(task.name) or rows.get("", {})
         if not own:
             raise DataError(f"there are no predictions for {task.name}; add them, or leave it out of --tasks")
+        if task.corpus is not None:
+            own = placed(own, read_corpus(task, partial(harness.documents, task)).places)
         check(task, own, harness)
         found.append((task, own))
+    return found
+
+
+def placed(rows: Rows, places: Mapping[str, int]) -> Rows:
+    """Return rows with the ids of documents replaced by their indexes, which are `places`; texts stay.
+
+    Raises:
+        DataError: a number is no id of the corpus.
+    """
+
+    def place(value: Any, row: GivenRow) -> Any:
+        is_number = isinstance(value, int) or (isinstance(value, str) and value.strip().isdecimal())
+        if is_number and str(value).strip() not in places:
+            raise DataError(f"{row.where}: {value!r:.80} is not an id of the corpus ({len(places)} documents)")
+        return places.get(str(value).strip(), value) if isinstance(value, str | int) else value
+
+    found = {}
+    for name, row in rows.items():
+        value = row.given.parsed
+        new = [place(one, row) for one in value] if isinstance(value, list) else place(value, row)
+        found[name] = replace(row, given=replace(row.given, value=new))
     return found
 
 
@@ -260,7 +286,7 @@ def prediction_of(task: TaskSpec, rows: Rows, example: Example) -> Prediction:
         return Prediction(example_id=example.id, value=None, status="empty")
     try:
         made = kind.given(example, row.given, task.labels)
-        if made.value is not None and (problem := kind.value_problem(made.value, example, task.labels)):
+        if problem := _problem(task, example, made):
             raise ValueError(problem)
     except ValueError as error:
         problem, cure, *_ = (*error.args, f"write {kind.given_form}")
@@ -268,7 +294,16 @@ def prediction_of(task: TaskSpec, rows: Rows, example: Example) -> Prediction:
     return made
 
 
-def _dialogue(task: TaskSpec, rows: Rows, example: Example, _context: PromptContext) -> Dialogue:
+def _problem(task: TaskSpec, example: Example, made: Prediction) -> str:
+    """Return why a prediction is not an answer to the example or cannot be stored, or an empty text."""
+    try:
+        wrong = made.value is not None and task.task_type.value_problem(made.value, example, task.labels)
+    except Exception as error:  # a plugin's type need not expect the values of a file
+        return f"{made.value!r:.80} cannot be an answer ({describe(error)})"
+    return wrong or form_problem(task.task_type, example, made)
+
+
+def dialogue(task: TaskSpec, rows: Rows, example: Example, _context: PromptContext) -> Dialogue:
     """Answer an example from the file, without any request."""
     yield from ()
     return prediction_of(task, rows, example)
@@ -290,7 +325,7 @@ def _plans(config: RunConfig, harness: Harness, model: Model, found: Sequence[tu
     planner = Planner(replace(config, augment=NOT_AUGMENTED), harness, model)
     for task, rows in found:
         first = next(harness.examples(task))
-        route = task.task_type.given_route(partial(_dialogue, task, rows), first)
+        route = task.task_type.given_route(partial(dialogue, task, rows), first)
         plan = next(planner.plans(task, route))
         absent = sum(example.id not in rows or rows[example.id].is_empty for example in plan.examples())
         what = "has no prediction; it counts as an empty answer, not as a wrong one"

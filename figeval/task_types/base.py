@@ -231,8 +231,11 @@ class TaskType(Generic[E]):
         """
         try:
             value = self.from_json(given.parsed)
+            is_stored_form = self.to_json(value) == given.parsed
         except Exception as error:  # the form of stored answers is the type's own
             raise ValueError(f"{given.value!r:.80} cannot be read ({describe(error)})") from error
+        if not is_stored_form:
+            raise ValueError(f"{given.value!r:.80} has another form than stored answers")
         return Prediction(example_id=example.id, value=value, scores=given.numbers("values"))
 
     def given_route(self, start: Start, example: E) -> Route:

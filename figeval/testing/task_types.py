@@ -14,6 +14,7 @@ from typing import Any
 
 from figeval.config import RunConfig
 from figeval.errors import DataError, FigevalError, TaskError, near
+from figeval.evaluation.given import GivenRow, dialogue, prediction_of
 from figeval.evaluation.harness import Harness
 from figeval.evaluation.plan import context_of, default_template
 from figeval.evaluation.score import Aggregator, MetricSet
@@ -26,6 +27,7 @@ from figeval.records.predictions import encoded, form_problem, parsed, predictio
 from figeval.spec import TaskSpec
 from figeval.task_types.base import TaskType, TaskTypes, task_type_of
 from figeval.task_types.fields import RowContext, fields_of
+from figeval.task_types.given import GIVEN, Given
 from figeval.task_types.routes import DOT, ReplyReader, Route, choose, covered
 from figeval.testing.calls import asserting
 from figeval.testing.fakes import (
@@ -92,7 +94,8 @@ def check_task_type(
     metrics, settings, task types), and run here with fake models. Every prediction must become a row that is written
     and read back as the same answer. Replies of any kind must be read without an exception, and a stored reply must be
     read as it was at first, so that `figeval rescore` changes only what has changed. The reader of a route must
-    understand the answers of `few_shot_answer`. Probes must keep the ids. Default metrics and baselines must exist and
+    understand the answers of `few_shot_answer`. A prediction of another system must be read or refused, whatever it is.
+    Probes must keep the ids. Default metrics and baselines must exist and
     work.
 
     Args:
@@ -126,6 +129,7 @@ def check_task_type(
         assert names.count(name) == 1, f"{checked.name} has {names.count(name)} routes {name!r}; rename one"
     for route in kind.routes:
         checked.route(route, (*HOSTILE, *replies))
+    checked.given()
     checked.baselines()
 
 
@@ -340,7 +344,7 @@ class _CheckedType:
         names = list(dict.fromkeys((*self.kind.default_metrics, *route.metrics)))
         what = f"the metrics of {self.name}"
         for limit in {name for one in self.kind.metrics for name in one.routes}:
-            known = [one.name for one in self.harness.routes.of(self.kind.name)]
+            known = [GIVEN, *(one.name for one in self.harness.routes.of(self.kind.name))]
             assert limit in known, f"{what} name the route {limit!r}, which does not exist{near(limit, known)}"
         metrics = asserting(partial(self.harness.metrics.applicable, names, self.kind.name, route.name), what)
         return asserting(partial(MetricSet, metrics, self.task.labels), what)
@@ -388,6 +392,29 @@ class _CheckedType:
         """Return the features of the metrics for one prediction."""
         about = f"{what}: a metric of {self.name}, for {prediction!r:.200}"
         return asserting(partial(metrics.features, example, prediction), about)
+
+    def given(self) -> None:
+        """Check that a prediction in a file (`figeval score`) is read and stored, or refused with a `ValueError`.
+
+        It must be possible to score it if the type says which values are possible (`value_problem`).
+        """
+        what = f"{self.name}.given()"
+        example = self.examples[0]
+        route = self.kind.given_route(partial(dialogue, self.task, {}), example)
+        metrics = self._metrics(route)
+        values = (*ODD, *ODDER, *HOSTILE, *([value] for value in ODD), {"candidates": [0], "spans": [None]})
+        for value in values:
+            for given in (Given(value), Given(scores=value), Given(value, value)):
+                try:
+                    made = prediction_of(self.task, {example.id: GivenRow("row 1", given)}, example)
+                except DataError:
+                    continue
+                except Exception as error:
+                    raise AssertionError(
+                        f"{what} does not refuse {value!r:.40} with a ValueError, but raises {describe(error)}"
+                    ) from error
+                if type(self.kind).value_problem is not TaskType.value_problem:
+                    self._features(what, metrics, example, made)
 
     def _few_shot(self, route: Route, context: PromptContext) -> None:
         """Check that the answers to solved examples are texts which the route's reader understands."""

@@ -269,3 +269,26 @@ def test_columns_with_other_names_and_other_options(tmp_path: Path) -> None:
         scored("mini_fables", rows, tmp_path / "run", num_fewshot=2)
     with pytest.raises(figeval.OptionError, match="need a name"):
         figeval.score("mini_fables", rows)
+
+
+CORPUS = """\
+name: birds
+description: Which bird is it?
+type: ranking
+corpus: {data: "jsonl:birds.jsonl", id: row.id, text: row.text}
+data: {test: "jsonl:rows.jsonl"}
+fields: {id: row.id, query: row.query, relevant: row.right}
+"""
+
+
+def test_documents_of_a_corpus_are_named_by_their_ids(tmp_path: Path, write: Write) -> None:
+    (tmp_path / "birds.task.yaml").write_text(CORPUS, encoding="utf-8")
+    write(
+        ({"id": id_, "text": text} for id_, text in (("7", "a crow"), ("0", "a heron"), ("d", "a duck"))), "birds.jsonl"
+    )
+    write([{"id": "q", "query": "It is black.", "right": ["7"]}], "rows.jsonl")
+    options = {"include_path": tmp_path}
+    run = scored("birds", [{"id": "q", "prediction": ["0", "d", 7]}], tmp_path / "run", **options)
+    assert [index for index, _ in stored(run.path, "birds")[0]["top"]] == [1, 2, 0]
+    with pytest.raises(figeval.DataError, match="row 1: 1 is not an id of the corpus"):
+        scored("birds", [{"id": "q", "prediction": [1]}], tmp_path / "other", **options)

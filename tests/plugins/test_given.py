@@ -1,0 +1,81 @@
+"""`figeval score` for the task types of plugins: which forms of a prediction they read, and what they refuse."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import figeval
+from figeval.builtin.plugins.classification.classification import ClassificationExample
+from figeval.builtin.plugins.classification.multilabel import MultilabelExample
+from figeval.builtin.plugins.labelling.labelling import LabellingExample
+from figeval.builtin.plugins.rating.rating import RatingExample
+
+FIGURES = ("irony", "satire", "simile")
+TAGS = ("O", "B-IDIOM", "I-IDIOM")
+EXAMPLES: dict[str, tuple[figeval.Example, tuple[str, ...]]] = {
+    "classification": (ClassificationExample(id="1", text="Lovely weather.", label="irony"), FIGURES),
+    "multilabel": (MultilabelExample(id="1", text="Lovely weather.", labels=frozenset({"irony"})), FIGURES),
+    "labelling": (LabellingExample(id="1", tokens=("spill", "beans"), tags=TAGS[1:]), TAGS),
+    "rating": (RatingExample(id="1", left="a", right="b", grade=2.0), ("1", "2", "3", "4")),
+}
+
+
+def stored(task_type: str, row: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """Return the row that is stored for what a file says about the only example of a task."""
+    example, labels = EXAMPLES[task_type]
+    task = figeval.task(name="one", type=task_type, labels=labels)(lambda: iter([example]))
+    run = figeval.score(task, [{"id": "1", **row}], name="system", output_path=folder / "run", baselines=False)
+    assert run.complete, run.warnings
+    (line,) = (run.path / "predictions" / "one.jsonl").read_text(encoding="utf-8").splitlines()
+    found: dict[str, Any] = json.loads(line)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("task_type", "row", "pred"),
+    [
+        ("classification", {"prediction": "satire"}, "satire"),
+        ("classification", {"scores": [0.1, 0.2, 0.7]}, "simile"),
+        ("classification", {"scores": {"satire": 2, "irony": 1, "simile": 0}}, "satire"),
+        ("multilabel", {"prediction": ["satire", "irony"]}, ["irony", "satire"]),
+        ("multilabel", {"prediction": '["satire"]'}, ["satire"]),
+        ("multilabel", {"prediction": "satire; irony"}, ["irony", "satire"]),
+        ("multilabel", {"prediction": "none"}, []),
+        ("multilabel", {"prediction": []}, []),
+        ("labelling", {"prediction": ["B-IDIOM", "I-IDIOM"]}, ["B-IDIOM", "I-IDIOM"]),
+        ("labelling", {"prediction": "O B-IDIOM"}, ["O", "B-IDIOM"]),
+        ("rating", {"prediction": 3}, 3),
+        ("rating", {"prediction": "3"}, 3),
+        ("rating", {"scores": 0.71}, None),
+        ("rating", {"scores": [0.1, 0.2, 0.6, 0.1]}, 3),
+    ],
+)
+def test_forms_of_a_prediction(task_type: str, row: dict[str, Any], pred: Any, tmp_path: Path) -> None:
+    found = stored(task_type, row, tmp_path)
+    assert (found["status"], found["pred"]) == ("ok", pred)
+
+
+@pytest.mark.parametrize(
+    ("task_type", "row", "message"),
+    [
+        (
+            "classification",
+            {"prediction": "iron"},
+            "not among the labels irony, satire, simile; write one of the labels",
+        ),
+        ("multilabel", {"prediction": "irony, satire"}, "'irony, satire' is not among the labels"),
+        ("multilabel", {"scores": [1, 2, 3]}, "scores alone decide no labels; write a list of labels"),
+        ("labelling", {"prediction": "O"}, "does not have a tag for each of 2 words; write a list with a tag"),
+        ("labelling", {"prediction": [["O", ["O"]], "O"]}, "cannot be an answer|is not among|another form"),
+        ("rating", {"prediction": 2.5}, "2.5 is not a point of the scale 1, 2, 3, 4; write a point of the scale"),
+        ("rating", {"prediction": "much"}, "'much' is not a number"),
+        ("rating", {"scores": [1, 2]}, "there are 2 scores; write one, or a probability for each"),
+    ],
+)
+def test_refused(task_type: str, row: dict[str, Any], message: str, tmp_path: Path) -> None:
+    with pytest.raises(figeval.DataError, match=message):
+        stored(task_type, row, tmp_path)
