@@ -15,7 +15,7 @@ from uuid import UUID
 from figeval.records.conditions import described
 from figeval.records.schema import RunRecord, TaskRecord
 
-from .results import Result, as_json, as_texts, developer_and_name, is_proportion, moment, results, unique
+from .results import Result, as_json, as_texts, developer_and_name, is_proportion, moment, results
 
 if TYPE_CHECKING:
     from figeval import StoredAnswer, StoredRun
@@ -31,7 +31,7 @@ def export(runs: Sequence[RunRecord], stored: Sequence[StoredRun]) -> dict[str, 
     for run, own in zip(runs, stored, strict=True):
         developer, name = developer_and_name(run.model.name)
         folder = f"data/{COLLECTION}/{developer}/{name}"
-        digest = hashlib.sha256(unique(f"{run.identity} {run.started}", set(files)).encode()).digest()
+        digest = hashlib.sha256(f"{run.identity} {run.started}".encode("utf-8", "replace")).digest()
         place = f"{folder}/{UUID(bytes=digest[:16], version=4)}"
         record = _aggregate(run, own)
         if own.has_texts:

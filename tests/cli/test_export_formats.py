@@ -299,6 +299,15 @@ def test_a_note_may_restrict_some_files_of_a_benchmark(name: str, refused: bool,
     assert ("examples of nli_med changed since this run was made" in complaint) == (not refused)
 
 
+@pytest.mark.parametrize("form", ["lm_eval", "inspect", "eval_results"])
+def test_runs_of_one_second_have_files_of_their_own(form: str, cli: Cli) -> None:
+    for name, own in [("a", [task("a b"), task("a,b")]), ("b", [task("a b")])]:
+        made_by_hand(Path(name), tasks=own)
+    named = ("--format_args", "dataset_id=acme/figures") if form == "eval_results" else ()
+    cli("export", "a", "b", "--to", form, "-o", "out", *named)
+    assert len(files(Path("out"))) == (5 if form == "lm_eval" else 3)
+
+
 def test_several_files_need_a_folder(cli: Cli, mini: Path) -> None:
     assert "name a folder with --output" in cli("export", mini, "--to", "lm_eval").complaint
     Path("taken").write_text("")
