@@ -11,10 +11,12 @@ import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from importlib.resources import files
 from pathlib import Path, PurePosixPath
 from typing import Any, TypeAlias
 
-from figeval.data.readers import fetch
+from figeval.data import DataContext
+from figeval.data.readers import fetch, read
 from figeval.data.sources import catalogue
 from figeval.errors import FigevalError, OptionError, PluginError, RecordError
 from figeval.evaluation.harness import Harness
@@ -53,6 +55,13 @@ class StoredAnswer:
     fields: Mapping[str, Any] = field(default_factory=dict)
 
 
+class _Fetching(BaseException):
+    """Stops a reader at the first upstream file that it requests; a BaseException, so that no reader handles it."""
+
+    def __init__(self, benchmark: str) -> None:
+        self.benchmark = benchmark
+
+
 @dataclass(frozen=True, slots=True)
 class StoredRun:
     """A finished run with its answers, as exporters get it.
@@ -60,17 +69,30 @@ class StoredRun:
     Attributes:
         record: the content of `run.json`.
         folder: the folder of the run.
-        harness: source of the examples' texts; None if the user did not ask for texts.
+        harness: the installed tasks, from which the examples' texts are read.
+        has_texts: True if the user asked for these texts.
     """
 
     record: RunRecord
     folder: RunFolder
-    harness: Harness | None = None
+    harness: Harness = field(default_factory=Harness)
+    has_texts: bool = False
 
-    @property
-    def has_texts(self) -> bool:
-        """True if the user asked for the texts of the examples."""
-        return self.harness is not None
+    def homepage(self, task: TaskRecord) -> str:
+        """Return the address of the benchmark that a task belongs to, or an empty text if that is unknown."""
+
+        def fetching(benchmark: str, _path: str) -> Path:
+            raise _Fetching(benchmark)
+
+        try:
+            spec = self.harness.catalogue.tasks.get(task.of or task.task)
+            context = DataContext(spec.folder or files("figeval"), fetching)
+            next(iter(read(spec.data["test"], context, self.harness.readers)), None)
+        except _Fetching as stopped:
+            return catalogue().get(stopped.benchmark).homepage
+        except Exception:  # the task is not installed, or a plugin's reader fails, which is no matter of the export
+            return ""
+        return ""
 
     def answers(self, task: TaskRecord) -> Iterator[StoredAnswer]:
         """Yield the answers to a task in the order of its examples; there are none for a mean over seeds.
@@ -95,7 +117,7 @@ class StoredRun:
             yield _with_texts(row, known[row["id"]])
 
     def _examples(self, task: TaskRecord) -> dict[str, Example] | None:
-        if self.harness is None:
+        if not self.has_texts:
             return None
         seed = int(self.record.config.get("seed", 0))
         return {one.id: one for one in recorded_variant(task, seed, self.harness).examples()}
@@ -178,7 +200,7 @@ def stored_runs(
     """
     harness = Harness(include=include, fetch=fetch if noncommercial else _fetch_unless_noncommercial)
     records = [(run_or_mean(path), path if path.is_dir() else path.parent) for path in paths]
-    return [StoredRun(record, RunFolder(place), harness if texts else None) for record, place in records]
+    return [StoredRun(record, RunFolder(place), harness, texts) for record, place in records]
 
 
 def _fetch_unless_noncommercial(benchmark: str, path: str) -> Path:

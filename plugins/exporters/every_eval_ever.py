@@ -15,7 +15,7 @@ from uuid import UUID
 from figeval.records.conditions import described
 from figeval.records.schema import RunRecord, TaskRecord
 
-from .results import Result, as_json, as_texts, developer_and_name, is_proportion, moment, results, unique
+from .results import Result, as_json, as_texts, developer_and_name, is_proportion, moment, results
 
 if TYPE_CHECKING:
     from figeval import StoredAnswer, StoredRun
@@ -31,9 +31,9 @@ def export(runs: Sequence[RunRecord], stored: Sequence[StoredRun]) -> dict[str, 
     for run, own in zip(runs, stored, strict=True):
         developer, name = developer_and_name(run.model.name)
         folder = f"data/{COLLECTION}/{developer}/{name}"
-        digest = hashlib.sha256(unique(f"{run.identity} {run.started}", set(files)).encode()).digest()
+        digest = hashlib.sha256(f"{run.identity} {run.started}".encode("utf-8", "replace")).digest()
         place = f"{folder}/{UUID(bytes=digest[:16], version=4)}"
-        record = _aggregate(run)
+        record = _aggregate(run, own)
         if own.has_texts:
             lines = list(_instances(run, own, record["evaluation_id"]))
             samples = "".join(as_json(line, indent=None) for line in lines)
@@ -49,10 +49,11 @@ def export(runs: Sequence[RunRecord], stored: Sequence[StoredRun]) -> dict[str, 
     return files
 
 
-def _aggregate(run: RunRecord) -> dict[str, Any]:
+def _aggregate(run: RunRecord, stored: StoredRun) -> dict[str, Any]:
     made = int(moment(run, run.finished or run.started).timestamp())
     packages = run.provenance.get("packages") or {}
     evaluation = f"figeval-{run.identity}/{_model_id(run)}/{made}"
+    pages = {task.task: stored.homepage(task) for task in run.tasks_with_rows()}
     return {
         "schema_version": VERSION,
         "evaluation_id": evaluation,
@@ -86,7 +87,10 @@ def _aggregate(run: RunRecord) -> dict[str, Any]:
                 ),
             },
         },
-        "evaluation_results": [_result(evaluation, result) for result in results(run)],
+        "evaluation_results": [
+            _result(evaluation, result, pages.get(result.task.task, "") if result.task else "")
+            for result in results(run)
+        ],
     }
 
 
@@ -94,7 +98,7 @@ def _model_id(run: RunRecord) -> str:
     return "/".join(developer_and_name(run.model.name))
 
 
-def _result(evaluation: str, result: Result) -> dict[str, Any]:
+def _result(evaluation: str, result: Result, homepage: str) -> dict[str, Any]:
     score, task = result.score, result.task
     proportion = is_proportion(score.metric)
     about = {} if task is None else {name: getattr(task, name) for name in ("version", "n", "available")}
@@ -105,7 +109,7 @@ def _result(evaluation: str, result: Result) -> dict[str, Any]:
         "evaluation_name": result.name,
         "source_data": {
             "dataset_name": result.name if task is None else (task.of or task.task),
-            "source_type": "other",
+            **({"source_type": "url", "url": [homepage]} if homepage else {"source_type": "other"}),
             "additional_details": as_texts({**about, **digests}),
         },
         "metric_config": {

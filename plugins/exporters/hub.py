@@ -95,7 +95,7 @@ def eval_results(runs: Sequence[RunRecord], *, dataset_id: str, metric: str = "a
                 **({"notes": notes} if notes else {}),
             }
             name = f"{folder}/.eval_results/{file_name(result.name)}"
-            files[f"{unique(name, {one.removesuffix('.yaml') for one in files})}.yaml"] = _yaml([entry])
+            files[unique(name, ".yaml", files)] = _yaml([entry])
     if not files:
         raise OptionError(f"no run has a score for the metric {one_line(metric, 80)!r}; name one with metric=…")
     return files

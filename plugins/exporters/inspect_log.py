@@ -32,16 +32,14 @@ def export(runs: Sequence[RunRecord], stored: Sequence[StoredRun]) -> dict[str, 
         for task in run.tasks_with_rows():
             answers = list(own.answers(task))
             identity = _identity(run, task)
-            name = unique(
-                f"{folder}/{time}_{file_name(task.task)}_{identity}", {one.removesuffix(".json") for one in files}
-            )
-            files[f"{name}.json"] = as_json(_log(run, task, answers, numbers.get(task.task, [])))
+            name = f"{folder}/{time}_{file_name(task.task)}_{identity}"
+            files[unique(name, ".json", files)] = as_json(_log(run, task, answers, numbers.get(task.task, [])))
     return files
 
 
 def _identity(run: RunRecord, task: TaskRecord) -> str:
     """Return an id as Inspect's: 22 letters and digits."""
-    return hashlib.sha256(f"{run.identity} {run.started} {task.task}".encode()).hexdigest()[:22]
+    return hashlib.sha256(f"{run.identity} {run.started} {task.task}".encode("utf-8", "replace")).hexdigest()[:22]
 
 
 def _log(
@@ -68,7 +66,7 @@ def _log(
         },
         "samples": [_sample(run, answer) for answer in answers],
     }
-    if task.error:
+    if task.error and task.error.strip():
         lines = task.error.strip().splitlines()
         log["error"] = {"message": lines[-1], "traceback": task.error, "traceback_ansi": task.error}
     return log

@@ -28,7 +28,7 @@ def export(runs: Sequence[RunRecord], stored: Sequence[StoredRun]) -> dict[str, 
         folder = file_name(run.model.name.replace("/", "__"))
         date = moment(run, run.started).strftime("%Y-%m-%dT%H-%M-%S.%f")
         if f"{folder}/results_{date}.json" in files:
-            folder = unique(f"{folder}-{run.identity}", {name.partition("/")[0] for name in files})
+            folder = unique(f"{folder}-{run.identity}", "", {name.partition("/")[0] for name in files})
         hashes = {}
         for task in run.tasks_with_rows():
             lines = list(_samples(task, own))
@@ -36,8 +36,8 @@ def export(runs: Sequence[RunRecord], stored: Sequence[StoredRun]) -> dict[str, 
                 hashes[task.task] = _sha256(
                     "".join(one["doc_hash"] + one["prompt_hash"] + one["target_hash"] for one in lines)
                 )
-                name = f"{folder}/samples_{file_name(task.task)}_{date}.jsonl"
-                files[unique(name, files)] = "".join(as_json(line, indent=None) for line in lines)
+                name = unique(f"{folder}/samples_{file_name(task.task)}", f"_{date}.jsonl", files)
+                files[name] = "".join(as_json(line, indent=None) for line in lines)
         files[f"{folder}/results_{date}.json"] = as_json(
             {**_results(run), "task_hashes": hashes, **_about(run, folder)}
         )

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from figeval.errors import RecordError
@@ -86,19 +86,20 @@ def file_name(text: str) -> str:
     return re.sub(r"[^\w.@+-]+", "__", one_line(text, 100)).strip("._") or "unnamed"
 
 
-def unique(name: str, taken: Mapping[str, object] | set[str]) -> str:
-    """Return a name that is not taken, with a number at its end if necessary."""
-    number, found = 1, name
+def unique(stem: str, suffix: str, taken: Collection[str]) -> str:
+    """Return a name that is not taken, with a number after its stem if necessary."""
+    number, found = 1, stem + suffix
     while found in taken:
         number += 1
-        found = f"{name}-{number}"
+        found = f"{stem}-{number}{suffix}"
     return found
 
 
 def moment(run: RunRecord, text: str | None) -> datetime:
-    """Return a time of a record. Raises `RecordError` if it is none."""
+    """Return a time of a record, in UTC if it names no zone. Raises `RecordError` if it is none."""
     try:
-        return datetime.fromisoformat(str(text))
+        found = datetime.fromisoformat(str(text))
+        return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
     except ValueError as error:
         raise RecordError(f"run {run.identity} has no valid time: {one_line(str(text), 40)!r}; run it again") from error
 

@@ -108,6 +108,16 @@ def test_answers_of_every_eval_ever_refer_to_their_result(cli: Cli, mini: Path) 
     assert fable["evaluation"]["is_correct"] == (fable["output"]["raw"] == fable["input"]["reference"])
 
 
+def test_every_eval_ever_names_the_page_of_a_benchmark(cli: Cli) -> None:
+    """Without the benchmark's data; the embedded sample has no page, and a task may not be installed."""
+    made_by_hand(Path("run"), tasks=[task("id10m_en"), task("mini_fables"), task("unknown_task")])
+    cli("export", "run", "--to", "every_eval_ever", "-o", "out")
+    (text,) = files(Path("out")).values()
+    sources = [one["source_data"] for one in json.loads(text)["evaluation_results"]]
+    assert [one["source_type"] for one in sources] == ["url", "other", "other"]
+    assert sources[0]["url"] == ["https://github.com/Babelscape/ID10M"]
+
+
 def test_answers_in_several_languages_refer_to_their_language(cli: Cli) -> None:
     """The score of such a task is a mean over languages, and no mean over rows."""
     one = LanguageRecord(language="sw", scores=[score()])
@@ -287,6 +297,15 @@ def test_a_note_may_restrict_some_files_of_a_benchmark(name: str, refused: bool,
     complaint = cli("export", "run", "--to", "inspect", "-o", "out", "--include_text").complaint
     assert ("CC BY-NC-SA 3.0" in complaint) == refused
     assert ("examples of nli_med changed since this run was made" in complaint) == (not refused)
+
+
+@pytest.mark.parametrize("form", ["lm_eval", "inspect", "eval_results"])
+def test_runs_of_one_second_have_files_of_their_own(form: str, cli: Cli) -> None:
+    for name, own in [("a", [task("a b"), task("a,b")]), ("b", [task("a b")])]:
+        made_by_hand(Path(name), tasks=own)
+    named = ("--format_args", "dataset_id=acme/figures") if form == "eval_results" else ()
+    cli("export", "a", "b", "--to", form, "-o", "out", *named)
+    assert len(files(Path("out"))) == (5 if form == "lm_eval" else 3)
 
 
 def test_several_files_need_a_folder(cli: Cli, mini: Path) -> None:
