@@ -26,7 +26,7 @@ ROOT = Path(__file__).resolve().parent.parent
 LONG = {  # pages that take more than two seconds
     f"docs/{name}.md"
     for name in (
-        *("augmentation", "epic", "first_benchmark", "getting_started", "llm", "plugins", "python", "task_types"),
+        *("annotation", "augmentation", "epic", "first_benchmark", "getting_started", "llm", "plugins", "python", "task_types"),
         "training",
     )
 }
