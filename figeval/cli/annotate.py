@@ -217,7 +217,7 @@ def export(*, runs: tuple[Path, ...], task: str | None, n: int, seed: int, **opt
 )
 @click.option("--last", is_flag=True, help="Count the last answer if an annotator judged an item twice.")
 @click.option("--exclude", multiple=True, metavar="NAME", help="Leave out an annotator; may be repeated.")
-@click.option("--pairs", is_flag=True, help="Also show the agreement of each pair of annotators.")
+@click.option("--pairs", is_flag=True, help="Also compute the agreement of each pair of annotators.")
 @click.option("--json", "as_json", is_flag=True, help="Print all numbers as one JSON object.")
 @seed
 def import_(*, folder: Path | None, criteria: tuple[str, ...], seed: int, **options: Any) -> None:
@@ -248,6 +248,7 @@ def import_(*, folder: Path | None, criteria: tuple[str, ...], seed: int, **opti
         task=options["task"],
         criteria=scales,
         last=options["last"],
+        pairs=options["pairs"],
         exclude=options["exclude"],
     )
     found, given = import_judgements(wanted, seed)
@@ -323,6 +324,19 @@ def number(value: float | None) -> str:
     return "–" if value is None else f"{value:.3f}"
 
 
+def missing_agreement(found: HumanResults) -> Iterator[str]:
+    """Yield why coefficients have no value or no interval, once for each reason."""
+    reasons: dict[tuple[str, str], list[str]] = {}
+    scores = [(one.criterion, score) for one in found.agreement for score in one.scores]
+    for criterion, score in scores:
+        if score.value is None:
+            reasons.setdefault((criterion, score.interval), []).append(score.metric)
+    for (criterion, reason), coefficients in reasons.items():
+        yield f"{criterion}: no {', '.join(coefficients)}: {reason.removeprefix('none: ')}"
+    for reason in dict.fromkeys(score.interval for _, score in scores if score.value is not None and score.low is None):
+        yield f"agreement without an interval: {reason.removeprefix('none: ')}"
+
+
 def missing_correlations(found: HumanResults) -> Iterator[str]:
     """Yield why metrics have no correlation, once for each reason, and why correlations have no interval."""
     reasons: dict[tuple[str, str, str], list[str]] = {}
@@ -349,13 +363,7 @@ def result_notes(found: HumanResults, given: Judgements) -> Iterator[str]:
         yield f"{counted(given.ground_truth, 'annotation')} marked as ground truth, which do not count as judgements"
     for name, (passed, answered) in found.checks.items():
         yield f"{name}: {passed} of {answered} answers to attention checks as requested"
-    scores = [(one.criterion, score) for one in found.agreement for score in one.scores]
-    for criterion, score in scores:
-        if score.value is None:
-            yield f"no {score.metric} of {criterion!r}: {score.interval.removeprefix('none: ')}"
-    reasons = [score.interval for _, score in scores if score.value is not None and score.low is None]
-    for reason in dict.fromkeys(reasons):
-        yield f"agreement without an interval: {reason.removeprefix('none: ')}"
+    yield from missing_agreement(found)
     yield from missing_correlations(found)
     for test in found.tests:
         if test.test.note:

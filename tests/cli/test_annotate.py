@@ -83,6 +83,7 @@ def test_texts_are_exported_and_judgements_imported(cli: Cli, tmp_path: Path) ->
     assert "mini_narrative declares no criteria; give --criteria, e.g. fluency=1-5" in cli(*asked).complaint
     assert "neither name=scale nor a task with criteria" in cli(*asked, "--criteria", "mini_narrative").complaint
     assert "'text' is given twice, or is one of the other columns" in cli(*asked, "--criteria", "text=1-5").complaint
+    assert "'label' is given twice" in cli(*asked, "--criteria", "label=1-5").complaint
     assert "'5-1' is not a scale" in cli(*asked, "--criteria", "fluency=5-1").complaint
     done = cli(*asked, "--criteria", "fluency=1-5,coherent=yes/no")
     assert done.code == 0, done.err

@@ -17,10 +17,12 @@ from hypothesis import strategies as st
 from figeval.config import RunConfig
 from figeval.errors import DataError, FigevalError, OptionError, RecordError
 from figeval.evaluation import Harness
+from figeval.evaluation.annotation.export import Export, export_items
 from figeval.evaluation.annotation.scores import Annotation, read_sheet, score_sheets
 from figeval.evaluation.annotation.sheets import Item, Key, read_key, write_sheets
 from figeval.evaluation.annotation.texts import REFERENCE, WrittenText, WrittenTexts, written_texts
 from figeval.evaluation.run import run as run_pipeline
+from figeval.spec.criteria import criteria_of
 from figeval.text import csv_cell
 from tests.runs import Deaf
 
@@ -380,6 +382,37 @@ def test_agreement_of_which_nothing_is_known(tmp_path: Path) -> None:
     (agreement,) = scored(tmp_path, [["no", ""], ["", "yes"]]).agreement
     assert agreement.why == "no text was judged by more than one annotator"
     assert scored(tmp_path, [["no", "yes"], ["no", "yes"]]).agreement[0].alpha == 1.0
+
+
+def test_items_keep_inputs_that_are_named_like_columns(tmp_path: Path) -> None:
+    text = WrittenText("anna", "s1", None, {"text": "Given.", "story": "Told."}, "Written.")
+    written = WrittenTexts("t", (), (text,), ("anna",), {})
+    wanted = Export(criteria_of({"fluent": "yes/no"}), "label_studio", checks=0)
+    key = export_items(tmp_path / "items", written, {}, wanted)
+    (task,) = json.loads((tmp_path / "items" / "tasks.json").read_text("utf-8"))
+    assert task["data"] == {"item": "1", "input_text": "Given.", "story": "Told.", "text": "Written."}
+    assert read_key(tmp_path / "items") == key
+    with pytest.raises(OptionError, match="already has items"):
+        export_items(tmp_path / "items", written, {}, wanted)
+
+
+def test_every_sheet_has_the_same_items_in_another_order(tmp_path: Path) -> None:
+    texts = tuple(WrittenText("anna", f"s{n}", None, {"story": "Told."}, f"Text {n}.") for n in range(9))
+    written = WrittenTexts("t", (), texts, ("anna",), {})
+    for name, seed in (("one", 0), ("two", 0), ("three", 1)):
+        export_items(tmp_path / name, written, {}, Export(criteria_of({"fluent": "1-5"}), annotators=2, seed=seed))
+    files = [sorted((tmp_path / name).iterdir()) for name in ("one", "two", "three")]
+    one, two, three = ([file.read_bytes() for file in own] for own in files)
+    assert one == two != three
+    first, second = ([row["item"] for row in read(tmp_path / "one" / f"sheet_{n}.csv")] for n in (1, 2))
+    assert first != second
+    assert sorted(first) == sorted(second)
+    key = read_key(tmp_path / "one")
+    assert len(key.checks) == 2
+    assert not key.checks.keys() & key.items.keys()
+    for row in read(tmp_path / "one" / "sheet_1.csv"):
+        if row["item"] in key.checks:
+            assert row["text"].endswith(f"fluent: {key.checks[row['item']]['fluent']}.")
 
 
 BAD = [

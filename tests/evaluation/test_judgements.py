@@ -121,6 +121,8 @@ def test_potato(tmp_path: Path) -> None:
     assert triples(read(tmp_path / "kim" / "annotated_instances.jsonl", line + "\n\n")) == expected
     table = "user,instance_id,displayed_text,fluency:::scale_4,on topic:::yes,on topic:::no\nkim,1,a,4,yes,\n"
     assert triples(read(tmp_path / "annotated_instances.csv", table)) == expected
+    commented = json.dumps({"id": "1", "label_annotations": {"why": {"text_box": "odd"}, "fluency": {"4": "4"}}})
+    assert triples(read(tmp_path / "kim" / "x.jsonl", commented)) == expected[:1]
     assert read(tmp_path / "x.csv", "user,instance_id,fluency:::1\nkim,1,\n").skipped == 1
 
 
@@ -131,13 +133,17 @@ BAD_FILES = [
     ("x.csv", "who,what\n1,a", r"the first row is none that can be read; give sheets, a CSV"),
     ("x.csv", "", r"the first row is none that can be read"),
     ("x.json", "{", r"x.json:1: not valid JSON"),
-    ("x.json", [{"id": 1, "fluency": 4}], r"no list `annotations`; export as JSON, not as JSON-MIN"),
+    ("x.json", [{"id": 1, "fluency": 4}], r"x.json, task 0: .*annotations.*; export as JSON, not as JSON-MIN"),
     ("x.json", [{"annotations": [annotation("", {"value": {"rating": 1}})]}], r"`completed_by` is missing"),
     (
         "x.json",
         [{"annotations": [annotation(1, {"from_name": "fluency", "value": {"choices": ["1", "2"]}})]}],
         r"'fluency' has several choices; make it a single choice",
     ),
+    ("x.json", 5, r"x.json, task 0: .*; export as JSON, not as JSON-MIN"),
+    ("x.json", [{"annotations": ["kim"]}], r"x.json, task 0: .*annotations.*; export as JSON, not as JSON-MIN"),
+    ("x.json", [{"annotations": [{"result": [5]}]}], r"x.json, task 0: .*; export as JSON, not as JSON-MIN"),
+    ("x.jsonl", "5", r"x.jsonl:1: there is no 'label_annotations'"),
     ("x.jsonl", '{"id": 1}', r"x.jsonl:1: there is no 'label_annotations'"),
     ("x.jsonl", "x", r"x.jsonl:1: not valid JSON"),
     (

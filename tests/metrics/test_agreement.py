@@ -80,13 +80,13 @@ def ac(rows: Rows, weight: np.ndarray) -> float:
     return float((observed - chance) / (1 - chance))
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=50)
 @given(GAPS, st.sampled_from(["nominal", "ordinal", "interval"]))
 def test_alpha_is_the_ratio_of_observed_and_expected_disagreement(rows: Rows, scale: Scale) -> None:
     assert same(krippendorff_alpha(ratings(rows), scale).value, alpha(rows, scale))
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=50)
 @given(GAPS, st.sampled_from(["unweighted", "linear", "quadratic"]))
 def test_gwet_counts_agreeing_pairs(rows: Rows, weights: Weights) -> None:
     distance = np.abs(np.subtract.outer(np.arange(4), np.arange(4))) / 3
@@ -107,7 +107,7 @@ def test_cohens_kappa_is_that_of_scikit_learn_averaged_over_pairs(rows: Rows, we
     assert cohen_kappa(ratings(rows), weights).value == pytest.approx(expected, abs=1e-9)
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=50)
 @given(FULL)
 def test_fleiss_kappa_is_that_of_the_paper(rows: Rows) -> None:
     n, labels = len(rows[0]), [label for row in rows for label in row]
@@ -117,7 +117,7 @@ def test_fleiss_kappa_is_that_of_the_paper(rows: Rows) -> None:
     assert same(fleiss_kappa(ratings(rows)).value, float(expected))
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=50)
 @given(GAPS, st.randoms(use_true_random=False), st.permutations(SCALE))
 def test_nominal_agreement_does_not_depend_on_names_and_orders(rows: Rows, random: object, names: list[str]) -> None:
     renamed = dict(zip(SCALE, names, strict=True))
@@ -129,7 +129,7 @@ def test_nominal_agreement_does_not_depend_on_names_and_orders(rows: Rows, rando
         assert same(two.value, math.nan if one.value is None else one.value)
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=50)
 @given(GAPS)
 def test_turning_an_ordinal_scale_round_changes_nothing(rows: Rows) -> None:
     turned = [[None if label is None else str(5 - int(label)) for label in row] for row in rows]

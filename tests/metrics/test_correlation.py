@@ -25,6 +25,7 @@ def test_values_are_those_of_scipy(rows: list[tuple[int, int]]) -> None:
     assert [score.value for score in correlations(x, y)] == pytest.approx(scipys(x, y), abs=1e-9)
 
 
+@pytest.mark.slow
 def test_intervals_are_those_of_drawn_clusters() -> None:
     generator = np.random.default_rng(1)
     x = generator.integers(0, 6, 90).astype(float)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 from xml.etree import ElementTree
@@ -27,6 +27,7 @@ from figeval.task_types.choice import ChoiceExample
 Format = Literal["csv", "label_studio"]
 PEOPLE = "people"  # who answers questions
 QUESTION = "question"
+HEAD = ("annotator", "criterion", "label", "time")
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 TASKS, CONFIG = "tasks.json", "config.xml"  # for Label Studio
 
@@ -133,9 +134,12 @@ def export_items(folder: Path, written: WrittenTexts, gold: Mapping[str, str], w
         raise OptionError(f"{folder} already has items, which may have been judged; choose another --output")
     if wanted.to == "label_studio" and wanted.annotators > 1:
         raise OptionError("--annotators: Label Studio distributes the items itself; remove the option")
-    inputs = tuple(dict.fromkeys(name for text in written.texts for name in text.inputs))
+    texts = tuple(
+        replace(text, inputs={_column(name): shown for name, shown in text.inputs.items()}) for text in written.texts
+    )
+    inputs = tuple(dict.fromkeys(name for text in texts for name in text.inputs))
     _check_names(wanted.criteria, inputs)
-    numbered, checks = _numbered(written, wanted, inputs)
+    numbered, checks = _numbered(texts, wanted, inputs)
     of_sheets = range(1, wanted.annotators + 1) if wanted.to == "csv" else ()
     key = Key(
         task=written.task,
@@ -153,7 +157,7 @@ def export_items(folder: Path, written: WrittenTexts, gold: Mapping[str, str], w
         gold={number: gold[text.example] for number, text in numbered.items() if text.example in gold},
         checks=checks,
     )
-    columns = (*inputs, *((TEXT,) if any(text.text for text in written.texts) else ()))
+    columns = (*inputs, *((TEXT,) if any(text.text for text in texts) else ()))
     with cure(folder, "--output"):
         folder.mkdir(parents=True, exist_ok=True)
         for name, content in _files(key, numbered, columns, wanted).items():
@@ -162,23 +166,29 @@ def export_items(folder: Path, written: WrittenTexts, gold: Mapping[str, str], w
     return key
 
 
+def _column(name: str) -> str:
+    """Return the name of an input's column, which no other column has."""
+    return f"input {name}" if name in (ITEM, TEXT, COMMENT) else name
+
+
 def _check_names(criteria: Sequence[Criterion], inputs: Sequence[str]) -> None:
     names = [one.name for one in criteria]
-    taken = {slug(name) for name in (ITEM, TEXT, COMMENT, *inputs)}
+    # Those of the long form would make a sheet look like one.
+    taken = {slug(name) for name in (ITEM, TEXT, COMMENT, *HEAD, *inputs)}
     for name in names:
         if slug(name) in taken or [slug(other) for other in names].count(slug(name)) > 1:
-            columns = ", ".join((ITEM, *inputs, TEXT, COMMENT))
+            columns = ", ".join((ITEM, *inputs, TEXT, COMMENT, *HEAD))
             raise OptionError(f"--criteria: {name!r} is given twice, or is one of the other columns ({columns})")
 
 
 def _numbered(
-    written: WrittenTexts, wanted: Export, inputs: Sequence[str]
+    texts: Sequence[WrittenText], wanted: Export, inputs: Sequence[str]
 ) -> tuple[dict[str, WrittenText], dict[str, dict[str, str]]]:
     """Number texts and attention checks together, in a random order; also return the labels that checks ask for."""
     generator = random.Random(f"{wanted.seed} items")
     asked = [{one.name: generator.choice(one.labels) for one in wanted.criteria} for _ in range(wanted.checks)]
-    has_texts = any(text.text for text in written.texts)
-    items: list[tuple[WrittenText, dict[str, str]]] = [(text, {}) for text in written.texts]
+    has_texts = any(text.text for text in texts)
+    items: list[tuple[WrittenText, dict[str, str]]] = [(text, {}) for text in texts]
     for labels in asked:
         choose = "; ".join(f"{name}: {label}" for name, label in labels.items())
         said = f"This item checks your attention. Please choose {choose}."

@@ -33,6 +33,7 @@ class Import:
         task: task of the run, needed only if it has several.
         criteria: scales of the criteria, for judgements without a key; by default, the labels that occur.
         last: whether the last answer counts where an annotator judged an item twice.
+        pairs: whether to compute the agreement of each pair of annotators.
         exclude: annotators whose judgements do not count.
     """
 
@@ -42,6 +43,7 @@ class Import:
     task: str | None = None
     criteria: tuple[Criterion, ...] = ()
     last: bool = False
+    pairs: bool = False
     exclude: tuple[str, ...] = ()
 
 
@@ -55,7 +57,7 @@ def import_judgements(wanted: Import, seed: int = 0) -> tuple[HumanResults, Judg
     """
     if wanted.folder is None and len(wanted.runs) != 1:
         raise OptionError(
-            "give --to FOLDER, which `figeval annotate export` wrote, or one --run, whose ids the items are"
+            "give --to FOLDER (from `figeval annotate export`), or one --run if the items are ids of its examples"
         )
     key = None if wanted.folder is None else read_key(wanted.folder)
     files = wanted.files or (() if key is None or wanted.folder is None else _sheets(wanted.folder, key))
@@ -82,7 +84,7 @@ def import_judgements(wanted: Import, seed: int = 0) -> tuple[HumanResults, Judg
     if wanted.folder is not None:
         _store(wanted.folder, judgements)
     metrics = _metrics(key, author_names([record for record, _ in runs]), tasks)
-    return human_results(key, judgements, metrics, seed), given
+    return human_results(key, judgements, metrics, seed, pairs=wanted.pairs), given
 
 
 def _sheets(folder: Path, key: Key) -> tuple[Path, ...]:

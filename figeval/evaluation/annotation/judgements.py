@@ -19,11 +19,14 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel
+
 from figeval.data.formats import max_row_bytes
 from figeval.errors import DataError
 from figeval.evaluation.annotation.sheets import ITEM
 from figeval.jsonfile import InvalidJSON, parse_json, read_json
 from figeval.text import csv_cell
+from figeval.validation import validated
 
 DELIMITERS = ",;\t"  # a spreadsheet's delimiter depends on the user's locale
 LONG = (ITEM, "annotator", "label")
@@ -241,8 +244,10 @@ def _potato(item: str, user: str, schemas: Mapping[str, Any], where: str) -> Ite
             several = ", ".join(chosen)
             raise DataError(f"{where}: several labels of {schema!r} ({several:.80}); remove all but one")
         for name, value in chosen.items():
+            if name == "text_box":  # a comment
+                continue
             step = SCALE_STEP.fullmatch(name)
-            label = step[1] if step else str(value) if name in {"slider", "scale_", "text_box"} else name
+            label = step[1] if step else str(value) if name in {"slider", "scale_"} else name
             yield Judgement(item, user, schema, label, "", where)
         if not chosen:
             yield SKIPPED
@@ -251,35 +256,52 @@ def _potato(item: str, user: str, schemas: Mapping[str, Any], where: str) -> Ite
 # ---- Label Studio ----------------------------------------------------------------------------------------------------
 
 
+class _Result(BaseModel):
+    from_name: str = ""
+    value: dict[str, Any] = {}
+
+
+class _Annotation(BaseModel):
+    id: Any = None
+    result: list[_Result] = []
+    completed_by: dict[str, Any] | int | str | None = None
+    was_cancelled: bool = False
+    ground_truth: bool = False
+    created_at: str = ""
+    updated_at: str = ""
+
+
+class _Task(BaseModel):
+    id: Any = ""
+    data: dict[str, Any] = {}
+    annotations: list[_Annotation]
+
+
 def _label_studio(file: Path, tasks: Any) -> Iterator[Found]:
-    tasks = tasks if isinstance(tasks, list) else [tasks]
-    for place, task in enumerate(tasks):
-        if not isinstance(task, dict) or not isinstance(task.get("annotations"), list):
-            raise DataError(f"{file}, task {place}: there is no list `annotations`; export as JSON, not as JSON-MIN")
-        shown = task.get("data")
-        data = shown if isinstance(shown, dict) else {}
-        item = str(data.get(ITEM, data.get("id", task.get("id", ""))))
-        for annotation in task["annotations"]:
-            where = f"{file}, item {item!r:.40}, annotation {annotation.get('id')}"
-            if annotation.get("ground_truth"):
+    for place, content in enumerate(tasks if isinstance(tasks, list) else [tasks]):
+        hint = "export as JSON, not as JSON-MIN"
+        task = validated(content, f"{file}, task {place}", _Task, DataError, cure=hint)
+        item = str(task.data.get(ITEM, task.data.get("id", task.id)))
+        for annotation in task.annotations:
+            where = f"{file}, item {item!r:.40}, annotation {annotation.id}"
+            if annotation.ground_truth:
                 yield GROUND_TRUTH
-            elif annotation.get("was_cancelled") or not annotation.get("result"):
+            elif annotation.was_cancelled or not annotation.result:
                 yield SKIPPED
             else:
                 yield from _label_studio_results(item, annotation, where)
 
 
-def _label_studio_results(item: str, annotation: Mapping[str, Any], where: str) -> Iterator[Found]:
-    by = annotation.get("completed_by", "")
-    person = str((by.get("email") or by.get("id", "")) if isinstance(by, dict) else by)
-    if not person:
+def _label_studio_results(item: str, annotation: _Annotation, where: str) -> Iterator[Found]:
+    by = annotation.completed_by
+    person = (by.get("email") or by.get("id")) if isinstance(by, dict) else by
+    if person in (None, ""):
         raise DataError(f"{where}: `completed_by` is missing, so the annotator is not known; export the tasks again")
-    time = str(annotation.get("updated_at") or annotation.get("created_at") or "")
-    for result in annotation["result"]:
-        value = result.get("value", {})
-        labels = [value["rating"]] if "rating" in value else value.get("choices", value.get("number", []))
-        labels = labels if isinstance(labels, list) else [labels]
-        name = str(result.get("from_name", ""))
+    time = annotation.updated_at or annotation.created_at
+    for result in annotation.result:
+        value, name = result.value, result.from_name
+        found = value.get("rating", value.get("choices", value.get("number", [])))  # a text is a comment
+        labels = found if isinstance(found, list) else [found]
         if len(labels) > 1:
             raise DataError(f"{where}: {name!r} has several choices; make it a single choice, and correct the task")
-        yield from (Judgement(item, person, name, str(label), time, where) for label in labels)
+        yield from (Judgement(item, str(person), name, str(label), time, where) for label in labels)

@@ -43,7 +43,7 @@ class SystemScore:
 
 @dataclass(frozen=True, slots=True)
 class CriterionAgreement:
-    """Agreement of the annotators by one criterion, over all of them and for each pair."""
+    """Agreement of the annotators by one criterion, over all of them and, if requested, for each pair."""
 
     criterion: str
     scale: str
@@ -152,6 +152,8 @@ def human_results(
     judgements: Sequence[Judgement],
     metrics: Mapping[str, Mapping[str, Values]],
     seed: int = 0,
+    *,
+    pairs: bool = False,
 ) -> HumanResults:
     """Compute the results of judgements that `checked` returned.
 
@@ -160,6 +162,7 @@ def human_results(
         judgements: judgements with names and labels of the key.
         metrics: system → metric → value for each example, for correlations.
         seed: random seed of intervals and tests.
+        pairs: whether to compute the agreement of each pair of annotators, of which there may be many.
     """
     labels: dict[str, Labels] = {criterion.name: defaultdict(dict) for criterion in key.judged}
     for one in judgements:
@@ -177,7 +180,7 @@ def human_results(
         systems=tuple(
             _system(key, one, system, labels[one.name], means[one.name]) for one in used for system in key.authors
         ),
-        agreement=tuple(_agreement(key, one, labels[one.name], seed) for one in used),
+        agreement=tuple(_agreement(key, one, labels[one.name], seed, pairs) for one in used),
         tests=tuple(one if one.test.p is None else replace(one, p_holm=next(adjusted)) for one in tests),
         correlations=tuple(
             found for one in used for found in _correlated(key, one.name, means[one.name], metrics, seed)
@@ -220,13 +223,12 @@ def _system(key: Key, criterion: Criterion, system: str, labels: Labels, means: 
     return SystemScore(criterion.name, system, aggregator.score(), counted, undecided)
 
 
-def _agreement(key: Key, criterion: Criterion, labels: Labels, seed: int) -> CriterionAgreement:
+def _agreement(key: Key, criterion: Criterion, labels: Labels, seed: int, pairs: bool) -> CriterionAgreement:
     clusters = {number: item.cluster or item.example for number, item in key.items.items()}
     ratings = Ratings.of(labels, criterion.labels, clusters)
     scale: Scale = "ordinal" if criterion.is_ordinal else "nominal"
-    return CriterionAgreement(
-        criterion.name, scale, agreement(ratings, scale, seed), pair_agreement(ratings, scale, seed)
-    )
+    of_pairs = pair_agreement(ratings, scale, seed) if pairs else ()
+    return CriterionAgreement(criterion.name, scale, agreement(ratings, scale, seed), of_pairs)
 
 
 def _by_example(key: Key, system: str, means: Mapping[str, float]) -> dict[str, tuple[float, str]]:
