@@ -72,6 +72,24 @@ def test_missing_data_are_a_notice(cli: Cli, tmp_path: Path) -> None:
     assert "The texts of own are left out: " in cli("report", "run", "--no_plots").out
 
 
+def test_all_comparisons_are_one_family(cli: Cli, runs: tuple[Path, Path], tmp_path: Path) -> None:
+    more = finished(tmp_path / "majority", "mini_pairs", model="majority", baselines=False)
+    cli("report", *runs, more, "--no_plots", "--no_texts")
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "covers all 4 tests of this page" in page, "three tasks against random, and one against majority"
+    assert "mini_fables is not compared: only in A." in page
+
+
+@pytest.mark.slow
+def test_texts_for_non_commercial_use_need_consent(cli: Cli, tmp_path: Path, real_data: str) -> None:
+    finished(tmp_path / "run", "id10m_en", model="no_label", limit=2, baselines=False)
+    for flags, n in (([], 0), (["--allow_noncommercial"], 2)):
+        done = cli("report", "run", "--no_plots", *flags)
+        assert ("the licence of id10m excludes commercial use" in done.out) == (n == 0)
+        (found,) = contents((tmp_path / "report.html").read_text(encoding="utf-8")).values()
+        assert len(found["fields"].get("tokens", [])) == n
+
+
 def test_refusals_have_a_cure(cli: Cli, runs: tuple[Path, Path]) -> None:
     assert "give a run folder" in cli("report", "nowhere").complaint
     assert "did you mean 'idiom'" in cli("report", runs[0], "--by", "idio").complaint
