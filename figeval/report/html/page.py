@@ -14,7 +14,6 @@ import json
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from importlib.resources import files
 from itertools import groupby
 from typing import Any
@@ -110,7 +109,7 @@ def page(title: str, runs: Sequence[RunRecord], panels: Panels, *, draw: bool = 
     }
     present = {**found, "answers": found["statuses"].rows, "training": found["trainings"]}
     environment = Environment(autoescape=True, finalize=_harmless)
-    environment.filters["quoted"] = partial(quote, safe="")
+    environment.filters["quoted"] = lambda text: quote(clean(text), safe="")
     environment.globals["zip"] = zip
     return environment.from_string(_asset("page.html.jinja")).render(
         **found,
