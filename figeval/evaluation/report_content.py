@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from figeval.errors import RecordError
-from figeval.evaluation.compare import RunComparison, tasks_of
+from figeval.evaluation.compare import RunComparison
 from figeval.evaluation.comparisons import compare_runs
 from figeval.evaluation.harness import Harness
 from figeval.evaluation.report_texts import ExampleTexts, TaskTexts
-from figeval.evaluation.stored import seen_ids, stored_values, with_breakdown
+from figeval.evaluation.stored import with_breakdown
 from figeval.jsonfile import read_json
 from figeval.metrics.paired import holm
 from figeval.metrics.reliability import reliability
@@ -24,7 +24,15 @@ from figeval.text import cleaned
 from figeval.types import JSON
 
 LONGEST_REPLY = 4_000  # characters of a model's text
+MOST_POSITIONS = 100
 FINEST = 4  # decimals of scores
+
+
+class OwnRows(NamedTuple):
+    """The record of a task in one run, and its rows by the id of the example."""
+
+    task: TaskRecord
+    rows: dict[str, PredictionRow]
 
 
 @dataclass(slots=True)
@@ -81,10 +89,15 @@ def report_content(
     for key in by:
         _break_down(found, places, key)
     if len(places) > 1:
-        _compare(found, places, folders, metric, seed)
+        _compare(found, places, metric, seed)
     names = dict.fromkeys(task.task for record in found.runs for task in record.tasks_with_rows())
+    missing: dict[str, list[str]] = {}
     for name in names:
-        _add_task(found, name, folders, metric, texts)
+        own = {place: rows for place, rows in enumerate(_rows(found.runs, folders, name)) if rows is not None}
+        _add_statistics(found, name, own, metric)
+        if why := _add_samples(found, name, own, metric, texts):
+            missing.setdefault(why, []).append(name)
+    found.notices += (f"The texts of {', '.join(tasks)} are left out: {why}." for why, tasks in missing.items())
     return found
 
 
@@ -134,9 +147,7 @@ def _break_down(found: ReportContent, places: Sequence[Path], key: str) -> None:
 # ---- comparisons -----------------------------------------------------------------------------------------------------
 
 
-def _compare(
-    found: ReportContent, places: Sequence[Path], folders: Sequence[RunFolder], metric: str, seed: int
-) -> None:
+def _compare(found: ReportContent, places: Sequence[Path], metric: str, seed: int) -> None:
     """Add the comparisons of the first run with the others; p-values are corrected over the tests of all of them."""
     results: list[tuple[int, RunComparison]] = []
     for place in range(1, len(places)):
@@ -147,69 +158,79 @@ def _compare(
     tested = [one.comparison.p for _, result in results for one in result.tasks if one.comparison.p is not None]
     found.family, adjusted = len(tested), iter(holm(tested))
     for place, result in results:
-        names = tasks_of(result.b, None)
         tasks = []
         for one in result.tasks:
-            known = one if one.comparison.p is None else replace(one, p_adjusted=next(adjusted))
-            row = asdict(known)
-            changes = _changes(folders[0], folders[place], one.task, metric) if one.task in names else None
-            tasks.append({**row.pop("comparison"), **row, "changes": changes})
-        found.comparisons.append(
-            {"a": 0, "b": place, "metric": metric, "tasks": tasks, "left_out": dict(result.left_out)}
-        )
+            row = asdict(one if one.comparison.p is None else replace(one, p_adjusted=next(adjusted)))
+            tasks.append({**row.pop("comparison"), **row, "changes": None})
+        about = {"a": 0, "b": place, "metric": metric, "left_out": dict(result.left_out)}
+        found.comparisons.append({**about, "tasks": tasks})
 
 
-def _changes(a: RunFolder, b: RunFolder, task: str, metric: str) -> JSON:
+def _changes(a: Mapping[str, PredictionRow], b: Mapping[str, PredictionRow], metric: str) -> JSON:
     """Return the ids of the examples on which A or B has the higher value, and the number of those where both agree.
 
     Examples are counted as in the comparison: both runs have a value, and no model has seen them.
     """
-    seen = seen_ids(a, task) | seen_ids(b, task)
-    first, second = (
-        {name: value for name, (value, _) in stored_values(one, task, metric).items() if value is not None}
-        for one in (a, b)
-    )
-    common = [name for name in first if name in second and name not in seen]
+    pairs: dict[str, tuple[float, float]] = {}
+    for name, row in a.items():
+        other = b.get(name)
+        if other is None or row.get("seen") or other.get("seen"):
+            continue
+        first, second = row["metrics"].get(metric), other["metrics"].get(metric)
+        if isinstance(first, int | float) and isinstance(second, int | float):
+            pairs[name] = first, second
     return {
-        "a_higher": [name for name in common if first[name] > second[name]],
-        "b_higher": [name for name in common if first[name] < second[name]],
-        "both_right": sum(first[name] == second[name] == 1 for name in common),
-        "both_wrong": sum(first[name] == second[name] == 0 for name in common),
-        "n": len(common),
-        "is_binary": all(value in (0, 1) for name in common for value in (first[name], second[name])),
+        "a_higher": [name for name, (first, second) in pairs.items() if first > second],
+        "b_higher": [name for name, (first, second) in pairs.items() if first < second],
+        "both_right": sum(values == (1, 1) for values in pairs.values()),
+        "both_wrong": sum(values == (0, 0) for values in pairs.values()),
+        "n": len(pairs),
+        "is_binary": all(value in (0, 1) for values in pairs.values() for value in values),
     }
 
 
 # ---- one task --------------------------------------------------------------------------------------------------------
 
 
-def _add_task(
-    found: ReportContent, name: str, folders: Sequence[RunFolder], metric: str, texts: ExampleTexts | None
-) -> None:
-    """Add calibration, positions and samples of one task."""
-    own: dict[int, tuple[TaskRecord, dict[str, PredictionRow]]] = {}
-    for place, (record, folder) in enumerate(zip(found.runs, folders, strict=True)):
+def _rows(runs: Sequence[RunRecord], folders: Sequence[RunFolder], name: str) -> Iterator[OwnRows | None]:
+    """Yield the record of a task and its rows by id for each run, or None for a run without them."""
+    for record, folder in zip(runs, folders, strict=True):
         task = next((one for one in record.tasks if one.task == name), None)
-        if task is not None and folder.has_predictions(name):
-            own[place] = task, {row["id"]: row for row in folder.rows(name)}
+        has_rows = task is not None and folder.has_predictions(name)
+        yield OwnRows(task, {row["id"]: row for row in folder.rows(name)}) if task is not None and has_rows else None
+
+
+def _add_statistics(found: ReportContent, name: str, own: Mapping[int, OwnRows], metric: str) -> None:
+    """Add calibration and positions of one task, and the examples on which compared runs differ."""
     for place, (task, rows) in own.items():
         if calibrated := _calibration(task, rows.values()):
             found.calibration.append({"task": name, "run": place, **calibrated})
         if positions := _positions(rows.values()):
             found.positions.append({"task": name, "run": place, "positions": positions})
+    for pair in found.comparisons:
+        for one in pair["tasks"]:
+            if one["task"] == name:
+                one["changes"] = _changes(own[pair["a"]].rows, own[pair["b"]].rows, metric)
+
+
+def _add_samples(
+    found: ReportContent, name: str, own: Mapping[int, OwnRows], metric: str, texts: ExampleTexts | None
+) -> str:
+    """Add the samples of one task. Return the reason why they have no texts, or an empty string."""
     if not own:
         found.notices.append(f"{name} has no stored predictions, so its samples are not shown.")
-        return
+        return ""
     (task, _), *others = own.values()
     if any(other.examples_sha256 != task.examples_sha256 for other, _ in others):
         found.notices.append(f"The runs were made on different examples of {name}, so its samples are not shown.")
-        return
+        return ""
     ids = list(dict.fromkeys(key for _, rows in own.values() for key in rows))
     seed = int(found.runs[next(iter(own))].config.get("seed", 0))
     shown = TaskTexts() if texts is None else texts.of(task, seed, ids)
     if shown.notice:
         found.notices.append(shown.notice)
     found.samples.append(_samples(task, ids, {place: rows for place, (_, rows) in own.items()}, shown, metric))
+    return shown.missing
 
 
 def _samples(
@@ -288,9 +309,10 @@ def _positions(rows: Iterable[PredictionRow]) -> list[JSON]:
             continue
         for answer in answers_of(row):
             pred, order = answer["pred"], answer.get("order")
-            if not isinstance(pred, int):
+            shown = order if isinstance(order, list) else range(MOST_POSITIONS)
+            if not isinstance(pred, int) or pred not in shown or gold not in shown:
                 continue
-            first, second = (order.index(pred), order.index(gold)) if isinstance(order, list) else (pred, gold)
+            first, second = shown.index(pred), shown.index(gold)
             chosen[first] = chosen.get(first, 0) + 1
             right[second] = right.get(second, 0) + 1
             widest, answered = max(widest, first + 1, second + 1), answered + 1

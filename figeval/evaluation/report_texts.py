@@ -32,7 +32,8 @@ class TaskTexts:
         lists: long lists of texts, each once.
         options: field with the list that an index in a prediction refers to; empty if there is none.
         passage: field with the text that a pair of positions in a prediction refers to; empty if there is none.
-        notice: sentence about the licence, or about what is missing.
+        notice: sentence about the licence.
+        missing: reason why there are no texts.
     """
 
     fields: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -40,6 +41,7 @@ class TaskTexts:
     options: str = ""
     passage: str = ""
     notice: str = ""
+    missing: str = ""
 
 
 class ExampleTexts:
@@ -66,8 +68,8 @@ class ExampleTexts:
             licences = self._licences(variant.task.owner)
             if refused := [name for name, one in licences.items() if not self._allow and is_noncommercial(one)]:
                 return TaskTexts(
-                    notice=f"The texts of {task.task} are left out, because the licence of "
-                    f"{', '.join(refused)} excludes commercial use; --allow_noncommercial includes them."
+                    missing=f"the licence of {', '.join(refused)} excludes commercial use; --allow_noncommercial "
+                    "includes them"
                 )
             found = TaskTexts(notice=_condition(licences))
             kind = variant.task.task_type
@@ -77,7 +79,7 @@ class ExampleTexts:
                     for name, value in _texts(example, kind.gold_fields):
                         found.fields.setdefault(name, {})[example.id] = _stored(value, places)
         except FigevalError as error:
-            return TaskTexts(notice=f"The texts of {task.task} are left out: {error}.")
+            return TaskTexts(missing=str(error))
         found.lists = [list(one) for one in places]
         found.options = next((name for name in (kind.options, "candidates") if name in found.fields), "")
         found.passage = "text" if "text" in found.fields else ""

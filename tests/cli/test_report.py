@@ -6,8 +6,7 @@ import base64
 import gzip
 import json
 import re
-import shutil
-import subprocess
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +14,9 @@ import pytest
 
 from figeval.data.sources import catalogue
 from figeval.evaluation.report_texts import is_noncommercial
+from tests.browser import elements_of, needs_browser
 from tests.cli.conftest import Cli
 from tests.runs import finished
-
-BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-FLAGS = ("--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--virtual-time-budget=4000")
 
 
 @pytest.fixture(scope="module")
@@ -72,6 +69,24 @@ def test_missing_data_are_a_notice(cli: Cli, tmp_path: Path) -> None:
     assert "The texts of own are left out: " in cli("report", "run", "--no_plots").out
 
 
+def test_all_comparisons_are_one_family(cli: Cli, runs: tuple[Path, Path], tmp_path: Path) -> None:
+    more = finished(tmp_path / "majority", "mini_pairs", model="majority", baselines=False)
+    cli("report", *runs, more, "--no_plots", "--no_texts")
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "covers all 4 tests of this page" in page, "three tasks against random, and one against majority"
+    assert "mini_fables is not compared: only in A." in page
+
+
+@pytest.mark.slow
+def test_texts_for_non_commercial_use_need_consent(cli: Cli, tmp_path: Path, real_data: str) -> None:
+    finished(tmp_path / "run", "id10m_en", model="no_label", limit=2, baselines=False)
+    for flags, n in (([], 0), (["--allow_noncommercial"], 2)):
+        done = cli("report", "run", "--no_plots", *flags)
+        assert ("the licence of id10m excludes commercial use" in done.out) == (n == 0)
+        (found,) = contents((tmp_path / "report.html").read_text(encoding="utf-8")).values()
+        assert len(found["fields"].get("tokens", [])) == n
+
+
 def test_refusals_have_a_cure(cli: Cli, runs: tuple[Path, Path]) -> None:
     assert "give a run folder" in cli("report", "nowhere").complaint
     assert "did you mean 'idiom'" in cli("report", runs[0], "--by", "idio").complaint
@@ -87,10 +102,10 @@ def test_licences_that_exclude_commercial_use() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(BROWSER is None, reason="no chromium")
+@needs_browser
 def test_a_browser_runs_the_page(cli: Cli, runs: tuple[Path, Path], tmp_path: Path) -> None:
     cli("report", *runs)
-    dump = shown(tmp_path / "report.html", "#item=mini_fables/F02")
+    dump = elements_of(tmp_path / "report.html", "#item=mini_fables/F02")
     assert 'data-ready="true"' in dump
     assert "data-error" not in dump
     assert "20 of 20 samples" in dump
@@ -100,8 +115,46 @@ def test_a_browser_runs_the_page(cli: Cli, runs: tuple[Path, Path], tmp_path: Pa
     assert len(images) >= 2
 
 
-def shown(page: Path, place: str) -> str:
-    """The page as the browser has it after its script ran."""
-    assert BROWSER is not None
-    command = [BROWSER, *FLAGS, f"--user-data-dir={page.parent / 'profile'}", "--dump-dom", page.as_uri() + place]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
+# Works through the filters and the keyboard as a reader does, and leaves what was found in the page.
+READER = """
+<script>
+const pause = () => new Promise((done) => setTimeout(done, 50));
+const found = () => document.getElementById("found").textContent;
+const send = (target, event) => target.dispatchEvent(event);
+setTimeout(async () => {
+  const seen = {};
+  const [list, search] = [document.getElementById("list"), document.querySelector("input[type=search]")];
+  search.value = "f07";
+  send(search, new Event("input", { bubbles: true }));
+  seen.search = found();
+  document.querySelector("button[data-judged]").click();
+  await pause();
+  seen.button = found();
+  [...document.querySelectorAll("#filters button")].pop().click();
+  for (const key of ["End", "ArrowUp"]) send(list, new KeyboardEvent("keydown", { key }));
+  seen.selected = document.querySelector("#item .id").textContent;
+  await new Promise((done) => setTimeout(done, 500));
+  seen.address = location.hash;
+  document.body.dataset.seen = JSON.stringify(seen);
+}, 500);
+</script>"""
+
+
+@pytest.mark.slow
+@needs_browser
+def test_filters_and_keyboard(cli: Cli, runs: tuple[Path, Path], tmp_path: Path) -> None:
+    cli("report", *runs, "--no_plots")
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    button = re.search(r"A is better \((\d+)\) <button", page)
+    assert button is not None
+    copy = tmp_path / "copy.html"  # the policy would not allow another script
+    copy.write_text(
+        re.sub(r"<meta http-equiv[^>]*>", "", page).replace("</body>", f"{READER}</body>"), encoding="utf-8"
+    )
+    (seen,) = re.findall(r'data-seen="([^"]*)"', elements_of(copy))
+    assert json.loads(unescape(seen)) == {
+        "search": "1 of 20 samples",
+        "button": f"{button[1]} of 20 samples",
+        "selected": "F19",
+        "address": "#item=mini_fables/F19",
+    }

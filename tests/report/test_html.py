@@ -10,12 +10,16 @@ import random
 import re
 from html.parser import HTMLParser
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
 from figeval.records.schema import BreakdownRecord, GroupRecord, ModelRecord, RunRecord
 from figeval.report.html.page import Panels, packed, page
+from figeval.text import clean
+from tests.browser import elements_of, needs_browser
 from tests.runs import run, score, task
 
 HOSTILE = "</script><script>alert('x')</script>\x1b[31m\u202e"
@@ -176,6 +180,17 @@ def test_the_script_makes_no_html_of_texts() -> None:
     assert not re.findall(
         r"innerHTML|outerHTML|insertAdjacent|document\.write|\beval\(|new Function|fetch\(|XMLHttp", script
     )
+
+
+@pytest.mark.slow
+@needs_browser
+def test_a_browser_shows_hostile_texts_as_text(hostile: str, tmp_path: Path) -> None:
+    (tmp_path / "page.html").write_text(hostile, encoding="utf-8")
+    dump = elements_of(tmp_path / "page.html", f"#item={quote(clean(HOSTILE), safe='')}/x1")
+    assert 'data-ready="true"' in dump
+    assert "data-error" not in dump
+    assert dump.count("<dd>&lt;/script&gt;&lt;script&gt;alert('x')&lt;/script&gt;") == 1
+    assert "<script>alert" not in dump
 
 
 @pytest.mark.slow

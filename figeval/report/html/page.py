@@ -14,12 +14,12 @@ import json
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from importlib.resources import files
 from itertools import groupby
 from typing import Any
 from urllib.parse import quote
 
+from figeval.errors import RecordError
 from figeval.records import conditions
 from figeval.records.provenance import installed, now
 from figeval.records.schema import RunRecord, ScoreRecord, TaskRecord
@@ -32,6 +32,12 @@ from figeval.text import clean, cleaned, one_line
 from figeval.types import JSON
 
 MOST_GROUPS = 200  # lines of a breakdown
+# A row of the score table with a state, or with a mean that has no interval.
+NO_SCORE: JSON = {
+    **dict.fromkeys(("part", "interval", "n", "clusters", "baselines"), ""),
+    "value": table.NOTHING,
+    **dict.fromkeys(("bar", "inner", "further")),
+}
 SECTIONS = {
     "runs": "Runs",
     "scores": "Scores",
@@ -93,7 +99,7 @@ def page(title: str, runs: Sequence[RunRecord], panels: Panels, *, draw: bool = 
         "calibration": _calibration(panels.calibration, labels),
         "positions": _positions(panels.positions, labels),
         "statuses": _statuses(runs, labels),
-        "trainings": [{"grid": dev_scores(one), "notes": list(training_notes(one))} for one in panels.trainings],
+        "trainings": list(map(_training, panels.trainings)),
         "samples": [{"task": one["task"], "n": len(one["ids"]), "packed": packed(one)} for one in panels.samples],
         "downloads": [
             {"name": name, "address": f"data:text/plain;charset=utf-8;base64,{_base64(text.encode())}"}
@@ -103,7 +109,7 @@ def page(title: str, runs: Sequence[RunRecord], panels: Panels, *, draw: bool = 
     }
     present = {**found, "answers": found["statuses"].rows, "training": found["trainings"]}
     environment = Environment(autoescape=True, finalize=_harmless)
-    environment.filters["quoted"] = partial(quote, safe="")
+    environment.filters["quoted"] = lambda text: quote(clean(text), safe="")
     environment.globals["zip"] = zip
     return environment.from_string(_asset("page.html.jinja")).render(
         **found,
@@ -163,17 +169,17 @@ def _distinct(labels: Sequence[str]) -> list[str]:
 def _about(run: RunRecord) -> JSON:
     """Return the head of a run: what it is, the command that repeats it, and its provenance."""
     model, origin = run.model, run.provenance
-    git = origin.get("git") or {}
-    commit = f"{git.get('commit', '')[:12]}{' (changed)' if git.get('dirty') else ''}" if git else "no checkout"
+    git, packages = (one if isinstance(one := origin.get(key), Mapping) else {} for key in ("git", "packages"))
+    commit = f"{git.get('commit', '')!s:.12}{' (changed)' if git.get('dirty') else ''}"
     head = ("backend", "started", "finished", "status", "run", "weights", "figeval")
-    figeval = f"{(origin.get('packages') or {}).get('figeval', '')} {commit}"
+    figeval = f"{packages.get('figeval', '')} {commit}"
     cells = (
         model.backend,
         run.started,
         run.finished or "–",
         run.status,
         run.identity,
-        model.fingerprint[:16] or "–",
+        one_line(model.fingerprint, 24) or "–",
         figeval,
     )
     facts: dict[str, Any] = {"options": model.options, **model.description, **run.config}
@@ -202,32 +208,17 @@ def _score_rows(runs: Sequence[RunRecord]) -> Iterator[JSON]:
         rows = [row for metric in metrics for row in _metric_rows(metric, found)]
         for place, row in enumerate(rows):
             is_new = place == 0 or rows[place - 1]["metric"] != row["metric"]
-            yield {
-                **row,
-                "task": "" if place else shown,
-                "metric": row["metric"] if is_new else "",
-                "inner": place < len(rows) - 1,
-            }
-        yield from (_empty_row(shown, place, task) for place, task in found if not task.scores)
+            heads = {"task": "" if place else shown, "metric": row["metric"] if is_new else ""}
+            yield {**row, **heads, "inner": place < len(rows) - 1, "further": row["metric"] != metrics[0]}
+        for place, task in found:
+            if not task.scores:
+                state = "failed" if task.status == "failed" else "no scores" if task.status == "done" else "not yet"
+                yield {**NO_SCORE, "task": shown, "metric": state, "run": place}
     for place, run in enumerate(runs):
         for macro in run.macro:
             value = table.number(macro.value) + table.MARKS[macro.seen]
-            cells = {
-                "value": value,
-                "interval": "",
-                "n": "",
-                "clusters": "",
-                "baselines": "",
-                "bar": None,
-                "inner": False,
-            }
-            yield {
-                "task": f"{macro.suite}: mean of {macro.tasks}",
-                "metric": macro.metric,
-                "run": place,
-                "part": "",
-                **cells,
-            }
+            name = f"{macro.suite}: mean of {macro.tasks}"
+            yield {**NO_SCORE, "task": name, "metric": macro.metric, "run": place, "value": value}
 
 
 def _metric_rows(metric: str, found: Sequence[tuple[int, TaskRecord]]) -> Iterator[JSON]:
@@ -259,12 +250,6 @@ def _bar(score: ScoreRecord, floors: Sequence[float | None]) -> JSON | None:
         "high": high,
         "floors": [round(100 * one, 2) for one in floors if one is not None and 0 <= one <= 1],
     }
-
-
-def _empty_row(name: str, place: int, task: TaskRecord) -> JSON:
-    state = "failed" if task.status == "failed" else "no scores" if task.status == "done" else "not yet finished"
-    cells = {"value": "–", "interval": "", "n": "", "clusters": "", "baselines": "", "bar": None, "inner": False}
-    return {"task": name, "metric": state, "run": place, "part": "", **cells}
 
 
 def _named(grid: Grid, labels: Sequence[str], place: int) -> Grid:
@@ -368,6 +353,14 @@ def _statuses(runs: Sequence[RunRecord], labels: Sequence[str]) -> Grid:
         rows,
         right={"examples", *(kind.replace("_", " ") for kind in kinds)},
     )
+
+
+def _training(record: JSON) -> JSON:
+    """Return the dev scores of a training and the notes on it. Raises `RecordError` for a record that has none."""
+    try:
+        return {"grid": dev_scores(record), "notes": list(training_notes(record))}
+    except (ValueError, KeyError, TypeError, AttributeError) as error:  # a training's record has no schema
+        raise RecordError(f"training/record.json was not written by this version of figeval ({error})") from error
 
 
 def _charts(runs: Sequence[RunRecord], panels: Panels, labels: Sequence[str]) -> JSON:

@@ -34,6 +34,7 @@ const explorer = {
   shown: [], // indexes of the samples that pass the filters
   current: -1, // place in `shown` of the selected sample
   controls: {},
+  pending: 0, // timer of the next change of the address
 };
 
 /** Return the content of a task, with a lower-case text of each sample to search in. */
@@ -64,14 +65,15 @@ function judge(run, i) {
 
 // ---- filters ------------------------------------------------------------------------------------------------------
 
-function select(label, options) {
+/** Add a filter; `style` marks the filter of a run with its colour. */
+function select(label, options, style = "") {
   const control = make("select", "");
   for (const [value, text] of options) {
     const option = make("option", "", text);
     option.value = value;
     control.append(option);
   }
-  $("filters").append(make("label", "", label, control));
+  $("filters").append(make("label", "", make("span", style, label), control));
   return control;
 }
 
@@ -82,8 +84,8 @@ function buildFilters() {
   controls.search.type = "search";
   controls.search.placeholder = "words in texts, replies and ids";
   $("filters").append(make("label", "wide", "Search", controls.search));
-  controls.judged = labels.map((label) =>
-    select(label, [["", "any"], ["right", "right"], ["wrong", "wrong"], ["between", "in between"], ["unanswered", "no valid answer"]]));
+  controls.judged = labels.map((label, place) =>
+    select(label, [["", "any"], ["right", "right"], ["wrong", "wrong"], ["between", "in between"], ["unanswered", "no valid answer"]], `run run-${place % 6}`));
   controls.status = select("Status", [["", "any"]]);
   controls.differ = select("Runs", [["", "any"], ["differ", "judged differently"]]);
   if (labels.length < 2) controls.differ.parentElement.hidden = true;
@@ -174,7 +176,8 @@ function choose(place) {
   draw();
   const i = explorer.shown[place];
   showItem(i);
-  history.replaceState(null, "", address(explorer.task.task, explorer.task.ids[i]));
+  clearTimeout(explorer.pending); // browsers limit how often the address may change
+  explorer.pending = setTimeout(() => history.replaceState(null, "", address(explorer.task.task, explorer.task.ids[i])), 300);
 }
 
 const address = (task, id) => `#item=${encodeURIComponent(task)}/${encodeURIComponent(id)}`;
