@@ -26,7 +26,7 @@ TOLERANCE = 2e-5  # float32 differs by up to 1e-5 between makes of processors, o
 # What differs from time to time and from machine to machine.
 VARYING = {
     *("seconds", "baseline_seconds", "peak_memory_mb", "provenance", "identity", "started", "finished", "command"),
-    *("config", "schema_version", "predictions", "predictions_sha256", "fingerprint", "weights_sha256"),
+    *("config", "digests", "schema_version", "predictions", "predictions_sha256", "fingerprint", "weights_sha256"),
 }
 VARYING_TEXTS = (
     (re.compile(r"\d+(\.\d+)? (s|min|h)\b"), "{time}"),
