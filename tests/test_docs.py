@@ -26,8 +26,8 @@ ROOT = Path(__file__).resolve().parent.parent
 LONG = {  # pages that take more than two seconds
     f"docs/{name}.md"
     for name in (
-        *("annotation", "augmentation", "epic", "first_benchmark", "getting_started", "llm", "plugins", "python", "task_types"),
-        "training",
+        *("annotation", "augmentation", "epic", "first_benchmark", "getting_started", "llm", "plugins", "python"),
+        *("task_types", "training"),
     )
 }
 PAGES = (
