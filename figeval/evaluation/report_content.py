@@ -80,7 +80,7 @@ def report_content(
     Raises:
         RecordError: there is no run, its predictions have been changed, or no task has one of the columns.
     """
-    places = list(dict.fromkeys(one.resolve() for path in paths for one in _run_folders(path)))
+    places = list({one.resolve(): one for path in paths for one in _run_folders(path)}.values())
     opened = [read_run(place) for place in places]
     found = ReportContent(runs=[record for record, _ in opened])
     folders = [folder for _, folder in opened]

@@ -78,6 +78,15 @@ def test_all_comparisons_are_one_family(cli: Cli, runs: tuple[Path, Path], tmp_p
 
 
 @pytest.mark.slow
+def test_a_folder_of_seeds_is_all_its_runs_with_their_trainings(cli: Cli, tmp_path: Path) -> None:
+    seeds = Path(__file__).resolve().parents[2] / "results" / "measured" / "minilm-seen"
+    assert cli("report", seeds, "--no_texts", "--no_plots").out.startswith("report.html (3 runs, ")
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    for seed in range(3):
+        assert f"minilm on epic_retrieval_seen with biencoder, seed {seed}" in page
+
+
+@pytest.mark.slow
 def test_texts_for_non_commercial_use_need_consent(cli: Cli, tmp_path: Path, real_data: str) -> None:
     finished(tmp_path / "run", "id10m_en", model="no_label", limit=2, baselines=False)
     for flags, n in (([], 0), (["--allow_noncommercial"], 2)):
