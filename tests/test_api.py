@@ -31,7 +31,7 @@ pandas = pytest.importorskip("pandas")
 
 TASKS = "mini_proverbs,mini_pairs"
 HOSTILE = "<img src=x onerror=alert(1)> & \x1b[31m\"'"
-TIMES = {"started", "finished", "seconds", "baseline_seconds", "peak_memory_mb", "command"}
+TIMES = {"digests", "started", "finished", "seconds", "baseline_seconds", "peak_memory_mb", "command"}
 
 
 @pytest.fixture(autouse=True)
