@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -42,8 +43,9 @@ pytestmark = pytest.mark.usefixtures("warm_start")
 @pytest.fixture(scope="module")
 def served(workshop: Workshop, warm: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
     """(base URL, model) of a real server."""
-    folder = talkative(workshop("llama", "ForCausalLM", max_position_embeddings=512))
-    with transformers_serve(folder, tmp_path_factory.mktemp("served") / "log", warm / "python") as url:
+    made, place = workshop("llama", "ForCausalLM", max_position_embeddings=512), tmp_path_factory.mktemp("served")
+    folder = talkative(Path(shutil.copytree(made, place / "chat")))  # other tests use the checkpoint without a template
+    with transformers_serve(folder, place / "log", warm / "python") as url:
         yield url, str(folder)
 
 
