@@ -44,18 +44,33 @@ Task: TypeAlias = str | TaskSpec | SuiteSpec
 NAMES = ("by", "prompts", "metrics", "evaluate", "lora_targets", "trackers")  # `a,b` is the same as ("a", "b")
 
 
-class RunOptions(TypedDict, total=False):
-    """The flags of `figeval run` except tasks and model; `figeval run --help` describes each."""
+class ScoreOptions(TypedDict, total=False):
+    """The flags of `figeval score` except tasks and predictions; `figeval score --help` describes each."""
 
-    model_args: Mapping[str, Any]
     limit: int | float | None
     sample: int | float | None
     stratify: str
+    seed: int
+    protocol: str
+    split: str
+    metrics: Names
+    temperature: float
+    by: Names
+    baselines: bool
+    log_samples: bool
+    output_path: str | Path | None
+    include_path: Folders
+    fresh: bool
+
+
+class RunOptions(ScoreOptions, total=False):
+    """The flags of `figeval run` except tasks and model; `figeval run --help` describes each."""
+
+    model_args: Mapping[str, Any]
     num_fewshot: int
     batch_size: int | Literal["auto"]
     device: str | None
     processes: int
-    seed: int
     routes: Mapping[str, str]
     threshold: float | None
     system_instruction: str
@@ -68,16 +83,6 @@ class RunOptions(TypedDict, total=False):
     calibrate: bool
     prompts: Names
     probes: bool
-    protocol: str
-    split: str
-    metrics: Names
-    temperature: float
-    by: Names
-    baselines: bool
-    log_samples: bool
-    output_path: str | Path | None
-    include_path: Folders
-    fresh: bool
     max_cost: float | None
     max_tokens: int | None
     trackers: Names

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from figeval import frontend
-from figeval.api.runs import Folders, Names, Run, RunOptions, Task, run_config, task_names
+from figeval.api.runs import Run, RunOptions, ScoreOptions, Task, run_config, task_names
 from figeval.errors import OptionError, near
 from figeval.evaluation.given import FIELDS, name_of, read_predictions
 from figeval.evaluation.given import score as score_predictions
@@ -20,25 +20,6 @@ if TYPE_CHECKING:
 
 
 Predictions: TypeAlias = str | Path | Sequence[Mapping[str, Any]]
-
-
-class ScoreOptions(TypedDict, total=False):
-    """The flags of `figeval score` except tasks and predictions; `figeval score --help` describes each."""
-
-    limit: int | float | None
-    sample: int | float | None
-    stratify: str
-    seed: int
-    protocol: str
-    split: str
-    metrics: Names
-    temperature: float
-    by: Names
-    baselines: bool
-    log_samples: bool
-    output_path: str | Path | None
-    include_path: Folders
-    fresh: bool
 
 
 @checked_arguments

@@ -12,7 +12,7 @@ import click
 
 from figeval.cli.output import echo_json
 
-HEAD = ("task", "n", "models", "nobody", "expected", "everybody", "expected ", "candidates")
+HEAD = ("task", "n", "models", "nobody", "expected", "everybody", "expected", "candidates")
 LISTED = 10  # candidates that are listed for each task
 PAIR = 2
 

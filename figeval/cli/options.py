@@ -214,6 +214,38 @@ def portion(command: C) -> C:
     return command
 
 
+RESULTS = (
+    click.option(
+        "--output_path",
+        "-o",
+        type=click.Path(path_type=Path),
+        help="Folder for the run; by default a new one in results/runs.",
+    ),
+    click.option("--log_samples", "-s", is_flag=True, help="Store texts and all scores with the predictions."),
+    click.option(
+        "--by",
+        multiple=True,
+        callback=listed,
+        help="Also print scores for each value of a key: idiom, proverb, corpus …",
+    ),
+    click.option("--protocol", default="", help="Use another protocol of tasks that have it, e.g. published."),
+    click.option("--split", default="", help="Use another split of tasks that have it, e.g. authors."),
+    click.option(
+        "--metrics",
+        multiple=True,
+        callback=listed,
+        help="Additional metrics for the tasks that they apply to: a,b=MODEL.",
+    ),
+)
+
+
+def results(command: C) -> C:
+    """Add the flags for the results to a command: their folder, and what is scored and stored."""
+    for option in reversed(RESULTS):
+        command = option(command)
+    return command
+
+
 model_args = click.option(
     "--model_args", "-a", callback=settings, help="Options of the model, as key=value,… or a JSON object."
 )

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import click
 
-from figeval.cli.options import Finite, also, include_path, listed, model_args, portion, prompting, seed, some
+from figeval.cli.options import Finite, also, include_path, listed, model_args, portion, prompting, results, seed, some
 from figeval.text import whole_number
 
 
@@ -31,21 +30,7 @@ from figeval.text import whole_number
     help="Number of processes that share the examples; each loads the model, on its own GPU if there are several.",
 )
 @seed
-@click.option(
-    "--output_path",
-    "-o",
-    type=click.Path(path_type=Path),
-    help="Folder for the run; by default a new one in results/runs.",
-)
-@click.option("--log_samples", "-s", is_flag=True, help="Store texts and all scores with the predictions.")
-@click.option(
-    "--by", multiple=True, callback=listed, help="Also print scores for each value of a key: idiom, proverb, corpus …"
-)
-@click.option("--protocol", default="", help="Use another protocol of tasks that have it, e.g. published.")
-@click.option("--split", default="", help="Use another split of tasks that have it, e.g. authors.")
-@click.option(
-    "--metrics", multiple=True, callback=listed, help="Additional metrics for the tasks that they apply to: a,b=MODEL."
-)
+@results
 @click.option("--threshold", type=Finite(), help="Minimum similarity for a pair to get the first label.")
 @click.option(
     "--temperature",

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from figeval.cli.options import Finite, also, include_path, listed, portion, seed, some
+from figeval.cli.options import Finite, also, include_path, portion, results, seed, some
 
 
 def sources(_context: click.Context, parameter: click.Parameter, values: Sequence[str]) -> Path | dict[str, Path]:
@@ -55,21 +55,7 @@ def columns(_context: click.Context, _parameter: click.Parameter, value: str) ->
 )
 @portion
 @seed
-@click.option(
-    "--output_path",
-    "-o",
-    type=click.Path(path_type=Path),
-    help="Folder for the run; by default a new one in results/runs.",
-)
-@click.option("--log_samples", "-s", is_flag=True, help="Store texts and all scores with the predictions.")
-@click.option(
-    "--by", multiple=True, callback=listed, help="Also print scores for each value of a key: idiom, proverb, corpus …"
-)
-@click.option("--protocol", default="", help="Use another protocol of tasks that have it, e.g. published.")
-@click.option("--split", default="", help="Use another split of tasks that have it, e.g. authors.")
-@click.option(
-    "--metrics", multiple=True, callback=listed, help="Additional metrics for the tasks that they apply to: a,b=MODEL."
-)
+@results
 @click.option(
     "--temperature",
     type=Finite(min=0, min_open=True),

@@ -1,4 +1,4 @@
-"""What differs between two runs that should be equal, e.g. of one command on two machines.
+"""Differences between two runs that should be equal, e.g. of one command on two machines.
 
 Times, memory, hardware, the command and the device are expected to differ and are ignored. So are the digests, which
 cover them.

@@ -7,8 +7,7 @@ p-values for the number of tests.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -95,15 +94,13 @@ class Side:
 
     record: RunRecord
     runs: list[tuple[RunRecord, RunFolder]]
+    _values: dict[tuple[str, str], list[Values]] = field(default_factory=dict)
+    _seen: dict[str, set[str]] = field(default_factory=dict)
 
     @classmethod
     def at(cls, path: Path) -> Side:
         """Read a run folder, or that of several seeds. Raises `RecordError` if there is no run."""
         return cls(*run_or_seeds(path))
-
-    @cached_property
-    def _known(self) -> dict[tuple[str, str], list[Values]]:
-        return {}
 
     @property
     def folder(self) -> RunFolder:
@@ -112,16 +109,20 @@ class Side:
 
     def values(self, task: str, metric: str) -> list[Values]:
         """Return the values of a mean for every run; they are read once, since a run may be in many comparisons."""
-        if (task, metric) not in self._known:
-            self._known[task, metric] = [stored_values(folder, task, metric) for _, folder in self.runs]
-        return self._known[task, metric]
+        if (task, metric) not in self._values:
+            self._values[task, metric] = [stored_values(folder, task, metric) for _, folder in self.runs]
+        return self._values[task, metric]
 
     def seen(self, task: str) -> set[str]:
-        """Return the ids of the examples that a training was trained or chosen on."""
-        return set[str]().union(*(seen_ids(folder, task) for _, folder in self.runs))
+        """Return the ids of the examples that a training was trained or chosen on, which are read once, too."""
+        if task not in self._seen:
+            self._seen[task] = set[str]().union(*(seen_ids(folder, task) for _, folder in self.runs))
+        return self._seen[task]
 
 
-def compare_sides(side_a: Side, side_b: Side, metric: str, seed: int, prompts: tuple[str, str] | None) -> RunComparison:
+def compare_sides(
+    side_a: Side, side_b: Side, metric: str, seed: int, prompts: tuple[str, str] | None = None
+) -> RunComparison:
     """Compare two runs on every task that both have; p-values are not corrected yet.
 
     A task with rows in several languages has one comparison per language, and one of the means over the languages under

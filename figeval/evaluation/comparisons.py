@@ -136,7 +136,7 @@ def compare_all(
         raise RecordError(next(iter(found.values())).problem)
     planned = len(places) == 1 or design.against is not None
     correction: Correction = design.correction or ("holm" if planned else "bh")
-    pairs = _corrected(found, correction, design.margin)
+    pairs = corrected(found, correction, design.margin)
     family = sum(one.p_adjusted is not None for pair in pairs.values() for one in pair.tasks)
     return RunComparisons(
         metric=metric,
@@ -145,11 +145,11 @@ def compare_all(
         correction=correction,
         family=family,
         margin=design.margin,
-        ranks=() if planned else tuple(_ranks(_corrected(found, "holm"), len(sides), metric)),
+        ranks=() if planned else tuple(_ranks(corrected(found, "holm"), len(sides), metric)),
     )
 
 
-def _corrected(
+def corrected(
     pairs: Mapping[tuple[int, int], RunComparison], correction: Correction, margin: float | None = None
 ) -> dict[tuple[int, int], RunComparison]:
     """Return the comparisons with p-values corrected over all of them, and with what they could have found."""

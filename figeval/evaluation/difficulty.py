@@ -1,4 +1,4 @@
-"""How difficult the examples of a task are for several models, and which labels may be wrong.
+"""Difficulty of the examples of a task for several models, and labels that may be wrong.
 
 Only the stored predictions are read. An example that every model answers wrongly in the same way is either hard for all
 of them or labelled wrongly; someone has to look at it.

@@ -1,4 +1,4 @@
-"""What exporters get besides the records of runs, and what they return.
+"""Contract of exporters: the arguments that they get besides the records of runs, and the results that they return.
 
 An exporter is a function `export(runs)`. One that declares an argument `stored` also gets the answers of each run, with
 the texts of the examples if the user asked for them. Texts are read from the user's own copy of the data when the

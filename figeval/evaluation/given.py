@@ -49,7 +49,7 @@ NOT_AUGMENTED = {"add": "none"}  # a task file may ask for augmentation, which w
 
 @dataclass(frozen=True, slots=True)
 class GivenRow:
-    """What a file says about one example, and the file and row where it says so."""
+    """Prediction of one example as a file gives it, with the file and the row."""
 
     where: str
     given: Given

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from figeval.errors import RecordError
-from figeval.evaluation.compare import RunComparison
-from figeval.evaluation.comparisons import compare_runs
+from figeval.evaluation.compare import RunComparison, Side, compare_sides
+from figeval.evaluation.comparisons import corrected
 from figeval.evaluation.harness import Harness
 from figeval.evaluation.report_texts import ExampleTexts, TaskTexts
 from figeval.evaluation.stored import with_breakdown
 from figeval.jsonfile import read_json
-from figeval.metrics.paired import holm
 from figeval.metrics.reliability import reliability
 from figeval.records.predictions import PredictionRow, answers_of
 from figeval.records.run_folder import RunFolder, find_record, read_run
@@ -149,19 +148,16 @@ def _break_down(found: ReportContent, places: Sequence[Path], key: str) -> None:
 
 def _compare(found: ReportContent, places: Sequence[Path], metric: str, seed: int) -> None:
     """Add the comparisons of the first run with the others; p-values are corrected over the tests of all of them."""
-    results: list[tuple[int, RunComparison]] = []
+    first, results = Side.at(places[0]), dict[tuple[int, int], RunComparison]()
     for place in range(1, len(places)):
         try:
-            results.append((place, compare_runs(places[0], places[place], metric, seed)))
+            results[0, place] = compare_sides(first, Side.at(places[place]), metric, seed)
         except RecordError as error:
             found.notices.append(f"Runs 1 and {place + 1} are not compared: {error}.")
-    tested = [one.comparison.p for _, result in results for one in result.tasks if one.comparison.p is not None]
-    found.family, adjusted = len(tested), iter(holm(tested))
-    for place, result in results:
-        tasks = []
-        for one in result.tasks:
-            row = asdict(one if one.comparison.p is None else replace(one, p_adjusted=next(adjusted)))
-            tasks.append({**row.pop("comparison"), **row, "changes": None})
+    for (_, place), result in corrected(results, "holm").items():
+        found.family += sum(one.p_adjusted is not None for one in result.tasks)
+        rows = map(asdict, result.tasks)
+        tasks = [{**row.pop("comparison"), **row, "changes": None} for row in rows]
         about = {"a": 0, "b": place, "metric": metric, "left_out": dict(result.left_out)}
         found.comparisons.append({**about, "tasks": tasks})
 

@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from figeval.metrics.aggregation import Floats
-from figeval.metrics.intervals import FEWEST_CLUSTERS, NOTHING, Interval, interval_of_statistic
+from figeval.metrics.intervals import FEWEST_CLUSTERS, NOTHING, Interval, cluster_places, interval_of_statistic
 from figeval.types import Score
 
 RESAMPLES = 2000
@@ -32,7 +31,7 @@ def correlations(
         seed: random seed of the bootstrap.
     """
     a, b = (np.asarray(values, dtype=np.float64) for values in (x, y))
-    index = _places(clusters if clusters is not None else [None] * len(a))
+    index = cluster_places(clusters if clusters is not None else [None] * len(a))
     names, n, groups = ("kendall", "spearman", "pearson"), len(a), len(set(index.tolist()))
     why = ""
     if n < FEWEST_ITEMS:
@@ -64,13 +63,6 @@ def correlations(
         )
         for name, value, interval in zip(names, values, intervals, strict=True)
     )
-
-
-def _places(clusters: Sequence[str | None]) -> NDArray[np.int64]:
-    """Return the number of each row's cluster; a row without one is its own."""
-    places: dict[str | int, int] = {}
-    found = [places.setdefault(row if name is None else name, len(places)) for row, name in enumerate(clusters)]
-    return np.array(found, dtype=np.int64)
 
 
 def _correlations(x: Floats, y: Floats, copies: Floats) -> Floats:

@@ -143,14 +143,20 @@ class Spread:
         return (self.squared_sizes - self.n) / 2
 
 
+def cluster_places(clusters: Sequence[str | None]) -> NDArray[np.int64]:
+    """Return the number of each row's cluster, from 0 in order of appearance; a row without one forms its own."""
+    places: dict[str | int, int] = {}
+    found = [places.setdefault(row if name is None else name, len(places)) for row, name in enumerate(clusters)]
+    return np.array(found, dtype=np.int64)
+
+
 def by_cluster(values: ArrayLike, clusters: Sequence[str | None]) -> tuple[Floats, Floats, float]:
     """Return the sums and sizes of the clusters of `values`, shape (n,), and the sum of squares within clusters.
 
     A row whose cluster is None forms its own cluster.
     """
     rows = np.asarray(values, dtype=np.float64)
-    places: dict[str | int, int] = {}
-    index = [places.setdefault(i if name is None else name, len(places)) for i, name in enumerate(clusters)]
+    index = cluster_places(clusters)
     sizes: Floats = np.bincount(index).astype(np.float64)
     sums: Floats = np.bincount(index, weights=rows).astype(np.float64)
     return sums, sizes, float(np.square(rows - (sums / sizes)[index]).sum())

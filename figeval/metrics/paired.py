@@ -28,6 +28,7 @@ from figeval.metrics.intervals import (
     blocks,
     by_cluster,
     clip,
+    cluster_places,
     interval_by_t,
     interval_of_statistic,
     spread_of,
@@ -204,19 +205,18 @@ def paired_statistic(
     common = [(a, b, cluster) for a, b, cluster in rows if a is not None and b is not None]
     if not common:
         return PairedTest(n=0, clusters=0, note="no example that both runs answered")
-    places: dict[str | int, int] = {}
-    index = [places.setdefault(row if name is None else name, len(places)) for row, (_, _, name) in enumerate(common)]
-    sums = np.zeros((len(places), 2, len(common[0][0])))
-    np.add.at(sums, index, np.array([row[:2] for row in common], dtype=np.float64))
+    index = cluster_places([cluster for _, _, cluster in common])
     sizes = np.bincount(index)
+    sums = np.zeros((len(sizes), 2, len(common[0][0])))
+    np.add.at(sums, index, np.array([row[:2] for row in common], dtype=np.float64))
     effective = len(common) ** 2 / float(sizes @ sizes)
     value_a, value_b = (float(combine(one)) for one in sums.sum(axis=0))
-    found = PairedTest(n=len(common), clusters=len(places), effective_clusters=effective)
+    found = PairedTest(n=len(common), clusters=len(sizes), effective_clusters=effective)
     if np.isnan((value_a, value_b)).any():
         return replace(found, note="the score of one of the runs is undefined")
     found = replace(found, value_a=value_a, value_b=value_b, difference=value_a - value_b)
-    unit = "examples" if len(places) == len(common) else "clusters"
-    if len(places) == 1:
+    unit = "examples" if len(sizes) == len(common) else "clusters"
+    if len(sizes) == 1:
         return replace(found, note="no test and no interval: all examples belong to one cluster")
     p = _permuted(sums, combine, seed)
     if effective < FEWEST_CLUSTERS:

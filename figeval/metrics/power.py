@@ -1,4 +1,4 @@
-"""What a comparison could have found: the smallest detectable difference, equivalence, and plans for an experiment."""
+"""Power of comparisons: the smallest detectable difference, equivalence, and plans for an experiment."""
 
 from __future__ import annotations
 

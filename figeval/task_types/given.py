@@ -20,7 +20,7 @@ GIVEN = "given"  # name of the route in records
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What a file says about one example: a prediction, scores, or both; None for what it leaves out.
+    """Content of a file for one example: a prediction, scores, or both; None for what it leaves out.
 
     `scores` is a list of numbers or, for labels, a mapping of names to numbers.
     """

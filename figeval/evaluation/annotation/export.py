@@ -34,7 +34,7 @@ TASKS, CONFIG = "tasks.json", "config.xml"  # for Label Studio
 
 @dataclass(frozen=True, slots=True)
 class Export:
-    """What annotators get, in a format: the criteria, and for each annotator a sheet in an order of its own."""
+    """Material for annotators in one format: the criteria, and for each annotator a sheet in an order of its own."""
 
     criteria: tuple[Criterion, ...]
     to: Format = "csv"

@@ -24,7 +24,7 @@ UNNAMED = "label"  # criterion of a file that names none
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Import:
-    """What is imported: files, and what their item numbers belong to.
+    """Files to import, and the items that their numbers belong to.
 
     Attributes:
         files: files of annotators; by default, the sheets in `folder`.

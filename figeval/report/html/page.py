@@ -53,7 +53,7 @@ SECTIONS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Panels:
-    """What a page shows beyond the records of the runs; `evaluation/report_content.py` describes the JSON.
+    """Content of a page besides the records of the runs; `evaluation/report_content.py` describes the JSON.
 
     Attributes:
         downloads: file name → content, of the score table in several formats.
