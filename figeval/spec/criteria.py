@@ -18,7 +18,7 @@ YES_NO = ("no", "yes")
 
 
 class Criterion(BaseModel):
-    """Criterion that people judge by, and the labels that they choose from, in order from low to high if they are numbers."""
+    """Criterion that people judge by, with the labels to choose from, in order from low to high if they are numbers."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
