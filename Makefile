@@ -16,7 +16,7 @@ ifneq ($(wildcard ../shared/data),)
 export FIGEVAL_DATA_MIRROR ?= $(abspath ../shared/data)
 endif
 
-.PHONY: help demo test test-slow lint types unit fuzz bench measured pages docs docs-serve lm-eval-range lower-bounds dist schema clean
+.PHONY: help demo test test-slow test-system system-packages lint types unit fuzz bench measured pages docs docs-serve lm-eval-range lower-bounds dist schema clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 12
@@ -46,10 +46,20 @@ types: $(VENV)/.dev
 PYTEST = $(BIN)/python -m pytest -n 2 --dist worksteal
 
 unit: $(VENV)/.dev
-	$(PYTEST) -m 'not slow'
+	$(PYTEST) -m 'not slow and not system'
 
 test-slow: $(VENV)/.dev  ## the slow tests: simulations, complete data sets, trainings, several processes
-	$(PYTEST) -m slow
+	$(PYTEST) -m 'slow and not system'
+
+test-system: $(VENV)/.dev  ## the tests that need Chromium and LaTeX
+	$(PYTEST) -m system
+
+# booktabs is in texlive-latex-recommended, siunitx in texlive-science.
+SYSTEM_PACKAGES := chromium texlive-latex-recommended texlive-science
+
+system-packages:  ## install Chromium and LaTeX on Debian or Ubuntu, as root
+	@dpkg --status $(SYSTEM_PACKAGES) >/dev/null 2>&1 || \
+		{ apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends $(SYSTEM_PACKAGES); }
 
 FUZZ := 100000
 

@@ -8,14 +8,18 @@ from pathlib import Path
 
 import pytest
 
-BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-FLAGS = ("--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--virtual-time-budget=4000")
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+FLAGS = ("--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking")
 
-needs_browser = pytest.mark.skipif(BROWSER is None, reason="no chromium")
+
+def browser() -> str:
+    """The path of the browser; without one, the test fails."""
+    found = next(filter(None, map(shutil.which, BROWSERS)), None)
+    return found or pytest.fail("this test needs Chromium: install the package chromium (`make system-packages`)")
 
 
 def elements_of(page: Path, place: str = "") -> str:
     """The page as the browser has it after its script ran; `place` is the part of the address after the file."""
-    assert BROWSER is not None
-    command = [BROWSER, *FLAGS, f"--user-data-dir={page.parent / 'profile'}", "--dump-dom", page.as_uri() + place]
+    profile = f"--user-data-dir={page.parent / 'profile'}"
+    command = [browser(), *FLAGS, "--virtual-time-budget=4000", profile, "--dump-dom", page.as_uri() + place]
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout

@@ -48,11 +48,12 @@ def test_make_test_runs_ruff_mypy_and_pytest(tmp_path: Path) -> None:
         assert tool in recipe
 
 
-def test_continuous_integration_runs_the_quick_and_the_slow_tests(tmp_path: Path) -> None:
+def test_continuous_integration_runs_all_tests(tmp_path: Path) -> None:
     steps = (ROOT / ".ci" / "run").read_text(encoding="utf-8").splitlines()
     targets = [step.split()[1] for step in steps if step.startswith("make ")]
     recipes = "".join(make(target, tmp_path, "--dry-run").stdout for target in targets)
-    assert re.findall("pytest .* -m (.*)", recipes) == ["'not slow'", "slow"]
+    assert re.findall("pytest .* -m (.*)", recipes) == ["'not slow and not system'", "'slow and not system'", "system"]
+    assert recipes.index("apt-get install") < recipes.index("-m system")
 
 
 @pytest.mark.parametrize("target", ["demo", "unit"])

@@ -14,7 +14,7 @@ import pytest
 
 from figeval.data.sources import catalogue
 from figeval.evaluation.report_texts import is_noncommercial
-from tests.browser import elements_of, needs_browser
+from tests.browser import elements_of
 from tests.cli.conftest import Cli
 from tests.runs import finished
 
@@ -110,8 +110,7 @@ def test_licences_that_exclude_commercial_use() -> None:
     assert not is_noncommercial(known["impli"])
 
 
-@pytest.mark.slow
-@needs_browser
+@pytest.mark.system
 def test_a_browser_runs_the_page(cli: Cli, runs: tuple[Path, Path], tmp_path: Path) -> None:
     cli("report", *runs)
     dump = elements_of(tmp_path / "report.html", "#item=mini_fables/F02")
@@ -149,8 +148,7 @@ setTimeout(async () => {
 </script>"""
 
 
-@pytest.mark.slow
-@needs_browser
+@pytest.mark.system
 def test_filters_and_keyboard(cli: Cli, runs: tuple[Path, Path], tmp_path: Path) -> None:
     cli("report", *runs, "--no_plots")
     page = (tmp_path / "report.html").read_text(encoding="utf-8")

@@ -19,7 +19,7 @@ import pytest
 from figeval.records.schema import BreakdownRecord, GroupRecord, ModelRecord, RunRecord
 from figeval.report.html.page import Panels, packed, page
 from figeval.text import clean
-from tests.browser import elements_of, needs_browser
+from tests.browser import elements_of
 from tests.runs import run, score, task
 
 HOSTILE = "</script><script>alert('x')</script>\x1b[31m\u202e"
@@ -182,8 +182,7 @@ def test_the_script_makes_no_html_of_texts() -> None:
     )
 
 
-@pytest.mark.slow
-@needs_browser
+@pytest.mark.system
 def test_a_browser_shows_hostile_texts_as_text(hostile: str, tmp_path: Path) -> None:
     (tmp_path / "page.html").write_text(hostile, encoding="utf-8")
     dump = elements_of(tmp_path / "page.html", f"#item={quote(clean(HOSTILE), safe='')}/x1")
