@@ -17,6 +17,7 @@ from figeval.errors import FigevalError
 from figeval.evaluation.rescore import RowReader
 from figeval.evaluation.score import MetricSet
 from figeval.metrics.statistic import Batched, Collective
+from figeval.plugins import describe
 from figeval.records.differences import differences
 from figeval.records.predictions import AnswerRow, PredictionRow, prediction_row
 from figeval.spec import TaskSpec
@@ -87,7 +88,12 @@ class RecomputedRows:
             for row in known:
                 self._restore(row)
         if self.metrics.collective:
-            after = self.metrics.related(rows, settings)
+            try:
+                after = self.metrics.related(rows, settings)
+            except Exception as error:  # rows of earlier versions, and damaged ones, may lack what a metric needs
+                why = f"which cannot be computed from the stored rows ({describe(error)})"
+                self.left_out |= dict.fromkeys(self.metrics.collective, why)
+                return
             for row, new in zip(rows, after, strict=True):
                 self._note(row["id"], *(_part(each, self.metrics.collective) for each in (row, new)))
 

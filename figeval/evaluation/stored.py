@@ -100,6 +100,7 @@ def with_breakdown(path: Path, key: str, metrics: Metrics) -> RunRecord:
         task.breakdowns = [found] if found.groups else []
         if any(score.interval == CHOSEN_ON_TEST for score in task.scores):
             without_intervals(task)
+    record.digests = {}  # those of the stored record, which this one no longer is
     if not any(task.breakdowns for task in record.tasks):
         known = {name for task in record.tasks for row in folder.rows(task.task) for name in row["meta"]}
         has = ", ".join(sorted(known)) or "no meta columns"

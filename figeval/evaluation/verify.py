@@ -333,8 +333,9 @@ class _Verification:
         self.found(task.task, "rows", found.problems, fine, found.rounding)
         for why, count in found.kept.items():
             self.add(task.task, "rows", "not checked", f"the metrics of {count} rows, which {why}")
-        for name, why in found.left_out.items():
-            self.add(task.task, "rows", "not checked", f"{name} of each row, {why}")
+        for why in dict.fromkeys(found.left_out.values()):
+            names = ", ".join(name for name, reason in found.left_out.items() if reason == why)
+            self.add(task.task, "rows", "not checked", f"{names} of each row, {why}")
 
     def _ask_baselines(
         self,
@@ -411,7 +412,11 @@ class _Verification:
             why = f"the scores of {', '.join(sorted(done - self.scored))} were not recomputed"
             self.add("run", "summary", "not checked", why)
         elif any(getattr(self.record, name) or getattr(self.fresh, name) for name in OF_THE_RUN):
-            one, other = (each.model_dump(mode="json", include=set(OF_THE_RUN)) for each in (self.record, self.fresh))
+            known = set(OF_THE_RUN)
+            if self.record.schema_version.startswith("1.") and not self.record.contrasts and self.fresh.contrasts:
+                known.discard("contrasts")
+                self.add("run", "contrasts", "note", "the version of figeval that wrote the record computed none")
+            one, other = (each.model_dump(mode="json", include=known) for each in (self.record, self.fresh))
             self._compare("run", "summary", one, other, "means, spreads and contrasts recomputed")
 
     def _compare(self, part: str, name: str, one: Mapping[str, Any], other: Mapping[str, Any], fine: str) -> None:

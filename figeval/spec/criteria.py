@@ -27,7 +27,7 @@ class Criterion(BaseModel):
 
     @property
     def is_ordinal(self) -> bool:
-        """Whether the labels are numbers, of which there are more than two."""
+        """True if the labels are more than two numbers."""
         return len(self.labels) > 2 and all(label.isdecimal() for label in self.labels)
 
     @property

@@ -195,6 +195,21 @@ def test_a_record_of_an_old_schema(cli: Cli, copy: Path) -> None:
     assert "60 rows, no digest to compare the file with" in done.out
 
 
+def test_rows_of_an_old_version_without_scores(cli: Cli, tmp_path: Path) -> None:
+    cli("run", "--tasks", "mini_motif", "--model", "tfidf", "--output_path", "run")
+    edit(tmp_path / "run", without_digests)
+    file = tmp_path / "run" / "predictions" / "mini_motif.jsonl"
+    rows = [json.loads(line) for line in file.read_text("utf-8").splitlines()]
+    lines = [json.dumps({key: value for key, value in row.items() if key != "scores"}) + "\n" for row in rows]
+    file.write_text("".join(lines), encoding="utf-8")
+    done = cli("verify", "run")
+    (line,) = (line for line in done.out.splitlines() if "KeyError" in line)
+    assert re.match(
+        r"not checked  mini_motif: rows: \S+(, \S+)+ of each row, which cannot be computed from the stored rows", line
+    )
+    assert not done.err
+
+
 @pytest.mark.parametrize("version", ["2.99", "3.0"])
 def test_a_record_of_a_later_schema(version: str, cli: Cli, copy: Path) -> None:
     edit(copy, lambda content: content.update(schema_version=version))
