@@ -11,6 +11,9 @@ RUNS := results/runs
 # Neither pip nor uv is told to compile modules (see PIP and UV), so Python has to cache bytecode on first use.
 unexport PYTHONDONTWRITEBYTECODE
 
+# As pip does, uv then also trusts the certificates of the system, e.g. that of a company's proxy.
+export UV_SYSTEM_CERTS := true
+
 # If there are benchmark files next to the checkout, use them instead of downloading.
 ifneq ($(wildcard ../shared/data),)
 export FIGEVAL_DATA_MIRROR ?= $(abspath ../shared/data)
