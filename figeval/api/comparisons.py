@@ -193,7 +193,7 @@ class Comparison:
         lines: dict[str, list[str]] = {}
         for (a, b), pair in result.pairs.items():
             for line in _left_out(pair):
-                lines.setdefault(line, []).append(f"{self.labels[a]}, {self.labels[b]}")
+                lines.setdefault(line, []).append(f"A = {self.labels[a]}, B = {self.labels[b]}")
         for line, pairs in lines.items():
             yield line if len(pairs) == len(result.pairs) else f"{'; '.join(pairs)}: {line}"
 
