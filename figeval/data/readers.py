@@ -81,28 +81,43 @@ class _Fetching(BaseException):
         self.asked = (benchmark, path)
 
 
-def availability(reference: str, folder: Traversable, readers: Registry[Opener]) -> Availability:
-    """Return whether the rows at `scheme:path` are on this machine.
+def first_request(
+    reference: str, folder: Traversable, readers: Registry[Opener], copies: Callable[[str], list[Path]] = copies
+) -> tuple[str, str] | None:
+    """Return (benchmark, path) of the first upstream file that the rows are read from; None if they need none.
 
-    The reader is started and stopped at the first upstream file, so that nothing is downloaded and no such file is
-    parsed or hashed. A user's own copy, which has no known checksum, is read up to its first row.
+    The reader is stopped there, so that nothing is downloaded and no such file is parsed or hashed.
+
+    Raises:
+        Exception: whatever a plugin's reader raises.
     """
-    copied: list[str] = []
 
     def fetching(benchmark: str, path: str) -> Path:
         raise _Fetching(benchmark, path)
+
+    try:
+        next(iter(read(reference, DataContext(folder, fetching, copies=copies), readers)), None)
+    except _Fetching as stopped:
+        return stopped.asked
+    return None
+
+
+def availability(reference: str, folder: Traversable, readers: Registry[Opener]) -> Availability:
+    """Return whether the rows at `scheme:path` are on this machine.
+
+    A user's own copy, which has no known checksum, is read up to its first row.
+    """
+    copied: list[str] = []
 
     def copying(benchmark: str) -> list[Path]:
         copied.append(benchmark)
         return copies(benchmark)
 
     try:
-        next(iter(read(reference, DataContext(folder, fetching, copies=copying), readers)), None)
-    except _Fetching as stopped:
-        return _on_disk(*stopped.asked)
+        requested = first_request(reference, folder, readers, copying)
     except Exception:  # a plugin's reader may fail in any way, which `figeval doctor` and a run report in full
         return "needs your copy" if copied else "cannot be read"
-    return "here"
+    return "here" if requested is None else _on_disk(*requested)
 
 
 def _on_disk(benchmark: str, path: str) -> Availability:

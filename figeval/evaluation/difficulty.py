@@ -22,7 +22,7 @@ RIGHT = 0.5  # an answer that is right with a higher probability, as by a tie, c
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class ExampleDifficulty:
     """One example as several models answered it.
 
     Attributes:
@@ -55,7 +55,7 @@ class TaskDifficulty:
 
     task: str
     models: tuple[str, ...]
-    items: tuple[Item, ...]
+    items: tuple[ExampleDifficulty, ...]
     nobody: int
     everybody: int
     nobody_expected: float
@@ -63,7 +63,7 @@ class TaskDifficulty:
     by_right: Mapping[int, int]
 
     @property
-    def candidates(self) -> list[Item]:
+    def candidates(self) -> list[ExampleDifficulty]:
         """Examples whose label may be wrong: those with a common error, given by most models first."""
         found = [item for item in self.items if item.common_error is not None]
         return sorted(found, key=lambda item: -item.answered)
@@ -119,7 +119,7 @@ def _of_task(name: str, sides: Sequence[Side], metric: str) -> TaskDifficulty:
         row = answers[0][1]
         mean = sum(value for value, _ in answers) / len(answers)
         error = row["pred"] if alike else None
-        items.append(Item(example, row["cluster"], 1 - mean, len(answers), right, row["gold"], error))
+        items.append(ExampleDifficulty(example, row["cluster"], 1 - mean, len(answers), right, row["gold"], error))
     n = len(items)
     shares = [
         sum((value or 0) > RIGHT for value in (one[item.id] for item in items)) / n if n else 0.0 for one in values

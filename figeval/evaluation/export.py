@@ -15,8 +15,7 @@ from importlib.resources import files
 from pathlib import Path, PurePosixPath
 from typing import Any, TypeAlias
 
-from figeval.data import DataContext
-from figeval.data.readers import fetch, read
+from figeval.data.readers import fetch, first_request
 from figeval.data.sources import catalogue
 from figeval.errors import FigevalError, OptionError, PluginError, RecordError
 from figeval.evaluation.harness import Harness
@@ -55,13 +54,6 @@ class StoredAnswer:
     fields: Mapping[str, Any] = field(default_factory=dict)
 
 
-class _Fetching(BaseException):
-    """Stops a reader at the first upstream file that it requests; a BaseException, so that no reader handles it."""
-
-    def __init__(self, benchmark: str) -> None:
-        self.benchmark = benchmark
-
-
 @dataclass(frozen=True, slots=True)
 class StoredRun:
     """A finished run with its answers, as exporters get it.
@@ -80,19 +72,12 @@ class StoredRun:
 
     def homepage(self, task: TaskRecord) -> str:
         """Return the address of the benchmark that a task belongs to, or an empty text if that is unknown."""
-
-        def fetching(benchmark: str, _path: str) -> Path:
-            raise _Fetching(benchmark)
-
         try:
             spec = self.harness.catalogue.tasks.get(task.of or task.task)
-            context = DataContext(spec.folder or files("figeval"), fetching)
-            next(iter(read(spec.data["test"], context, self.harness.readers)), None)
-        except _Fetching as stopped:
-            return catalogue().get(stopped.benchmark).homepage
+            requested = first_request(spec.data["test"], spec.folder or files("figeval"), self.harness.readers)
         except Exception:  # the task is not installed, or a plugin's reader fails, which is no matter of the export
             return ""
-        return ""
+        return catalogue().get(requested[0]).homepage if requested else ""
 
     def answers(self, task: TaskRecord) -> Iterator[StoredAnswer]:
         """Yield the answers to a task in the order of its examples; there are none for a mean over seeds.

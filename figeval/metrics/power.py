@@ -44,7 +44,7 @@ def equivalence(test: PairedTest, margin: float) -> float | None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class ComparisonPlan:
     """Precision of a comparison of two models on a data set that has not been run yet.
 
     Attributes:
@@ -71,7 +71,7 @@ class Plan:
 
 def planned(
     sizes: list[int], disagreement: float, correlation: float, power: float = POWER, level: float = ALPHA
-) -> Plan:
+) -> ComparisonPlan:
     """Return the smallest difference in accuracy that a paired comparison on these clusters would find.
 
     The variance of a paired difference δ of 0/1 values is d − δ², where d is the share of examples that only one model
@@ -90,7 +90,7 @@ def planned(
     # δ² = q² (d − δ²) effect / n, solved for δ
     share: float = (_quantile(1 - level / 2, freedom) + _quantile(power, freedom)) ** 2 * effect / n
     difference = math.sqrt(share * disagreement / (1 + share))
-    return Plan(
+    return ComparisonPlan(
         n=n,
         clusters=len(sizes),
         effective_clusters=n**2 / squared,
