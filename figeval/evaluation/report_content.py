@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from figeval.errors import RecordError
+from figeval.evaluation.buckets import bucketed
 from figeval.evaluation.compare import RunComparison, Side, compare_sides
 from figeval.evaluation.comparisons import corrected
 from figeval.evaluation.harness import Harness
@@ -225,6 +226,10 @@ def _add_samples(
     shown = TaskTexts() if texts is None else texts.of(task, seed, ids)
     if shown.notice:
         found.notices.append(shown.notice)
+    if shown.measured:
+        metrics = Harness().metrics
+        for one, rows in own.values():
+            one.breakdowns = [*one.breakdowns, *bucketed(one, rows, shown.measured, metrics, seed)]
     found.samples.append(_samples(task, ids, {place: rows for place, (_, rows) in own.items()}, shown, metric))
     return shown.missing
 

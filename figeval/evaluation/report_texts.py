@@ -11,6 +11,7 @@ from typing import Any
 
 from figeval.data.sources import Sources, catalogue, data_file
 from figeval.errors import FigevalError
+from figeval.evaluation.buckets import Measured, measured
 from figeval.evaluation.harness import Harness
 from figeval.evaluation.variants import recorded_variant
 from figeval.plugins import PluginManager
@@ -31,6 +32,7 @@ class TaskTexts:
         fields: field → its value for each example id: a text, a list of texts, or a place in `lists`.
         lists: long lists of texts, each once.
         options: field with the list that an index in a prediction refers to; empty if there is none.
+        measured: length and overlap of each example by id.
         passage: field with the text that a pair of positions in a prediction refers to; empty if there is none.
         notice: sentence about the licence.
         missing: reason why there are no texts.
@@ -38,6 +40,7 @@ class TaskTexts:
 
     fields: dict[str, dict[str, Any]] = field(default_factory=dict)
     lists: list[list[str]] = field(default_factory=list)
+    measured: dict[str, Measured] = field(default_factory=dict)
     options: str = ""
     passage: str = ""
     notice: str = ""
@@ -76,6 +79,7 @@ class ExampleTexts:
             wanted, places = frozenset(ids), dict[tuple[str, ...], int]()
             for example in variant.examples():
                 if example.id in wanted:
+                    found.measured[example.id] = measured(example, kind.options, kind.gold_fields[0])
                     for name, value in _texts(example, kind.gold_fields):
                         found.fields.setdefault(name, {})[example.id] = _stored(value, places)
         except FigevalError as error:

@@ -233,27 +233,33 @@ def _chance(p: float | None) -> str:
     return table.NOTHING if p is None else "<0.0001" if p < 1e-4 else f"{p:.4f}"
 
 
-def _breakdowns(runs: Sequence[RunRecord], labels: Sequence[str]) -> Iterator[Grid]:
-    """Yield a table for each breakdown of each task, with the first metric of all runs."""
-    found: dict[tuple[str, str, str], dict[int, dict[str, ScoreRecord]]] = {}
+def _breakdowns(runs: Sequence[RunRecord], labels: Sequence[str]) -> Iterator[JSON]:
+    """Yield the tables of each breakdown of each task, one per metric with all runs: `first`, and `further` ones."""
+    found: dict[tuple[str, str], dict[str, dict[int, dict[str, ScoreRecord]]]] = {}
     for place, run in enumerate(runs):
         for task in run.tasks:
             for breakdown in task.breakdowns:
+                by_metric = found.setdefault((task.task, breakdown.by), {})
                 for group in breakdown.groups:
-                    for score in group.scores[:1]:
-                        key = (task.task, breakdown.by, score.metric)
-                        found.setdefault(key, {}).setdefault(place, {})[group.value] = score
-    for (name, by, metric), own in found.items():
-        values = list(dict.fromkeys(value for scores in own.values() for value in scores))
-        rows = []
-        for value in values[:MOST_GROUPS]:
-            scores = [scores.get(value) for scores in own.values()]
-            n = max(score.n for score in scores if score is not None)
-            cells = [(table.marked(one), table.interval(one)) if one is not None else ("–", "") for one in scores]
-            rows.append((one_line(value), str(n), *(cell for pair in cells for cell in pair)))
-        columns = [column for place in own for column in (labels[place], "95 % interval")]
-        more = f"; the {MOST_GROUPS} most frequent of {len(values)}" if len(values) > MOST_GROUPS else ""
-        yield Grid((by, "n", *columns), rows, f"{name} by {by}: {metric}{more}", {"n", *labels, "95 % interval"})
+                    for score in group.scores:
+                        by_metric.setdefault(score.metric, {}).setdefault(place, {})[group.value] = score
+    for (name, by), by_metric in found.items():
+        grids = [_breakdown(f"{name} by {by}: {metric}", by, own, labels) for metric, own in by_metric.items()]
+        yield {"first": grids[0], "further": grids[1:]}
+
+
+def _breakdown(title: str, by: str, own: Mapping[int, Mapping[str, ScoreRecord]], labels: Sequence[str]) -> Grid:
+    """Return the table of one metric of a breakdown; `own` has the scores of each run by the value of the column."""
+    values = list(dict.fromkeys(value for scores in own.values() for value in scores))
+    rows = []
+    for value in values[:MOST_GROUPS]:
+        scores = [scores.get(value) for scores in own.values()]
+        n = max(score.n for score in scores if score is not None)
+        cells = [(table.marked(one), table.interval(one)) if one is not None else ("–", "") for one in scores]
+        rows.append((one_line(value), str(n), *(cell for pair in cells for cell in pair)))
+    columns = [column for place in own for column in (labels[place], "95 % interval")]
+    more = f"; the {MOST_GROUPS} most frequent of {len(values)}" if len(values) > MOST_GROUPS else ""
+    return Grid((by, "n", *columns), rows, f"{title}{more}", {"n", *labels, "95 % interval"})
 
 
 def _calibration(entries: Sequence[JSON], labels: Sequence[str]) -> Grid | None:
