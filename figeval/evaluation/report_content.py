@@ -255,9 +255,17 @@ def _samples(
         "lists": shown.lists,
         "options": shown.options,
         "passage": shown.passage,
+        "spans": [shown.spans.get(key, []) for key in ids] if shown.spans else [],
+        "kinds": _kinds(list(first.values())),
         "runs": [{"run": place, **_answers([rows.get(key) for key in ids], judged)} for place, rows in runs.items()],
     }
     return cleaned(content)
+
+
+def _kinds(rows: Sequence[PredictionRow]) -> JSON:
+    """Return the kinds of the options of each example by key of `option_meta`; empty for tasks that declare none."""
+    made = [choice["kinds"] if (choice := row.get("choice")) else {} for row in rows]
+    return {key: [kinds.get(key) for kinds in made] for key in dict.fromkeys(key for kinds in made for key in kinds)}
 
 
 def _answers(rows: Sequence[PredictionRow | None], metric: str) -> JSON:
@@ -270,7 +278,10 @@ def _answers(rows: Sequence[PredictionRow | None], metric: str) -> JSON:
         "pred": [None if row is None else row["pred"] for row in rows],
         "value": [None if row is None else _short(row["metrics"].get(metric)) for row in rows],
     }
-    more: dict[str, list[Any]] = {"scores": scores, "reply": replies, "error": errors}
+    parts = [
+        None if row is None else [one["pred"] for one in row.get("parts") or () if one["pred"]] or None for row in rows
+    ]
+    more: dict[str, list[Any]] = {"scores": scores, "reply": replies, "error": errors, "spans": parts}
     return found | {name: column for name, column in more.items() if any(one is not None for one in column)}
 
 
