@@ -13,6 +13,7 @@ from figeval.api.exports import (
 from figeval.api.pages import (
     WrittenPage as WrittenPage,
     board as board,
+    report as report,
 )
 from figeval.api.runs import (
     Run as Run,

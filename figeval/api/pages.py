@@ -18,9 +18,9 @@ from figeval.evaluation.report_texts import ExampleTexts
 from figeval.jsonfile import read_json
 from figeval.records.run_folder import own_folder
 from figeval.records.schema import RunRecord
-from figeval.report.exporters import load_exporters
-from figeval.report.html.board import board_csv, board_page
-from figeval.report.html.page import Panels, page
+from figeval.reporting.exporters import load_exporters
+from figeval.reporting.html.board import board_csv, board_page
+from figeval.reporting.html.page import Panels, page
 from figeval.storage import cure, replace_text
 from figeval.validation import checked_arguments
 

@@ -257,3 +257,13 @@ def test_a_program_can_write_a_site(runs: Path, tmp_path: Path) -> None:
     assert site.bytes == sum(file.stat().st_size for file in site.path.rglob("*.*") if "figeval-" not in file.name)
     with pytest.raises(figeval.OptionError, match="folders is empty"):
         figeval.board([])
+
+
+def test_a_program_can_write_a_report(runs: Path, tmp_path: Path) -> None:
+    file = tmp_path / "report.html"
+    page = figeval.report([runs / "deep" / "overlap", runs / "limited"], output=file, by="idiom", plots=False)
+    assert (page.path, page.runs, page.bytes) == (file, 2, file.stat().st_size)
+    with pytest.raises(figeval.OptionError, match="runs is empty"):
+        figeval.report([])
+    with pytest.raises(figeval.RecordError, match="give a run folder"):
+        figeval.report("nowhere", output=file)

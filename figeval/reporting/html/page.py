@@ -18,12 +18,12 @@ from figeval.errors import RecordError
 from figeval.records import conditions
 from figeval.records.provenance import installed, now
 from figeval.records.schema import RunRecord, ScoreRecord, TaskRecord
-from figeval.report import table
-from figeval.report.grid import Grid
-from figeval.report.html import charts
-from figeval.report.html.document import bar, document, download, in_base64, markup
-from figeval.report.training import dev_scores, scored_steps
-from figeval.report.training import notes as training_notes
+from figeval.reporting import table
+from figeval.reporting.grid import Grid
+from figeval.reporting.html import charts
+from figeval.reporting.html.document import bar, document, download, in_base64, markup
+from figeval.reporting.training import dev_scores, scored_steps
+from figeval.reporting.training import notes as training_notes
 from figeval.text import clean, cleaned, one_line
 from figeval.types import JSON
 

@@ -11,8 +11,8 @@ from typing import Any
 
 from figeval.records.board import BoardRecord, BoardRow, Leaderboard
 from figeval.records.schema import SEEN_NOTES
-from figeval.report import table
-from figeval.report.html.document import bar, document, download
+from figeval.reporting import table
+from figeval.reporting.html.document import bar, document, download
 from figeval.text import csv_cell, one_line
 from figeval.types import JSON, UNRELIABLE
 

@@ -56,7 +56,7 @@ def download(name: str, text: str) -> JSON:
 
 def asset(name: str) -> str:
     """Return a template, style sheet or script of this folder."""
-    return (files("figeval.report.html") / name).read_text(encoding="utf-8")
+    return (files("figeval.reporting.html") / name).read_text(encoding="utf-8")
 
 
 def markup(text: str) -> Any:
