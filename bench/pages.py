@@ -157,7 +157,7 @@ def with_demo(text: str) -> str:
         return text
     from rich.console import Console
 
-    from figeval.report.table import show
+    from figeval.reporting.table import show
 
     out = io.StringIO()
     show(read_record(file), Console(file=out, width=180))

@@ -12,6 +12,7 @@ from typing import Any
 _PUBLIC = {
     "figeval.api.comparisons": "Comparison compare",
     "figeval.api.exports": "export",
+    "figeval.api.pages": "WrittenPage board report",
     "figeval.api.runs": "Run load run",
     "figeval.api.scoring": "score",
     "figeval.api.trainings": "Training train",

@@ -10,6 +10,11 @@ from figeval.api.comparisons import (
 from figeval.api.exports import (
     export as export,
 )
+from figeval.api.pages import (
+    WrittenPage as WrittenPage,
+    board as board,
+    report as report,
+)
 from figeval.api.runs import (
     Run as Run,
     load as load,

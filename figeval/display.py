@@ -1,6 +1,6 @@
 """The interface through which runs, trainings and the builds of plugins report the progress of long work.
 
-The displays themselves, bars on a terminal and plain lines otherwise, are in `figeval.report.progress`.
+The displays themselves, bars on a terminal and plain lines otherwise, are in `figeval.reporting.progress`.
 """
 
 from __future__ import annotations

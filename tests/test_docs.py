@@ -40,6 +40,7 @@ PAGES = (
             "annotation",
             "architecture",
             "augmentation",
+            "board",
             "builds",
             "data",
             "epic",

@@ -47,14 +47,14 @@ ROOMS = {
     "task_types": {"prompts", "answers"},
     "spec": {"task_types"},
     "metrics": {"task_types"},
-    "report": {"records"},
+    "reporting": {"records"},
     "evaluation": STAGES,
     "testing": STAGES | {"evaluation"},  # a task type is checked by what runs do
-    "api": STAGES | {"report", "evaluation"},
-    "cli": STAGES | {"report", "evaluation", "api"},
+    "api": STAGES | {"reporting", "evaluation"},
+    "cli": STAGES | {"reporting", "evaluation", "api"},
 }
 MAY_IMPORT = {**{stage: set[str]() for stage in STAGES}, **ROOMS}
-OUTSIDE = {"figeval.api", "figeval.evaluation", "figeval.cli", "figeval.report"}  # no concern of tasks and plugins
+OUTSIDE = {"figeval.api", "figeval.evaluation", "figeval.cli", "figeval.reporting"}  # no concern of tasks and plugins
 PUBLIC = set(figeval.__all__)  # what the hooks hand over; they name it by its public name, for type checkers only
 LONGEST_FUNCTION = 60
 LONGEST_MODULE = 500

@@ -19,7 +19,7 @@ from figeval.evaluation import Harness
 from figeval.models.model import Backends
 from figeval.plugins import PluginManager
 from figeval.registry import Registry, fill, load_target, signature_of, spelled, target_name
-from figeval.report.exporters import load_exporters
+from figeval.reporting.exporters import load_exporters
 from figeval.task_types.base import TaskTypes
 from figeval.training.learners import load_learners
 from figeval.training.presets import load_presets

@@ -52,7 +52,7 @@ IMPORTED = (
     "figeval.evaluation",
     # transformers imports it whenever it saves a model, and it imports torch's compiler when it trains
     *(["deepspeed", "torch._inductor.compile_fx"] if find_spec("deepspeed") else []),
-    "figeval.report.table",
+    "figeval.reporting.table",
     "rich.console",
     "tests.rehearsal",
 )

@@ -14,8 +14,8 @@ from figeval.evaluation.compare import RunComparison, TaskComparison, argument_o
 from figeval.evaluation.comparisons import Design, RankedRun, RunComparisons, compare_all
 from figeval.metrics.paired import ALPHA
 from figeval.records import conditions
-from figeval.report import table
-from figeval.report.grid import Grid, page, plain
+from figeval.reporting import table
+from figeval.reporting.grid import Grid, page, plain
 from figeval.types import JSON
 from figeval.validation import checked_arguments
 

@@ -9,7 +9,7 @@ from typing import Any
 from figeval import plugins
 from figeval.api.runs import Folders, Run
 from figeval.evaluation.export import exported, save, stored_runs, text_of
-from figeval.report.exporters import load_exporters
+from figeval.reporting.exporters import load_exporters
 from figeval.validation import checked_arguments
 
 

@@ -14,7 +14,7 @@ from figeval.errors import FigevalError
 from figeval.records.conditions import described
 from figeval.records.predictions import PredictionRow
 from figeval.records.schema import BaselineRecord, RunRecord, ScoreRecord, TaskRecord
-from figeval.report.training import scored_steps
+from figeval.reporting.training import scored_steps
 from figeval.types import JSON
 
 if TYPE_CHECKING:

@@ -26,10 +26,10 @@ from figeval.models.progress import listening
 from figeval.records.run_folder import RunFolder
 from figeval.records.schema import RunRecord
 from figeval.registry import a_type
-from figeval.report import table
-from figeval.report.exporters import load_exporters
-from figeval.report.grid import page, plain
-from figeval.report.progress import RunProgress, display_on, stderr
+from figeval.reporting import table
+from figeval.reporting.exporters import load_exporters
+from figeval.reporting.grid import page, plain
+from figeval.reporting.progress import RunProgress, display_on, stderr
 from figeval.spec import SuiteSpec, TaskSpec
 from figeval.validation import checked_arguments, reworded
 

@@ -12,7 +12,7 @@ from figeval.errors import OptionError, near
 from figeval.evaluation.given import FIELDS, name_of, read_predictions
 from figeval.evaluation.given import score as score_predictions
 from figeval.evaluation.harness import Guests, Harness
-from figeval.report.progress import RunProgress, display_on, stderr
+from figeval.reporting.progress import RunProgress, display_on, stderr
 from figeval.validation import checked_arguments
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from figeval.evaluation.annotation.judgements import Judgements
     from figeval.evaluation.annotation.results import HumanResults, SystemScore, SystemTest
     from figeval.evaluation.annotation.scores import Annotation
-    from figeval.report.grid import Grid
+    from figeval.reporting.grid import Grid
     from figeval.types import Score
 
 SYSTEMS = ("criterion", "texts by", "mean", "95 % interval", "judged", "majority")
@@ -124,7 +124,7 @@ def score(folder: Path, files: tuple[Path, ...], as_json: bool) -> None:
         return
     from rich.console import Console
 
-    from figeval.report.grid import Grid, say
+    from figeval.reporting.grid import Grid, say
 
     console = Console()
     Grid(HEAD, list(share_rows(found)), f"{key.task}: share of texts with an error", HEAD[2:]).print(console)
@@ -293,7 +293,7 @@ def import_(*, folder: Path | None, criteria: tuple[str, ...], seed: int, **opti
         return
     from rich.console import Console
 
-    from figeval.report.grid import say
+    from figeval.reporting.grid import say
 
     console = Console()
     for grid in result_grids(found, pairs=options["pairs"]):
@@ -305,7 +305,7 @@ def import_(*, folder: Path | None, criteria: tuple[str, ...], seed: int, **opti
 
 def result_grids(found: HumanResults, *, pairs: bool) -> Iterator[Grid]:
     """Yield the tables of results that have rows."""
-    from figeval.report.grid import Grid
+    from figeval.reporting.grid import Grid
 
     yield Grid(SYSTEMS, [system_row(one) for one in found.systems], f"{found.task}: judgements", SYSTEMS[2:5])
     rows = [

@@ -38,7 +38,7 @@ def report(found: Audit) -> None:
     """Print the table of one task."""
     from rich.console import Console
 
-    from figeval.report.grid import Grid, say
+    from figeval.reporting.grid import Grid, say
 
     head = ("blind rule", "what it knows", "accuracy", "95 % interval", "")
     console = Console()

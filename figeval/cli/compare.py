@@ -87,7 +87,7 @@ def compare(  # noqa: PLR0913 - one argument per option
         return
     from rich.console import Console
 
-    from figeval.report.grid import say
+    from figeval.reporting.grid import say
 
     console = Console()
     for grid in found.grids:

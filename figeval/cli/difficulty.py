@@ -60,7 +60,7 @@ def difficulty(runs: tuple[Path, ...], metric: str, output: Path | None, as_json
         return
     from rich.console import Console
 
-    from figeval.report.grid import Grid, say
+    from figeval.reporting.grid import Grid, say
 
     rows = [
         (

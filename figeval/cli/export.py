@@ -55,7 +55,7 @@ def export(  # noqa: PLR0913, PLR0917 - one argument per option
     """
     from figeval import plugins
     from figeval.evaluation.export import exported, save, stored_runs, text_of
-    from figeval.report.exporters import load_exporters
+    from figeval.reporting.exporters import load_exporters
     from figeval.text import clean
 
     exporter = load_exporters(plugins.plugin_manager()).get(form)

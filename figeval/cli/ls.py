@@ -200,7 +200,7 @@ def _print(rows: list[JSON], columns: tuple[str, ...], as_json: bool) -> None:
     if as_json:
         echo_json(rows)
         return
-    from figeval.report.grid import Grid
+    from figeval.reporting.grid import Grid
 
     grid = Grid(columns, [tuple(cell(row[column]) for column in columns) for row in rows], spare=("owner",))
     if sys.stdout.isatty():

@@ -54,6 +54,7 @@ COMMANDS = {
     "doctor": ("figeval.cli.doctor:doctor", "Report versions, devices, caches and plugins."),
     "export": ("figeval.cli.export:export", "Export runs as CSV, LaTeX, Markdown or JSON."),
     "report": ("figeval.cli.report:report", "Write an HTML page about runs, with a sample explorer."),
+    "board": ("figeval.cli.board:board", "Write a site with leaderboards of many runs."),
     "annotate": ("figeval.cli.annotate:annotate", "Have people judge texts: export items, import judgements."),
     "compare": ("figeval.cli.compare:compare", "Compare two or more runs example by example."),
     "checklist": ("figeval.cli.checklist:checklist", "Answer a conference's reproducibility checklist."),

@@ -85,8 +85,8 @@ def power(  # noqa: PLR0913 - one argument per option
         return
     from rich.console import Console
 
-    from figeval.report.grid import Grid, say
-    from figeval.report.table import effective
+    from figeval.reporting.grid import Grid, say
+    from figeval.reporting.table import effective
 
     rows = [
         (

@@ -9,8 +9,6 @@ import click
 from figeval.cli.options import include_path, listed
 from figeval.cli.output import counted, echo
 
-DOWNLOADS = {"csv": "csv", "tex": "latex", "json": "json"}  # ending of a file → export format
-
 
 @click.command()
 @click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="RUN...")
@@ -55,31 +53,20 @@ def report(  # noqa: PLR0913 - one argument per option
     figeval report results/runs/minilm results/runs/tfidf -o report.html --by proverb
     figeval report models/proverbs --no_texts
     """
-    from figeval import plugins
-    from figeval.evaluation.report_content import report_content
-    from figeval.evaluation.report_texts import ExampleTexts
-    from figeval.report.exporters import load_exporters
-    from figeval.report.html.page import Panels, page
-    from figeval.storage import cure, replace_text
+    from figeval.api.pages import report as write_report
 
-    manager = plugins.plugin_manager()
-    texts = None if no_texts else ExampleTexts(manager, include_path, allow_noncommercial=allow_noncommercial)
-    found = report_content(runs, texts, metric=metric, by=by, seed=seed)
-    exporters = load_exporters(manager)
-    downloads = {f"scores.{ending}": exporters.get(form)(found.runs) for ending, form in DOWNLOADS.items()}
-    panels = Panels(
-        comparisons=found.comparisons,
-        family=found.family,
-        calibration=found.calibration,
-        positions=found.positions,
-        samples=found.samples,
-        trainings=found.trainings,
-        downloads=downloads,
-        notices=found.notices,
+    made = write_report(
+        runs,
+        output=output,
+        title=title,
+        metric=metric,
+        by=by,
+        seed=seed,
+        texts=not no_texts,
+        allow_noncommercial=allow_noncommercial,
+        plots=not no_plots,
+        include_path=include_path,
     )
-    made = page(title, found.runs, panels, draw=not no_plots)
-    with cure(output, "--output"):
-        replace_text(output.resolve(), made)
-    for notice in dict.fromkeys(found.notices):
+    for notice in made.notices:
         echo(notice)
-    echo(f"{output} ({counted(len(found.runs), 'run')}, {len(made.encode()) / 1e6:.1f} MB)")
+    echo(f"{output} ({counted(made.runs, 'run')}, {made.bytes / 1e6:.1f} MB)")

@@ -41,7 +41,7 @@ def rescore(run: Path, include_path: tuple[Path, ...], as_json: bool) -> None:
         return
     from rich.console import Console
 
-    from figeval.report.grid import Grid
+    from figeval.reporting.grid import Grid
 
     Grid(HEAD, list(map(cells, found)), right=("answers", "changed", "acc before", "acc after")).print(Console())
     for one in found:
@@ -53,7 +53,7 @@ def rescore(run: Path, include_path: tuple[Path, ...], as_json: bool) -> None:
 
 def cells(one: Reread) -> tuple[str, ...]:
     """Return one row of the table."""
-    from figeval.report.table import number
+    from figeval.reporting.table import number
 
     counts = (str(one.answers), str(one.changed))
     return (one.task, *counts, listed(one.before), listed(one.after), number(one.acc_before), number(one.acc_after))
@@ -61,6 +61,6 @@ def cells(one: Reread) -> tuple[str, ...]:
 
 def listed(statuses: Mapping[str, int]) -> str:
     """Return counts as text, e.g. `35 ok · 5 refusal`."""
-    from figeval.report.grid import AND
+    from figeval.reporting.grid import AND
 
     return AND.join(f"{count} {status}" for status, count in statuses.items())

@@ -67,8 +67,8 @@ def run(**flags: Any) -> int:
     from rich.console import Console
 
     from figeval.api.runs import run as run_tasks
-    from figeval.report.grid import say
-    from figeval.report.table import show, show_breakdowns
+    from figeval.reporting.grid import say
+    from figeval.reporting.table import show, show_breakdowns
 
     done = run_tasks(progress=True, **options(flags))
     console = Console()

@@ -83,9 +83,9 @@ def score(no_baselines: bool, **flags: Any) -> int:
 
     from figeval.api.scoring import score as score_predictions
     from figeval.records.sweep import SEEDS, SeedsRecord, read
-    from figeval.report.grid import say
-    from figeval.report.table import show, show_breakdowns
-    from figeval.report.training import show_seeds
+    from figeval.reporting.grid import say
+    from figeval.reporting.table import show, show_breakdowns
+    from figeval.reporting.training import show_seeds
 
     done = score_predictions(progress=True, baselines=not no_baselines, **flags)
     console = Console()

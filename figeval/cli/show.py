@@ -67,8 +67,8 @@ def show_run(path: Path, by: str | None, as_json: bool) -> None:
         return
     from rich.console import Console
 
-    from figeval.report import table
-    from figeval.report.grid import say
+    from figeval.reporting import table
+    from figeval.reporting.grid import say
 
     console = Console()
     table.show(run.record, console)
@@ -98,7 +98,7 @@ def show_training_record(file: Path, as_json: bool) -> None:
     from figeval.errors import RecordError
     from figeval.jsonfile import read_json
     from figeval.records.sweep import GRID, SEEDS, GridRecord, SeedsRecord, read
-    from figeval.report.training import show_grid, show_seeds, show_training
+    from figeval.reporting.training import show_grid, show_seeds, show_training
     from figeval.training.floor import floor_in
 
     if as_json:
@@ -172,7 +172,7 @@ def show_task(facts: TaskInfo, as_json: bool) -> None:
         return
     from rich.console import Console
 
-    from figeval.report.grid import Grid
+    from figeval.reporting.grid import Grid
 
     console = Console()
     lines = list(about(facts))

@@ -17,7 +17,7 @@ from figeval.training.slurm import MASTER, script
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from figeval.report.progress import TrainingProgress
+    from figeval.reporting.progress import TrainingProgress
 
 METAVARS = {int: "N", float: "X", Path: "PATH"}
 SHORT = {"task": "-t", "model": "-m", "output": "-o", "batch_size": "-b", "limit": "-L"}
@@ -101,7 +101,7 @@ def train(config: Path | None, seeds: str | None, grid: tuple[str, ...], slurm: 
 
     from figeval.api.trainings import shown_progress
     from figeval.evaluation.training.configure import configured
-    from figeval.report.grid import say
+    from figeval.reporting.grid import say
 
     given = {name: value for name, value in given.items() if value is not None}
     beside = Console(stderr=True)
@@ -130,9 +130,9 @@ def one(asked: TrainConfig, progress: TrainingProgress) -> int:
     from figeval.api.trainings import train_as
     from figeval.models.model import Backends
     from figeval.plugins import plugin_manager
-    from figeval.report.grid import say
-    from figeval.report.table import show
-    from figeval.report.training import gain
+    from figeval.reporting.grid import say
+    from figeval.reporting.table import show
+    from figeval.reporting.training import gain
 
     trained, console = train_as(asked, progress), Console()
     run = trained.run
@@ -152,8 +152,8 @@ def several(
     from rich.console import Console
 
     from figeval.evaluation.training.sweep import Sweep, grid_of, seeds_of
-    from figeval.report.grid import say
-    from figeval.report.training import show_grid, show_seeds
+    from figeval.reporting.grid import say
+    from figeval.reporting.training import show_grid, show_seeds
 
     wanted = None if seeds is None else seeds_of(seeds, asked.seed)
     values = grid_of(grid)

@@ -143,7 +143,7 @@ def compare_sides(
             continue
         other = tasks_b[name]
         refuse_other_examples(task, other)
-        found = _task_compared(name, (side_a, task), (side_b, other), metric, seed)
+        found = compare_task(name, (side_a, task), (side_b, other), metric, seed)
         if isinstance(found, str):
             left_out[name] = found
         else:
@@ -156,7 +156,7 @@ def compare_sides(
     return RunComparison(metric=metric, a=a, b=b, tasks=tuple(compared), left_out=left_out, prompts=prompts)
 
 
-def _task_compared(
+def compare_task(
     name: str, a: tuple[Side, TaskRecord], b: tuple[Side, TaskRecord], metric: str, seed: int
 ) -> list[TaskComparison] | str:
     """Return the comparisons of two runs on a task, one for each language and one for all, or why there is none."""

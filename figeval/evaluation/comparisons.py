@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from figeval.errors import RecordError
-from figeval.evaluation.compare import RunComparison, Side, TaskComparison, compare_sides
+from figeval.evaluation.compare import RunComparison, Side, TaskComparison, compare_sides, compare_task
 from figeval.metrics.paired import ALPHA, benjamini_hochberg, holm
 from figeval.metrics.power import detectable_by, equivalence
 from figeval.records.schema import RunRecord
@@ -166,6 +166,29 @@ def corrected(
         )
 
     return {places: replace(pair, tasks=tuple(map(finished, pair.tasks))) for places, pair in pairs.items()}
+
+
+def ranked(sides: Sequence[Side], task: str, metric: str, seed: int = 0) -> list[RankedRun]:
+    """Return the ranks of runs on one task, with p-values that are corrected over all pairs of these runs.
+
+    The list is empty if a pair cannot be compared.
+
+    Args:
+        sides: runs that have the task, all on the same examples.
+        task: name of the task.
+        metric: metric that all runs stored for each example.
+        seed: random seed of the sign-flip tests.
+
+    Raises:
+        RecordError: predictions are damaged.
+    """
+    own = [next(one for one in side.record.tasks if one.task == task) for side in sides]
+    pairs: dict[tuple[int, int], RunComparison] = {}
+    for a, b in combinations(range(len(sides)), 2):
+        found = compare_task(task, (sides[a], own[a]), (sides[b], own[b]), metric, seed)
+        tasks = () if isinstance(found, str) else tuple(one for one in found if one.task == task)
+        pairs[a, b] = RunComparison(metric=metric, a=sides[a].record, b=sides[b].record, left_out={}, tasks=tasks)
+    return _ranks(corrected(pairs, "holm"), len(sides), metric)
 
 
 def _ranks(pairs: Mapping[tuple[int, int], RunComparison], runs: int, metric: str) -> list[RankedRun]:

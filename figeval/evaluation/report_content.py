@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from figeval.errors import RecordError
+from figeval.evaluation.buckets import bucketed
 from figeval.evaluation.compare import RunComparison, Side, compare_sides
 from figeval.evaluation.comparisons import corrected
 from figeval.evaluation.harness import Harness
@@ -225,6 +226,10 @@ def _add_samples(
     shown = TaskTexts() if texts is None else texts.of(task, seed, ids)
     if shown.notice:
         found.notices.append(shown.notice)
+    if shown.measured:
+        metrics = Harness().metrics
+        for one, rows in own.values():
+            one.breakdowns = [*one.breakdowns, *bucketed(one, rows, shown.measured, metrics, seed)]
     found.samples.append(_samples(task, ids, {place: rows for place, (_, rows) in own.items()}, shown, metric))
     return shown.missing
 
@@ -250,9 +255,17 @@ def _samples(
         "lists": shown.lists,
         "options": shown.options,
         "passage": shown.passage,
+        "spans": [shown.spans.get(key, []) for key in ids] if shown.spans else [],
+        "kinds": _kinds(list(first.values())),
         "runs": [{"run": place, **_answers([rows.get(key) for key in ids], judged)} for place, rows in runs.items()],
     }
     return cleaned(content)
+
+
+def _kinds(rows: Sequence[PredictionRow]) -> JSON:
+    """Return the kinds of the options of each example by key of `option_meta`; empty for tasks that declare none."""
+    made = [choice["kinds"] if (choice := row.get("choice")) else {} for row in rows]
+    return {key: [kinds.get(key) for kinds in made] for key in dict.fromkeys(key for kinds in made for key in kinds)}
 
 
 def _answers(rows: Sequence[PredictionRow | None], metric: str) -> JSON:
@@ -265,7 +278,10 @@ def _answers(rows: Sequence[PredictionRow | None], metric: str) -> JSON:
         "pred": [None if row is None else row["pred"] for row in rows],
         "value": [None if row is None else _short(row["metrics"].get(metric)) for row in rows],
     }
-    more: dict[str, list[Any]] = {"scores": scores, "reply": replies, "error": errors}
+    parts = [
+        None if row is None else [one["pred"] for one in row.get("parts") or () if one["pred"]] or None for row in rows
+    ]
+    more: dict[str, list[Any]] = {"scores": scores, "reply": replies, "error": errors, "spans": parts}
     return found | {name: column for name, column in more.items() if any(one is not None for one in column)}
 
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from figeval.data.sources import Sources, catalogue, data_file
 from figeval.errors import FigevalError
+from figeval.evaluation.buckets import Measured, measured
 from figeval.evaluation.harness import Harness
 from figeval.evaluation.variants import recorded_variant
 from figeval.plugins import PluginManager
@@ -31,6 +33,8 @@ class TaskTexts:
         fields: field → its value for each example id: a text, a list of texts, or a place in `lists`.
         lists: long lists of texts, each once.
         options: field with the list that an index in a prediction refers to; empty if there is none.
+        measured: length and overlap of each example by id.
+        spans: right spans of the parts of a joint example by id, as [start, end] in `passage`.
         passage: field with the text that a pair of positions in a prediction refers to; empty if there is none.
         notice: sentence about the licence.
         missing: reason why there are no texts.
@@ -38,6 +42,8 @@ class TaskTexts:
 
     fields: dict[str, dict[str, Any]] = field(default_factory=dict)
     lists: list[list[str]] = field(default_factory=list)
+    measured: dict[str, Measured] = field(default_factory=dict)
+    spans: dict[str, list[list[int]]] = field(default_factory=dict)
     options: str = ""
     passage: str = ""
     notice: str = ""
@@ -76,13 +82,16 @@ class ExampleTexts:
             wanted, places = frozenset(ids), dict[tuple[str, ...], int]()
             for example in variant.examples():
                 if example.id in wanted:
+                    if parts := getattr(example, "parts", ()):
+                        found.spans[example.id] = [[part.gold.start, part.gold.end] for part in parts if part.gold]
+                    found.measured[example.id] = measured(example, kind.options, kind.gold_fields[0])
                     for name, value in _texts(example, kind.gold_fields):
                         found.fields.setdefault(name, {})[example.id] = _stored(value, places)
         except FigevalError as error:
             return TaskTexts(missing=str(error))
-        found.lists = [list(one) for one in places]
+        found.lists = _shared(found.fields, list(places))
         found.options = next((name for name in (kind.options, "candidates") if name in found.fields), "")
-        found.passage = "text" if "text" in found.fields else ""
+        found.passage = "query" if found.spans else "text" if "text" in found.fields else ""
         return found
 
     def _local(self, benchmark: str, path: str) -> Path:
@@ -130,3 +139,14 @@ def _stored(value: str | tuple[str, ...], places: dict[tuple[str, ...], int]) ->
     if isinstance(value, str):
         return value
     return places.setdefault(value, len(places)) if len(value) > SHARED else list(value)
+
+
+def _shared(fields: Mapping[str, dict[str, Any]], lists: Sequence[tuple[str, ...]]) -> list[list[str]]:
+    """Put lists that only one example has, such as its words, back into its field; return the others."""
+    used = Counter(value for column in fields.values() for value in column.values() if isinstance(value, int))
+    kept = {place: number for number, place in enumerate(place for place, times in used.items() if times > 1)}
+    for column in fields.values():
+        for key, value in column.items():
+            if isinstance(value, int):
+                column[key] = kept.get(value, list(lists[value]))
+    return [list(lists[place]) for place in kept]

@@ -41,7 +41,7 @@ def labels(run: Path, task: str | None, as_json: bool) -> None:
 
     from figeval.cli.output import echo_json
     from figeval.records.run_folder import RunFolder, find_record, read_run
-    from figeval.report.grid import say
+    from figeval.reporting.grid import say
 
     record, _ = read_run(run)
     known = {one.task: one for one in record.tasks if FEATURES in {score.metric for score in one.scores}}
@@ -110,8 +110,8 @@ def _score(measure: str, counts: Sequence[tuple[str | None, tuple[float, ...]]],
 
 def _grid(title: str, lines: Sequence[dict[str, Any]]) -> Any:
     """Return the table of one task."""
-    from figeval.report.grid import Grid
-    from figeval.report.table import number
+    from figeval.reporting.grid import Grid
+    from figeval.reporting.table import number
 
     head = ("label", "gold", "predicted", *(column for name in MEASURES for column in (name, "95 % interval")))
     cells = []

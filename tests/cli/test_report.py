@@ -35,7 +35,7 @@ def contents(page: str) -> dict[str, Any]:
 
 def test_a_report_on_two_runs(cli: Cli, runs: tuple[Path, Path], tmp_path: Path) -> None:
     done = cli("report", *runs, "-o", "page.html", "--no_plots", "--by", "idiom")
-    assert (done.code, done.out) == (0, "page.html (2 runs, 0.1 MB)\n")
+    assert (done.code, done.out) == (0, "page.html (2 runs, 0.2 MB)\n")
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     for shown in ("Paired comparisons", "exact McNemar", "Position bias", "mini_pairs by idiom", "chance 0.200"):
         assert shown in page

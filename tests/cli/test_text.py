@@ -106,7 +106,7 @@ def test_a_foreign_record_says_nothing_to_the_terminal(arguments: tuple[str, ...
 def test_a_foreign_record_on_a_real_terminal(foreign: Path) -> None:
     from rich.console import Console
 
-    from figeval.report.table import show
+    from figeval.reporting.table import show
 
     console = Console(file=io.StringIO(), force_terminal=True, color_system=None, width=400)
     show(read_run(foreign)[0], console)

@@ -19,8 +19,8 @@ from figeval.metrics.discrimination import Judged, auc
 from figeval.metrics.seeds import discrimination_over_seeds
 from figeval.records.run_folder import RunFolder
 from figeval.records.schema import CHOSEN_ON_TEST
-from figeval.report.exporters import load_exporters
-from figeval.report.table import grids, notes
+from figeval.reporting.exporters import load_exporters
+from figeval.reporting.table import grids, notes
 from tests.evaluation.conftest import Heard
 from tests.fakes import FakeGenerator, FakeLanguageModel, FakePairScorer
 

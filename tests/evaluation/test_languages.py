@@ -28,8 +28,8 @@ from figeval.records.predictions import PredictionRow
 from figeval.records.run_folder import read_run
 from figeval.records.schema import RunRecord
 from figeval.records.sweep import SeedsRecord, mean_of
-from figeval.report import table
-from figeval.report.training import show_seeds
+from figeval.reporting import table
+from figeval.reporting.training import show_seeds
 from tests.evaluation.conftest import Heard, Workshop, write_task
 from tests.fakes import FakeGenerator, FakePairScorer
 from tests.processes import figeval

@@ -19,7 +19,7 @@ from figeval.metrics.classification import choice_accuracy
 from figeval.records.predictions import PredictionRow
 from figeval.records.run_folder import read_run
 from figeval.records.schema import ChoicesRecord
-from figeval.report import table
+from figeval.reporting import table
 from figeval.task_types.choice import Choice, ChoiceExample, chosen
 from figeval.task_types.fields import reordered
 from figeval.task_types.orders import folded

@@ -22,7 +22,7 @@ from figeval.records.schema import (
     ModelRecord,
     RunRecord,
 )
-from figeval.report.exporters import load_exporters
+from figeval.reporting.exporters import load_exporters
 from figeval.types import UNRELIABLE
 from tests.runs import run, score, task
 

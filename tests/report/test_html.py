@@ -17,7 +17,7 @@ from urllib.parse import quote
 import pytest
 
 from figeval.records.schema import BreakdownRecord, GroupRecord, ModelRecord, RunRecord
-from figeval.report.html.page import Panels, packed, page
+from figeval.reporting.html.page import Panels, packed, page
 from figeval.text import clean
 from tests.browser import elements_of
 from tests.runs import run, score, task
@@ -176,7 +176,7 @@ def test_nothing_is_fetched(hostile: str) -> None:
 
 
 def test_the_script_makes_no_html_of_texts() -> None:
-    script = (files("figeval.report.html") / "report.js").read_text(encoding="utf-8")
+    script = (files("figeval.reporting.html") / "report.js").read_text(encoding="utf-8")
     assert not re.findall(
         r"innerHTML|outerHTML|insertAdjacent|document\.write|\beval\(|new Function|fetch\(|XMLHttp", script
     )

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from figeval.report import progress
-from figeval.report.progress import Bars, Lines, RunProgress, Silent, TrainingProgress, display_on
+from figeval.reporting import progress
+from figeval.reporting.progress import Bars, Lines, RunProgress, Silent, TrainingProgress, display_on
 from tests.processes import figeval
 from tests.runs import task
 

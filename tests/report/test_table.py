@@ -17,8 +17,8 @@ from figeval.records.schema import (
     RunRecord,
     SpreadRecord,
 )
-from figeval.report.grid import AND, Grid
-from figeval.report.table import notes, rows, show, show_breakdowns
+from figeval.reporting.grid import AND, Grid
+from figeval.reporting.table import notes, rows, show, show_breakdowns
 from figeval.task_types.pairs import Pairs
 from figeval.task_types.routes import Route
 from figeval.types import UNRELIABLE

@@ -30,8 +30,8 @@ from figeval.evaluation.task_metrics import metrics_of
 from figeval.metrics.catalogue import statistic_of
 from figeval.models.capabilities import Outputs
 from figeval.records.schema import RunRecord
-from figeval.report import table
-from figeval.report.exporters import load_exporters
+from figeval.reporting import table
+from figeval.reporting.exporters import load_exporters
 from figeval.task_types.generation import GenerationExample
 from figeval.task_types.pairs import PairExample
 from figeval.testing import check_metric

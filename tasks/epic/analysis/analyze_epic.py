@@ -79,7 +79,7 @@ def figures(parts: Sequence[Analysis]) -> dict[str, Any]:
 
 def show(part: Analysis, console: Any) -> None:
     """Print the measured numbers of a part next to the published ones."""
-    from figeval.report.grid import Grid, say
+    from figeval.reporting.grid import Grid, say
 
     console.print()
     if part.left_out:

@@ -78,7 +78,7 @@ def one_task(name: str, runs: Sequence[Answers], folder: Path, console: Any, *, 
 
         written += plots.save(versus.chart(found), folder, "heat_map")
     for grid, notes in grids(name, runs, aware, found):
-        from figeval.report.grid import say
+        from figeval.reporting.grid import say
 
         console.print()
         grid.print(console)
@@ -105,7 +105,7 @@ def grids(
 
 def accuracy_grid(name: str, runs: Sequence[Answers], aware: Sequence[dict[str, Tolerant]]) -> tuple[Any, list[str]]:
     """Return the table of plain accuracy and of the two accuracies that accept near-duplicates, with its notes."""
-    from figeval.report.grid import Grid
+    from figeval.reporting.grid import Grid
 
     from .store import TIES
 
@@ -132,7 +132,7 @@ def accuracy_grid(name: str, runs: Sequence[Answers], aware: Sequence[dict[str, 
 
 def spread_grid(runs: Sequence[Answers]) -> tuple[Any, list[str]]:
     """Return the table that counts the proverbs with 0, 1 … k narratives right, with its notes."""
-    from figeval.report.grid import Grid
+    from figeval.reporting.grid import Grid
 
     from .accuracy import by_proverb, spread
 
@@ -146,7 +146,7 @@ def spread_grid(runs: Sequence[Answers]) -> tuple[Any, list[str]]:
 
 def proverb_grid(answers: Answers) -> Any:
     """Return the table of the best and the worst proverbs."""
-    from figeval.report.grid import Grid
+    from figeval.reporting.grid import Grid
 
     from .store import ranked
 
@@ -159,7 +159,7 @@ def proverb_grid(answers: Answers) -> Any:
 
 def confusion_grid(answers: Answers) -> Any:
     """Return the table of the pairs confused most often."""
-    from figeval.report.grid import Grid
+    from figeval.reporting.grid import Grid
 
     from .confusion import confusions
 
@@ -180,7 +180,7 @@ def short(answers: Answers, proverb: str) -> str:
 
 def versus_grid(found: Versus) -> tuple[Any, list[str]]:
     """Return the heat map as a table, with notes on the agreement of the two models."""
-    from figeval.report.grid import Grid
+    from figeval.reporting.grid import Grid
 
     from .versus import READING
 

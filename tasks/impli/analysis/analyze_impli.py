@@ -183,7 +183,7 @@ def _distances(answers: Sequence[PairAnswer]) -> Iterator[Sequence[Any]]:
 
 def show(found: ImpliAnalysis, console: Any) -> None:
     """Print the tables and their caveats."""
-    from figeval.report.grid import say
+    from figeval.reporting.grid import say
 
     show_correlations(found, console)
     if found.about["limit"]:
@@ -201,7 +201,7 @@ def show(found: ImpliAnalysis, console: Any) -> None:
 
 def show_correlations(found: ImpliAnalysis, console: Any) -> None:
     """Print the correlations of flexibility and accuracy next to the paper's."""
-    from figeval.report.grid import Grid, say
+    from figeval.reporting.grid import Grid, say
 
     from .flexibility import MISPRINT, PUBLISHED
 
@@ -222,8 +222,8 @@ def show_correlations(found: ImpliAnalysis, console: Any) -> None:
 
 def show_matched(found: Sequence[Matched], console: Any) -> None:
     """Print the accuracies on pairs matched in similarity, and why intervals are missing."""
-    from figeval.report.grid import Grid, say
-    from figeval.report.table import NONE
+    from figeval.reporting.grid import Grid, say
+    from figeval.reporting.table import NONE
 
     if not found:
         say(console, "  no accuracy on pairs matched by similarity: all pairs of the run have the same label")
@@ -246,6 +246,6 @@ def show_matched(found: Sequence[Matched], console: Any) -> None:
 
 def _cells(score: Score) -> tuple[str, str]:
     from figeval.records.schema import ScoreRecord
-    from figeval.report.table import interval, number
+    from figeval.reporting.table import interval, number
 
     return number(score.value), interval(ScoreRecord(**asdict(score)))

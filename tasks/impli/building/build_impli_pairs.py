@@ -66,7 +66,7 @@ def impli_pairs(  # noqa: PLR0913 - one argument per option
     """
     from figeval.building import task_prefix
     from figeval.data.row_file import RowFile, read_columns
-    from figeval.report.progress import display_on, stderr
+    from figeval.reporting.progress import display_on, stderr
 
     from .builder import PairOptions
     from .inputs import DEFINITION_FIELDS, SENTENCE_FIELDS

@@ -322,7 +322,7 @@ def show(found: Sequence[CurveNumber], model: str) -> None:
     """Print the table of the numbers."""
     from rich.console import Console
 
-    from figeval.report.grid import Grid, say
+    from figeval.reporting.grid import Grid, say
 
     head = ("learned from", "folds", "pairs", "part", "value", "sd", "95 % interval", "n", "trainings")
     console = Console()

@@ -68,7 +68,7 @@ def storal(  # noqa: PLR0913 - one argument per option
     """
     from figeval.building import task_prefix
     from figeval.data.row_file import read_columns
-    from figeval.report.progress import display_on, stderr
+    from figeval.reporting.progress import display_on, stderr
 
     from ..pairs import FIELDS, PairFile
     from .builder import StoralOptions

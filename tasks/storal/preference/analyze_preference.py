@@ -55,7 +55,7 @@ def preference(runs: tuple[Path, ...], as_format: str) -> None:
         return
     from rich.console import Console
 
-    from figeval.report.grid import Grid, say
+    from figeval.reporting.grid import Grid, say
 
     console = Console()
     Grid(HEAD, list(map(cells, found)), "Preference for the moral over its versions", NUMBERS).print(console)
@@ -65,7 +65,7 @@ def preference(runs: tuple[Path, ...], as_format: str) -> None:
 
 def cells(one: Preference) -> tuple[str, ...]:
     """Return the cells of one table row."""
-    from figeval.report.table import interval, number
+    from figeval.reporting.table import interval, number
 
     score, test = one.score, one.test
     counts = ("–",) * 4

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from figeval.display import Display
 from figeval.frontend import warn
 from figeval.records.schema import TaskRecord
-from figeval.report.grid import say
+from figeval.reporting.grid import say
 from figeval.text import clean
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from figeval.records.schema import SEEN_NOTES
 from figeval.records.sweep import GridRecord, SeedScore, SeedsRecord
-from figeval.report.grid import Grid, say
-from figeval.report.table import MARKS, MEAN, NOTHING, REST, interval, marked, missing, number
+from figeval.reporting.grid import Grid, say
+from figeval.reporting.table import MARKS, MEAN, NOTHING, REST, interval, marked, missing, number
 from figeval.types import JSON
 
 if TYPE_CHECKING:

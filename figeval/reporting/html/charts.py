@@ -12,7 +12,7 @@ from typing import Any
 from figeval.plots import BLUE, GREEN, GREY, NEEDED, ORANGE, styled
 from figeval.types import JSON
 
-COLOURS = (BLUE, ORANGE, GREEN, "#AA5591", "#8A6D00", "#4A6FD0")  # of the runs, as in report.css
+COLOURS = (BLUE, ORANGE, GREEN, "#AA5591", "#8A6D00", "#4A6FD0")  # of the runs, as in page.css
 GOLD = "#B8BEC4"
 SIZE = re.compile(r'<svg[^>]*? width="([\d.]+)" height="([\d.]+)"')
 

@@ -1,33 +1,29 @@
 """The page of a report: one HTML file with its style, its script and its data, which loads nothing from elsewhere.
 
-A Content-Security-Policy allows exactly the page's own style and script, by their digests, and images within the page.
-Names, notes and numbers are escaped by Jinja. Texts of models and benchmarks are compressed JSON in base64, which
-cannot end a `<script>` element; the script inserts them as text, never as HTML.
+Texts of models and benchmarks are compressed JSON in base64, which cannot end a `<script>` element; the script inserts
+them as text, never as HTML.
 """
 
 from __future__ import annotations
 
-import base64
 import gzip
-import hashlib
 import json
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.resources import files
 from itertools import groupby
 from typing import Any
-from urllib.parse import quote
 
 from figeval.errors import RecordError
 from figeval.records import conditions
 from figeval.records.provenance import installed, now
 from figeval.records.schema import RunRecord, ScoreRecord, TaskRecord
-from figeval.report import table
-from figeval.report.grid import Grid
-from figeval.report.html import charts
-from figeval.report.training import dev_scores, scored_steps
-from figeval.report.training import notes as training_notes
+from figeval.reporting import table
+from figeval.reporting.grid import Grid
+from figeval.reporting.html import charts
+from figeval.reporting.html.document import bar, document, download, in_base64, markup
+from figeval.reporting.training import dev_scores, scored_steps
+from figeval.reporting.training import notes as training_notes
 from figeval.text import clean, cleaned, one_line
 from figeval.types import JSON
 
@@ -70,7 +66,7 @@ class Panels:
     notices: Sequence[str] = ()
 
 
-def page(title: str, runs: Sequence[RunRecord], panels: Panels, *, draw: bool = True) -> str:
+def page(title: str, runs: Sequence[RunRecord], panels: Panels, *, draw: bool = True, back: str = "") -> str:
     """Return the HTML page of a report.
 
     Args:
@@ -78,11 +74,9 @@ def page(title: str, runs: Sequence[RunRecord], panels: Panels, *, draw: bool = 
         runs: records of the runs, in the order of all tables.
         panels: the other content.
         draw: whether to draw charts; they need the extra `analysis`, without which the numbers are shown as tables.
+        back: address of the leaderboard that the page belongs to; empty if there is none.
     """
-    from jinja2 import Environment
-
     labels = [one_line(label) for label in _distinct(conditions.labels(runs))]
-    style, script = (_asset(name) for name in ("report.css", "report.js"))
     notices = list(panels.notices)
     if draw and not charts.available():
         notices.append(
@@ -101,61 +95,27 @@ def page(title: str, runs: Sequence[RunRecord], panels: Panels, *, draw: bool = 
         "statuses": _statuses(runs, labels),
         "trainings": list(map(_training, panels.trainings)),
         "samples": [{"task": one["task"], "n": len(one["ids"]), "packed": packed(one)} for one in panels.samples],
-        "downloads": [
-            {"name": name, "address": f"data:text/plain;charset=utf-8;base64,{_base64(text.encode())}"}
-            for name, text in panels.downloads.items()
-        ],
+        "downloads": [download(name, text) for name, text in panels.downloads.items()],
         "charts": _charts(runs, panels, labels) if draw and charts.available() else {},
     }
     present = {**found, "answers": found["statuses"].rows, "training": found["trainings"]}
-    environment = Environment(autoescape=True, finalize=_harmless)
-    environment.filters["quoted"] = lambda text: quote(clean(text), safe="")
-    environment.globals["zip"] = zip
-    return environment.from_string(_asset("page.html.jinja")).render(
-        **found,
-        title=one_line(title),
-        labels=labels,
-        labels_json=_markup(json.dumps(labels).replace("<", "\\u003c")),
-        notices=list(dict.fromkeys(notices)),
-        sections=[(key, name) for key, name in SECTIONS.items() if present[key]],
-        style=_markup(style),
-        script=_markup(script),
-        policy=policy(style, script),
-        made=now(),
-        version=installed("figeval") or "unknown",
-    )
-
-
-def policy(style: str, script: str) -> str:
-    """Return the Content-Security-Policy that allows one style and one script by their digests, and nothing else."""
-    styles, scripts = (f"'sha256-{_base64(hashlib.sha256(text.encode()).digest())}'" for text in (style, script))
-    allowed = f"script-src {scripts}; style-src {styles}; img-src data:"
-    return f"default-src 'none'; {allowed}; base-uri 'none'; form-action 'none'"
+    about: JSON = {
+        "title": one_line(title),
+        "labels": labels,
+        "labels_json": markup(json.dumps(labels).replace("<", "\\u003c")),
+        "notices": list(dict.fromkeys(notices)),
+        "sections": [(key, name) for key, name in SECTIONS.items() if present[key]],
+        "back": back,
+        "made": now(),
+        "version": installed("figeval") or "unknown",
+    }
+    return document("page.html.jinja", ("page.css", "report.css"), "report.js", {**found, **about})
 
 
 def packed(content: object) -> str:
     """Return a JSON value as base64 of gzip, which the page's script unpacks."""
     text = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
-    return _base64(gzip.compress(text.encode(), mtime=0))
-
-
-def _base64(content: bytes) -> str:
-    return base64.b64encode(content).decode("ascii")
-
-
-def _asset(name: str) -> str:
-    return (files("figeval.report.html") / name).read_text(encoding="utf-8")
-
-
-def _markup(text: str) -> Any:
-    from markupsafe import Markup
-
-    return Markup(text)  # only for the page's own style and script, and for JSON without "<"
-
-
-def _harmless(value: Any) -> Any:
-    """Clean each text that the template inserts, unless it is the page's own."""
-    return clean(value) if type(value) is str else value
+    return in_base64(gzip.compress(text.encode(), mtime=0))
 
 
 # ---- runs and scores -------------------------------------------------------------------------------------------------
@@ -234,22 +194,7 @@ def _metric_rows(metric: str, found: Sequence[tuple[int, TaskRecord]]) -> Iterat
                     _, value, interval, n, clusters, trivial = table.cells(score, baselines)
                     floors = [one.value for each in baselines for one in each.scores if one.metric == metric]
                     cells = {"value": value, "interval": interval, "n": n, "clusters": clusters, "baselines": trivial}
-                    yield {"metric": metric, "run": place, "part": part, **cells, "bar": _bar(score, floors)}
-
-
-def _bar(score: ScoreRecord, floors: Sequence[float | None]) -> JSON | None:
-    """Return the places on a bar from 0 to 100, or None for a score that is not between 0 and 1."""
-    if score.value is None or not 0 <= score.value <= 1:
-        return None
-    value, low, high = (
-        None if one is None else round(100 * min(max(one, 0), 1), 2) for one in (score.value, score.low, score.high)
-    )
-    return {
-        "value": value,
-        "low": low,
-        "high": high,
-        "floors": [round(100 * one, 2) for one in floors if one is not None and 0 <= one <= 1],
-    }
+                    yield {"metric": metric, "run": place, "part": part, **cells, "bar": bar(score, floors)}
 
 
 def _named(grid: Grid, labels: Sequence[str], place: int) -> Grid:
@@ -288,27 +233,33 @@ def _chance(p: float | None) -> str:
     return table.NOTHING if p is None else "<0.0001" if p < 1e-4 else f"{p:.4f}"
 
 
-def _breakdowns(runs: Sequence[RunRecord], labels: Sequence[str]) -> Iterator[Grid]:
-    """Yield a table for each breakdown of each task, with the first metric of all runs."""
-    found: dict[tuple[str, str, str], dict[int, dict[str, ScoreRecord]]] = {}
+def _breakdowns(runs: Sequence[RunRecord], labels: Sequence[str]) -> Iterator[JSON]:
+    """Yield the tables of each breakdown of each task, one per metric with all runs: `first`, and `further` ones."""
+    found: dict[tuple[str, str], dict[str, dict[int, dict[str, ScoreRecord]]]] = {}
     for place, run in enumerate(runs):
         for task in run.tasks:
             for breakdown in task.breakdowns:
+                by_metric = found.setdefault((task.task, breakdown.by), {})
                 for group in breakdown.groups:
-                    for score in group.scores[:1]:
-                        key = (task.task, breakdown.by, score.metric)
-                        found.setdefault(key, {}).setdefault(place, {})[group.value] = score
-    for (name, by, metric), own in found.items():
-        values = list(dict.fromkeys(value for scores in own.values() for value in scores))
-        rows = []
-        for value in values[:MOST_GROUPS]:
-            scores = [scores.get(value) for scores in own.values()]
-            n = max(score.n for score in scores if score is not None)
-            cells = [(table.marked(one), table.interval(one)) if one is not None else ("–", "") for one in scores]
-            rows.append((one_line(value), str(n), *(cell for pair in cells for cell in pair)))
-        columns = [column for place in own for column in (labels[place], "95 % interval")]
-        more = f"; the {MOST_GROUPS} most frequent of {len(values)}" if len(values) > MOST_GROUPS else ""
-        yield Grid((by, "n", *columns), rows, f"{name} by {by}: {metric}{more}", {"n", *labels, "95 % interval"})
+                    for score in group.scores:
+                        by_metric.setdefault(score.metric, {}).setdefault(place, {})[group.value] = score
+    for (name, by), by_metric in found.items():
+        grids = [_breakdown(f"{name} by {by}: {metric}", by, own, labels) for metric, own in by_metric.items()]
+        yield {"first": grids[0], "further": grids[1:]}
+
+
+def _breakdown(title: str, by: str, own: Mapping[int, Mapping[str, ScoreRecord]], labels: Sequence[str]) -> Grid:
+    """Return the table of one metric of a breakdown; `own` has the scores of each run by the value of the column."""
+    values = list(dict.fromkeys(value for scores in own.values() for value in scores))
+    rows = []
+    for value in values[:MOST_GROUPS]:
+        scores = [scores.get(value) for scores in own.values()]
+        n = max(score.n for score in scores if score is not None)
+        cells = [(table.marked(one), table.interval(one)) if one is not None else ("–", "") for one in scores]
+        rows.append((one_line(value), str(n), *(cell for pair in cells for cell in pair)))
+    columns = [column for place in own for column in (labels[place], "95 % interval")]
+    more = f"; the {MOST_GROUPS} most frequent of {len(values)}" if len(values) > MOST_GROUPS else ""
+    return Grid((by, "n", *columns), rows, f"{title}{more}", {"n", *labels, "95 % interval"})
 
 
 def _calibration(entries: Sequence[JSON], labels: Sequence[str]) -> Grid | None:

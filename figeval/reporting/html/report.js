@@ -87,6 +87,8 @@ function buildFilters() {
   controls.judged = labels.map((label, place) =>
     select(label, [["", "any"], ["right", "right"], ["wrong", "wrong"], ["between", "in between"], ["unanswered", "no valid answer"]], `run run-${place % 6}`));
   controls.status = select("Status", [["", "any"]]);
+  controls.kinds = make("span", "kinds"); // filled for each task
+  $("filters").append(controls.kinds);
   controls.differ = select("Runs", [["", "any"], ["differ", "judged differently"]]);
   if (labels.length < 2) controls.differ.parentElement.hidden = true;
   controls.clear = make("button", "", "Clear filters");
@@ -100,7 +102,21 @@ function buildFilters() {
 
 function clearFilters() {
   const { controls } = explorer;
-  for (const control of [controls.search, controls.status, controls.differ, ...controls.judged]) control.value = "";
+  for (const control of [controls.search, controls.status, controls.differ, ...controls.judged, ...kindFilters()]) control.value = "";
+}
+
+const kindFilters = () => [...explorer.controls.kinds.querySelectorAll("select")];
+
+/** Make a filter for each key by which the options of the task are of different kinds. */
+function buildKindFilters() {
+  const { controls, task } = explorer;
+  controls.kinds.replaceChildren();
+  for (const [key, column] of Object.entries(task.kinds ?? {})) {
+    const kinds = [...new Set(column.flatMap((one) => one ?? []))].filter((one) => one !== null).sort();
+    const control = select(`Chosen ${key}`, [["", "any"], ...kinds.map((one) => [one, one])]);
+    control.dataset.key = key;
+    controls.kinds.append(control.parentElement);
+  }
 }
 
 /** Apply the filters to the current task; keep the selected sample if it still passes. */
@@ -109,6 +125,7 @@ function filter() {
   const words = controls.search.value.toLowerCase().split(/\s+/).filter(Boolean);
   const wanted = task.runs.map((run) => [run, controls.judged[run.run].value]).filter(([, key]) => key);
   const status = controls.status.value;
+  const kinds = kindFilters().filter((one) => one.value).map((one) => [task.kinds[one.dataset.key], one.value]);
   const kept = explorer.shown[explorer.current];
   explorer.shown = [];
   for (let i = 0; i < task.ids.length; i++) {
@@ -116,6 +133,7 @@ function filter() {
     if (!wanted.every(([run, key]) => judge(run, i).key === key)) continue;
     if (status && !task.runs.some((run) => run.status[i] === status)) continue;
     if (controls.differ.value && new Set(task.runs.map((run) => judge(run, i).key)).size < 2) continue;
+    if (!kinds.every(([column, kind]) => task.runs.some((run) => column[i]?.[run.pred[i]] === kind))) continue;
     explorer.shown.push(i);
   }
   const total = task.ids.length.toLocaleString("en");
@@ -205,7 +223,7 @@ function showItem(i) {
   for (const [name, column] of Object.entries(task.fields)) {
     const value = column[i];
     if (value === null || value === undefined) continue;
-    texts.append(make("dt", "", name), make("dd", "", name === task.options ? options(i, listOf(value)) : inWords(listOf(value))));
+    texts.append(make("dt", "", name), make("dd", "", name === task.options ? options(i, listOf(value)) : coloured(i, name, listOf(value))));
   }
   texts.append(make("dt", "", "right answer"), make("dd", "", inWords(answer(task.gold[i], i))));
   const meta = Object.entries(task.meta).filter(([, column]) => column[i] !== null).map(([name, column]) => `${name}: ${column[i]}`);
@@ -227,9 +245,83 @@ function answer(value, i) {
   if (Array.isArray(value) && value.length && value.every(Number.isInteger)) {
     const text = task.fields[task.passage]?.[i];
     if (list) return value.map(named).join(" · ");
-    if (typeof text === "string" && value.length === 2) return `“${[...text].slice(value[0], value[1]).join("")}”`;
+    if (typeof text === "string" && isSpan(value)) return `“${[...text].slice(value[0], value[1]).join("")}”`;
+  }
+  const tokens = Object.values(task.fields).map((column) => listOf(column[i])).find((one) => Array.isArray(one) && isTags(value, one));
+  if (tokens) {
+    const letters = [...tokens.join(" ")];
+    return taggedSpans(value, tokens).map(([start, end]) => `“${letters.slice(start, end).join("")}”`).join(" · ") || "no span";
   }
   return value;
+}
+
+// ---- spans ----------------------------------------------------------------------------------------------------------
+
+const isSpan = (value) => Array.isArray(value) && value.length === 2 && value.every(Number.isInteger);
+const isTags = (value, tokens) => Array.isArray(value) && value.length === tokens.length && value.every((one) => typeof one === "string");
+
+/** Return the spans of labelled words in a text that joins the words with blanks. */
+function taggedSpans(tags, tokens) {
+  const spans = [];
+  let start = 0;
+  let before = "O";
+  tokens.forEach((token, place) => {
+    const end = start + [...token].length;
+    const continues = before !== "O" && tags[place] !== "O" && !tags[place].startsWith("B-") && spans.length;
+    if (continues) spans[spans.length - 1][1] = end;
+    else if (tags[place] !== "O") spans.push([start, end]);
+    before = tags[place];
+    start = end + 1;
+  });
+  return spans;
+}
+
+/** Return a text in which the right spans are highlighted and the runs' spans are underlined in their colours. */
+function coloured(i, name, value) {
+  const { task, labels } = explorer;
+  if (typeof value === "string" && name === task.passage) {
+    const gold = task.spans?.[i] ?? (isSpan(task.gold[i]) ? [task.gold[i]] : []);
+    const found = task.runs.map((run) => run.spans?.[i] ?? (run.status[i] === "ok" && isSpan(run.pred[i]) ? [run.pred[i]] : []));
+    return marked(value, gold, found.map((spans, place) => [task.runs[place].run, spans]), labels);
+  }
+  if (typeof value === "string" && name === "known" && typeof task.fields.given?.[i] === "string") {
+    const start = value.indexOf(task.fields.given[i]);
+    const first = [...value.slice(0, Math.max(start, 0))].length;
+    return start < 0 ? value : marked(value, [[first, first + [...task.fields.given[i]].length]], [], labels);
+  }
+  if (Array.isArray(value) && isTags(task.gold[i], value)) {
+    const found = task.runs.map((run) => [run.run, isTags(run.pred[i], value) ? taggedSpans(run.pred[i], value) : []]);
+    return marked(value.join(" "), taggedSpans(task.gold[i], value), found, labels);
+  }
+  return inWords(value);
+}
+
+function marked(text, gold, runs, labels) {
+  const letters = [...text]; // positions count characters as Python does, not UTF-16 units
+  const edges = new Set([0, letters.length]);
+  for (const spans of [gold, ...runs.map(([, own]) => own)]) for (const span of spans) span.forEach((edge) => edges.add(Math.min(edge, letters.length)));
+  const places = [...edges].sort((a, b) => a - b);
+  const box = make("span", "passage");
+  for (let k = 0; k + 1 < places.length; k++) {
+    const covers = (spans) => spans.some(([start, end]) => start <= places[k] && places[k + 1] <= end);
+    let part = document.createTextNode(letters.slice(places[k], places[k + 1]).join(""));
+    let depth = 0;
+    for (const [run, spans] of runs) {
+      if (covers(spans)) {
+        part = make("span", `span run-${run % 6}`, part);
+        part.title = labels[run];
+        part.style.paddingBottom = `${1 + 4 * depth}px`;
+      }
+      depth += 1;
+    }
+    if (covers(gold)) part = make("mark", "", part);
+    box.append(part);
+  }
+  const named = runs.filter(([, spans]) => spans.length).map(([run]) => make("span", `run run-${run % 6}`, labels[run]));
+  if (!gold.length && !named.length) return text;
+  if (!runs.length) return box; // the part of another text that is asked about
+  const key = make("span", "key small", ...(gold.length ? [make("mark", "", "right")] : []), ...named);
+  return make("span", "", box, key);
 }
 
 /** Return the options, with the right ones highlighted and the runs that chose them. */
@@ -241,7 +333,8 @@ function options(i, list) {
     const runs = task.runs.filter((run) => run.pred[i] === index);
     const isGold = gold.includes(index);
     if (list.length > MOST_OPTIONS && !isGold && !runs.length) return;
-    const item = make("li", isGold ? "gold" : "", text);
+    const kinds = Object.values(task.kinds ?? {}).map((column) => column[i]?.[index]).filter(Boolean);
+    const item = make("li", isGold ? "gold" : "", text, kinds.length ? make("span", "small soft", ` (${kinds.join(", ")})`) : null);
     item.value = index + 1;
     for (const run of runs) item.append(make("span", `chosen run run-${run.run % 6}`, labels[run.run]));
     items.append(item);
@@ -278,6 +371,7 @@ async function open(name, id) {
   const statuses = new Set(explorer.task.runs.flatMap((run) => run.status.filter(Boolean)));
   const { status } = explorer.controls;
   status.replaceChildren(...["", ...statuses].map((one) => { const option = make("option", "", one || "any"); option.value = one; return option; }));
+  buildKindFilters();
   if (id !== undefined) clearFilters();
   $("list").scrollTop = 0;
   filter();

@@ -17,7 +17,7 @@ from figeval.records.schema import (
     ScoreRecord,
     TaskRecord,
 )
-from figeval.report.grid import AND, Grid, say
+from figeval.reporting.grid import AND, Grid, say
 from figeval.text import one_line
 from figeval.types import UNRELIABLE
 

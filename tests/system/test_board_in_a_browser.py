@@ -1,0 +1,86 @@
+"""The site of `figeval board` in a real browser: sorting, filters, links to a view, and hostile names."""
+
+from __future__ import annotations
+
+import json
+import re
+from html import unescape
+from pathlib import Path
+
+import pytest
+
+import figeval
+from figeval.records.schema import ModelRecord
+from tests.browser import elements_of
+from tests.runs import finished, run, task
+
+pytestmark = pytest.mark.system
+
+HOSTILE = "<script>document.documentElement.dataset.error = 'x'</script>"
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("board")
+    for model in ("overlap", "random", "chance"):
+        finished(folder / "runs" / model, "mini_fables", "mini_pairs", model=model)
+    record = run(task(HOSTILE.replace("/", "|")), model=ModelRecord(name=HOSTILE, backend="encoder"))
+    (folder / "runs" / "hostile").mkdir()
+    (folder / "runs" / "hostile" / "run.json").write_text(record.model_dump_json(), encoding="utf-8")
+    return figeval.board(folder / "runs", output=folder / "site").path
+
+
+def test_hostile_names_are_text_and_nothing_fails(site: Path) -> None:
+    dump = elements_of(site / "index.html")
+    assert 'data-ready="true"' in dump
+    assert "data-error" not in dump
+    assert "&lt;script&gt;document" in dump
+
+
+def test_an_address_is_a_view(site: Path) -> None:
+    dump = elements_of(site / "index.html", "#find=words=overlap+fables&baselines=0")
+    assert "1 result on 1 leaderboard<" in dump
+    rows = re.findall(r'<tr class="(\w+)"([^>]*)>', dump)
+    assert [(kind, hidden) for kind, hidden in rows if not hidden and kind == "baseline"] == []
+
+
+# Works with the page as a reader does, and leaves what was found in it.
+READER = """
+<script>
+setTimeout(() => {
+  const seen = {};
+  const table = document.querySelector('section[data-name="mini_fables"] table');
+  const column = (name) => [...table.tHead.rows[0].cells].findIndex((one) => one.textContent.trim() === name);
+  const cells = (name) => [...table.tBodies[0].rows].map((row) => row.cells[column(name)].textContent.trim());
+  const press = (name) => table.tHead.rows[0].cells[column(name)].querySelector("button").click();
+  press("acc");
+  seen.falling = cells("acc");
+  press("acc");
+  seen.rising = cells("acc");
+  seen.sorted = table.tHead.rows[0].cells[column("acc")].getAttribute("aria-sort");
+  press("rank");
+  seen.ranks = cells("rank");
+  document.getElementById("benchmark").value = "mini";
+  document.getElementById("benchmark").dispatchEvent(new Event("input", { bubbles: true }));
+  seen.found = document.getElementById("found").textContent;
+  setTimeout(() => { seen.address = location.hash; document.body.dataset.seen = JSON.stringify(seen); }, 600);
+}, 300);
+</script>"""
+
+
+def test_sorting_and_filters(site: Path, tmp_path: Path) -> None:
+    page = (site / "index.html").read_text(encoding="utf-8")
+    copy = tmp_path / "copy.html"  # the policy would not allow another script
+    text = re.sub(r"<meta http-equiv[^>]*>", "", page).replace("</body>", f"{READER}</body>")
+    copy.write_text(text, encoding="utf-8")
+    (found,) = re.findall(r'data-seen="([^"]*)"', elements_of(copy))
+    seen = json.loads(unescape(found))
+    values = [float(one) for one in seen["falling"]]
+    assert values == sorted(values, reverse=True)
+    assert [float(one) for one in seen["rising"]] == sorted(values)
+    assert seen["sorted"] == "ascending"
+    ranks = [one for one in seen["ranks"] if one]
+    assert ranks == sorted(ranks)
+    assert seen["ranks"][: len(ranks)] == ranks, "baselines have no rank and come last"
+    assert seen["found"] == "6 results on 2 leaderboards"
+    assert seen["address"] == "#find=benchmark=mini"
