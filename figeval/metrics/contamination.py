@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from figeval.metrics.aggregation import MetricAggregator
 from figeval.metrics.intervals import NOTHING, Bounds
 from figeval.metrics.statistic import mean_of
-from figeval.types import Score
+from figeval.types import UNRELIABLE, Score
 
 Floats: TypeAlias = NDArray[np.float64]
 LEAST_LIKELY = 0.2  # share of the tokens of a text that Min-K% looks at
@@ -130,6 +130,8 @@ def difference(metric: str, one: Score, other: Score) -> Score:
         return Score(metric=metric, value=value, n=n, clusters=clusters, interval=missing.interval)
     below = math.hypot(one.value - one.low, other.high - other.value)
     above = math.hypot(one.high - one.value, other.value - other.low)
+    doubtful = any(score.interval.endswith(UNRELIABLE) for score in (one, other))
+    method = f"newcombe{UNRELIABLE if doubtful else ''}"
     return Score(
-        metric=metric, value=value, low=value - below, high=value + above, n=n, clusters=clusters, interval="newcombe"
+        metric=metric, value=value, low=value - below, high=value + above, n=n, clusters=clusters, interval=method
     )

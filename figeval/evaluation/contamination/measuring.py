@@ -223,6 +223,8 @@ def _refuse_other_run(run: RunRecord, model: Model, texts: Sequence[TaskTexts]) 
         name = one.task.name
         if name not in has:
             raise RecordError(f"--run has no task {name}; it has {', '.join(has)}")
+        if has[name].status != "done":
+            raise RecordError(f"--run has not finished {name}; repeat the command of that run first")
         if (has[name].version, has[name].examples_sha256) != (one.task.version, one.sha256):
             raise RecordError(f"--run was made on another version of {name} or on other data; run it again")
 
