@@ -11,6 +11,7 @@ from typing import Any
 
 _PUBLIC = {
     "figeval.api.comparisons": "Comparison compare",
+    "figeval.api.contaminations": "Contamination contamination",
     "figeval.api.exports": "export",
     "figeval.api.pages": "WrittenPage board report",
     "figeval.api.runs": "Run load run",
@@ -44,7 +45,7 @@ _PUBLIC = {
     "figeval.task_types.similarity": "SimilarityExample",
     "figeval.models.capabilities": (
         "Chats Closes ComputesLoglikelihood Describes DeterministicByName Embeds EstimatesCost Fills "
-        "FindsSpans Fingerprints Fits Generates LabelsPairs Outputs ScoresPairs Writes"
+        "FindsSpans Fingerprints Fits Generates LabelsPairs Outputs ScoresPairs ScoresTokens Writes"
     ),
     "figeval.metrics": (
         "Batched Collective Measured PerLabel Statistic answered batched collective expected_over_ties mean_of "

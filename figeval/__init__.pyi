@@ -7,6 +7,10 @@ from figeval.api.comparisons import (
     Comparison as Comparison,
     compare as compare,
 )
+from figeval.api.contaminations import (
+    Contamination as Contamination,
+    contamination as contamination,
+)
 from figeval.api.exports import (
     export as export,
 )
@@ -87,6 +91,7 @@ from figeval.models.capabilities import (
     LabelsPairs as LabelsPairs,
     Outputs as Outputs,
     ScoresPairs as ScoresPairs,
+    ScoresTokens as ScoresTokens,
     Writes as Writes,
 )
 from figeval.prompts import (

@@ -26,7 +26,17 @@ ROOT = Path(__file__).resolve().parent.parent
 LONG = {  # pages that take more than two seconds
     f"docs/{name}.md"
     for name in (
-        *("annotation", "augmentation", "epic", "exports", "first_benchmark", "getting_started", "llm", "plugins"),
+        *(
+            "annotation",
+            "augmentation",
+            "contamination",
+            "epic",
+            "exports",
+            "first_benchmark",
+            "getting_started",
+            "llm",
+            "plugins",
+        ),
         *("python", "statistics", "task_types", "training"),
     )
 }
@@ -42,6 +52,7 @@ PAGES = (
             "augmentation",
             "board",
             "builds",
+            "contamination",
             "data",
             "epic",
             "exports",

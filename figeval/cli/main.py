@@ -59,6 +59,7 @@ COMMANDS = {
     "compare": ("figeval.cli.compare:compare", "Compare two or more runs example by example."),
     "checklist": ("figeval.cli.checklist:checklist", "Answer a conference's reproducibility checklist."),
     "difficulty": ("figeval.cli.difficulty:difficulty", "Find examples that nobody gets right, and doubtful labels."),
+    "contamination": ("figeval.cli.contamination:contamination", "Measure what a model may remember of a benchmark."),
     "power": ("figeval.cli.power:power", "Say which difference between models a task can show."),
 }
 

@@ -129,9 +129,13 @@ class Facts:
         evaluated = sum(task.seconds + task.baseline_seconds for run in self.runs for task in run.tasks) / 3600
         trained = sum(training.get("seconds") or 0.0 for training in self.trainings) / 3600
         yield f"hours: {evaluated:.3g} of evaluation ({len(self.runs)} runs), {trained:.3g} of training"
-        sizes = {run.model.name: run.model.description.get("parameters") for run in self.runs}
+        sizes = {run.model.name: run.model.parameters for run in self.runs}
         for name, size in sizes.items():
-            yield f"parameters of {name}: {f'{size:,}' if isinstance(size, int) else FILL_IN}"
+            yield f"parameters of {name}: {FILL_IN if size is None else f'{size:,}'}"
+        for training in self.trainings:
+            if trained := training.get("parameters"):
+                counts = f"{trained['trainable']:,} of {trained['total']:,} parameters"
+                yield f"trained on {training['task']}: {counts}"
 
     def settings(self) -> Iterator[str]:
         """Yield how models were asked and trained, what was searched, and what selected the checkpoint."""

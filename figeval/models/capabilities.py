@@ -18,9 +18,9 @@ models that answer it.
 | `Writes` | `write` | `Inputs` | `Reply`, or a plain str |
 
 Every model implements `Fingerprints`, or is declared `deterministic_by_name = True`. `Fits`, `Describes`, `Closes`,
-`Chats` and `EstimatesCost` are optional. The protocols are for type checkers and `isinstance` on plain classes;
-figeval itself looks for callable attributes, so that a model may gain a method in its constructor, or pass one on to
-another model.
+`Chats`, `ScoresTokens` and `EstimatesCost` are optional. The protocols are for type checkers and `isinstance` on plain
+classes; figeval itself looks for callable attributes, so that a model may gain a method in its constructor, or pass one
+on to another model.
 """
 
 from __future__ import annotations
@@ -266,6 +266,18 @@ class Chats(Protocol):
 
     def chat(self, messages: Sequence[Message], /) -> str:
         """Return a conversation as one text, with the header of the answer."""
+
+
+@runtime_checkable
+class ScoresTokens(Protocol):
+    """Knows the probability of every token of a text. No route needs this, but `figeval contamination` does."""
+
+    def token_scores(self, texts: Sequence[str], /) -> Outputs[NDArray[np.float64]]:
+        """Return an array of shape (tokens, 3) per text, in nats.
+
+        A row has log P(token | earlier tokens), and the mean and the standard deviation of log P over the vocabulary at
+        this place, under the model's own distribution. A text that does not fit the model loses its end.
+        """
 
 
 @runtime_checkable

@@ -325,6 +325,12 @@ class ModelRecord(Stored):
     )
     lineage: LineageRecord | None = Field(default=None, description="null for a model that figeval did not train")
 
+    @property
+    def parameters(self) -> int | None:
+        """Number of weights, tied ones counted once; None if unknown, as for models behind an API."""
+        found = self.description.get("parameters")
+        return found if isinstance(found, int) and not isinstance(found, bool) else None
+
 
 class MacroRecord(Stored):
     """The unweighted mean over the tasks of a suite. Never a pool of rows with opposite labels."""

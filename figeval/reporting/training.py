@@ -58,6 +58,8 @@ def notes(record: JSON, floor: str = "") -> Iterator[str]:
     if gained := gain(record):
         yield gained
     yield f"{took} and {record['tokens']:,} tokens, peak memory {record['peak_memory_mb']:,.0f} MB"
+    if sizes := record.get("parameters"):
+        yield f"{sizes['trainable']:,} of {sizes['total']:,} parameters trained"
     if probe := record["config"].get("probe"):
         yield f"trained on the probe {probe} of {record['task']}"
     if floor:

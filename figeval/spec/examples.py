@@ -100,6 +100,24 @@ def row_builder(task: TaskSpec, split: str, documents: Documents | None = None) 
     return build
 
 
+def memorized_texts(task: TaskSpec, rows: Iterable[Values], split: str = "test") -> Iterator[str | None]:
+    """Yield the well-known text behind each row (`memorized` of the task), or None for a row without one.
+
+    Raises:
+        DataError: the expression names an unknown column, or its value is neither a string nor null.
+        TaskError: it is not a Jinja expression.
+    """
+    if task.memorized is None:
+        return
+    text = expression(task.memorized, f"{task.origin or task.name}, memorized")
+    for number, row in enumerate(rows, start=1):
+        where = f"{task.name}: row {number} of {task.data[split]!r}, memorized"
+        found = _evaluate(text, {"row": row, "row_number": number}, where)
+        if not isinstance(found, str | None):
+            raise DataError(f"{where}: {found!r:.80} is not a text; give a string or none")
+        yield found.strip() or None if found is not None else None
+
+
 def shuffled(task: TaskSpec, example: Example) -> Example:
     """Return an example with its options in the order of `shuffle_options`, or as it is if the task has no such key.
 

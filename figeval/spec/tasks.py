@@ -229,6 +229,11 @@ class TaskSpec(Named):
         description="Criteria by which people judge written texts (`figeval annotate export`), each with its scale: "
         "`1-5`, `yes/no` or other labels with a slash.",
     )
+    memorized: str | None = Field(
+        default=None,
+        description="Jinja expression: the well-known text behind a row, such as its proverb or idiom, whose recall "
+        "`figeval contamination` measures.",
+    )
     built_with: tuple[str, ...] = Field(
         default=(),
         description="Models that selected the wrong options. This puts them at a disadvantage, so a warning appears.",
@@ -254,6 +259,8 @@ class TaskSpec(Named):
     def _consistent(self) -> TaskSpec:
         if self.examples is None and "test" not in self.data:
             raise ValueError('data has no test split; write data: {test: "jsonl:FILE"}')
+        if self.examples is not None and self.memorized is not None:
+            raise ValueError("memorized is an expression over rows, and a task written in Python has none; remove it")
         if self.only_label is not None and self.only_label not in self.labels:
             raise ValueError(f"only_label {self.only_label!r} is not among the labels {', '.join(self.labels)}")
         strange = set(self.verbalizer) - set(self.labels)

@@ -24,6 +24,7 @@ from figeval.training.contract import Features, Learner
 from figeval.training.distributed import Distributed
 from figeval.training.optimizers import optimizer_of, rate, set_rate
 from figeval.training.selection import Criterion, Evaluation, best_of, exhausted
+from figeval.training.state import sizes
 from figeval.training.train_folder import Progress, TrainFolder
 from figeval.types import JSON
 
@@ -117,6 +118,7 @@ class Session:
         """Create or restore the network and its optimizer on the device."""
         self.distributed.seed(self.job.config.seed, 0)
         network, self.adapters = self._made()
+        self.progress.parameters = sizes(network)  # before it is sharded
         checkpoint = self.job.folder.checkpoint(self.progress.step) if self.progress.step else None
         optimizer = partial(optimizer_of, config=self.job.config)
         self.network, self.optimizer = self.distributed.prepare(network, optimizer, checkpoint)

@@ -49,6 +49,12 @@ def trained(network: Module) -> Iterator[tuple[str, Parameter]]:
     return ((name, weight) for name, weight in network.named_parameters() if weight.requires_grad)
 
 
+def sizes(network: Module) -> dict[str, int]:
+    """Return the numbers of all (`total`) and of the trained weights (`trainable`), counting tied ones once."""
+    trainable = sum(weight.numel() for _, weight in trained(network))
+    return {"total": sum(weight.numel() for weight in network.parameters()), "trainable": trainable}
+
+
 def gathered(network: Module, optimizer: Optimizer, sharding: Replicated) -> Iterator[tuple[str, Tensor]]:
     """Yield the trained weights and their moments one by one."""
     for name, weight in trained(network):

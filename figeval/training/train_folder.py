@@ -47,6 +47,7 @@ class Progress(BaseModel):
     evaluations: list[Evaluation] = []
     seconds: float = 0.0  # training time over all sessions
     tokens: int = 0
+    parameters: dict[str, int] | None = None  # `total` and `trainable`; None in folders of an older figeval
     complete: bool = False
     why: str = ""  # reason for the end
 

@@ -1,4 +1,4 @@
-"""Causal and encoder-decoder models on this machine. Capabilities: loglikelihood, generate.
+"""Causal and encoder-decoder models on this machine. Capabilities: loglikelihood, generate; causal also token_scores.
 
 Log-likelihoods come from the packed engine (`engine`). Loading, tokenization, chat templates and generation are
 lm-eval's, so that numbers match those of its `hf` model. An encoder is rejected: lm-eval would score RoBERTa from left
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, fields, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from figeval.errors import ModelError, TaskError
@@ -18,7 +18,7 @@ from figeval.models.model import refuse_model_name
 from figeval.models.progress import advance
 from figeval.types import JSON, Continuation, Message, Prompt, Reply
 
-from ..encoders.batching import TokenBudget, finished_batches, free_memory
+from ..encoders.batching import TokenBudget, finished_batches, free_memory, run_batches
 from ..encoders.checkpoint import by_class, check_chat_template, locate, require
 from ..encoders.loading import (
     ModelSetup,
@@ -31,15 +31,20 @@ from ..encoders.loading import (
     suppress_logging,
 )
 from ..encoders.settings import Configured, Settings
+from ..encoders.tokens import padded
 from .engine.bodies import kept_per_token
+from .engine.packed import logits_at_once
 from .lm_eval_requests import decoding, encode_pairs, fitted, instances, is_cut, reply
 from .packaged import SMOLLM2
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
     from transformers import PreTrainedTokenizerBase
 
     from .figeval_hf import FigevalHF
 
+IMPOSSIBLE = -1e4  # lowest log P of a token
 ONE_BATCH = 1 << 20  # rows: everything that one call passes to lm-eval is one batch
 
 
@@ -89,6 +94,8 @@ class LanguageModel(Neural[LanguageSettings, "FigevalHF"]):
         self.first_prompt: list[int] | None = None
         if setup.settings.apply_chat_template:
             self.chat = self._chat  # defined only if it is wanted
+        if kind == "causal":
+            self.token_scores = self._token_scores  # an encoder-decoder predicts no text from its own beginning
 
     def loglikelihood(self, requests: Sequence[Continuation]) -> Outputs[float]:
         """Return Σ log P(token) per request; a context that is too long loses its beginning.
@@ -140,6 +147,16 @@ class LanguageModel(Neural[LanguageSettings, "FigevalHF"]):
 
         for rows, replies in finished_batches(costs, forward, self.writing):
             yield Part(rows, list(replies), cut & set(rows))
+
+    def _token_scores(self, texts: Sequence[str]) -> Outputs[NDArray[np.float64]]:
+        """Return what `figeval.ScoresTokens` describes. Raises `TaskError` for an empty text."""
+        lm = self.network
+        rows = [[*start, *ids] for start, ids in encode_pairs(lm, [("", text) for text in texts])]
+        read = [row[: lm.max_length] for row in rows]
+        room = logits_at_once(lm.model, lm.device)
+        budget = TokenBudget(min(self.budget.tokens, room), self.budget.rows)
+        found = run_batches(list(map(len, read)), partial(token_scores, lm, read), budget)
+        return Outputs(found, frozenset(place for place, row in enumerate(rows) if len(row) > lm.max_length))
 
     @cached_property
     def tokenizer(self) -> PreTrainedTokenizerBase:
@@ -212,6 +229,22 @@ class LanguageModel(Neural[LanguageSettings, "FigevalHF"]):
             found |= {"first_prompt_ids": self.first_prompt, "chat_template": hasattr(self, "chat")}
             found |= {"warnings": list(opening_warnings(network.tokenizer, self.first_prompt))}
         return found
+
+
+def token_scores(lm: FigevalHF, rows: Sequence[list[int]], chosen: list[int]) -> list[NDArray[np.float64]]:
+    """Return log P of each token after the first, and its mean and deviation over the vocabulary, for some rows."""
+    import torch
+
+    ids, mask = padded([rows[place] for place in chosen], 0, lm.device)
+    with torch.inference_mode():
+        logits = lm.model(input_ids=ids, attention_mask=mask).logits[:, :-1].float()
+        logprobs = logits.log_softmax(-1).clamp_min(IMPOSSIBLE)  # or 0 · −∞ would be NaN
+        shares = logprobs.exp()
+        mean = (shares * logprobs).sum(-1)
+        deviation = (shares * (logprobs - mean.unsqueeze(-1)).square()).sum(-1).sqrt()
+        own = logprobs.gather(-1, ids[:, 1:].unsqueeze(-1)).squeeze(-1)
+        found = torch.stack((own, mean, deviation), dim=-1).double().cpu().numpy()
+    return [one[: len(rows[place]) - 1] for place, one in zip(chosen, found, strict=True)]
 
 
 def opening_warnings(tokenizer: PreTrainedTokenizerBase, ids: Sequence[int]) -> list[str]:

@@ -106,10 +106,13 @@ class Pipeline:
         return "; ".join(f"{role} {part.backend_name} {part.fingerprint()}" for role, part in self.parts.items())
 
     def describe(self) -> JSON:
-        """Return the descriptions of both parts, with their warnings merged."""
+        """Return the descriptions of both parts, with their warnings merged and their numbers of weights added."""
         told: dict[str, JSON] = {role: part.description() for role, part in self.parts.items()}
         warnings = [line for one in told.values() for line in one.pop("warnings", [])]
         found: JSON = {role: {"model": self.parts[role].name, **one} for role, one in told.items()}
+        sizes = [one.get("parameters") for one in told.values()]
+        if all(isinstance(size, int) for size in sizes):
+            found["parameters"] = sum(sizes)
         return found | ({"warnings": warnings} if warnings else {})
 
     def close(self) -> None:

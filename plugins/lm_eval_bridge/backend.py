@@ -23,7 +23,7 @@ from ..causal.lm_eval_requests import decoding, instances, reply, split, written
 from ..encoders.batching import release_memory
 from ..encoders.checkpoint import Checkpoint, backend_of, check_chat_template, locate
 from ..encoders.files import fingerprint
-from ..encoders.loading import choose_device, load_errors, one_line, suppress_logging
+from ..encoders.loading import choose_device, load_errors, one_line, parameters, suppress_logging
 from . import lm_eval_models
 from .lm_eval_models import Rendered, find, lm_eval_version
 
@@ -286,6 +286,8 @@ class LmEvalModel:
             known |= {"first_prompt_ids": self.first_prompt, "chat_template": hasattr(self, "chat")}
         if self.first_prompt is not None and hasattr(getattr(lm, "tokenizer", None), "bos_token"):
             known["warnings"] = opening_warnings(lm.tokenizer, self.first_prompt)  # type: ignore[union-attr]
+        if self.request.is_local and hasattr(network := getattr(lm, "model", None), "parameters"):
+            more["parameters"] = parameters(network)
         return known | {key: value for key, value in more.items() if value is not None}
 
     def close(self) -> None:

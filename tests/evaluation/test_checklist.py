@@ -18,6 +18,7 @@ TRAINING = {
     "best": 12,
     "select_by": ["acc"],
     "seconds": 7200.0,
+    "parameters": {"total": 22_713_216, "trainable": 294_912},
     "provenance": {"hardware": {"cores": 2, "processor": "x86_64", "memory_gib": 8.0}},
 }
 GRID = {
@@ -50,6 +51,7 @@ def test_arr_from_a_run_and_its_training(cli: Cli, tmp_path: Path) -> None:
     ]
     assert any(line.endswith("2 of training") for line in found["C1"])
     assert "parameters of overlap: fill in" in found["C1"]
+    assert "trained on mini_fables: 294,912 of 22,713,216 parameters" in found["C1"]
     assert "training on mini_fables: epochs 3, lr 0.0001, seed 7" in found["C2"]
     assert "checkpoint of mini_fables: step 12, selected by acc on dev" in found["C2"]
     assert "search for mini_fables: 2 combinations (lr: 0.0001, 0.001), compared on dev" in found["C2"]

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from figeval.builtin.plugins.causal.language_model import hf
+from figeval.builtin.plugins.causal.language_model import causal, hf, seq2seq
 from figeval.errors import ModelError, TaskError
 from figeval.models.capabilities import capabilities
 from figeval.types import Continuation, Message, Prompt
@@ -270,3 +270,15 @@ def test_an_answer_of_all_the_tokens_it_may_have_was_cut_off(workshop: Workshop)
     assert reply.finish == "length"
     (reply,) = backend.generate([Prompt((Message("user", LINES[0]),), (reply.text[0],), max_new_tokens=4)]).values
     assert reply.finish == "stop"
+
+
+def test_the_probability_of_every_token(workshop: Workshop) -> None:
+    """A causal model's own probabilities, and those of its log-likelihoods."""
+    model = causal(str(workshop("gpt2", "LMHeadModel")), device="cpu")
+    texts = ["A stitch in time saves nine", "Yes"]
+    scores = model.token_scores(texts)
+    sums = model.loglikelihood([Continuation("", text) for text in texts]).values
+    assert [one[:, 0].sum() for one in scores.values] == pytest.approx(list(sums), rel=1e-4)
+    assert all((one[:, 1] < 0).all() and (one[:, 2] > 0).all() for one in scores.values)
+    assert model.token_scores(["word " * 400]).truncated == {0}
+    assert not hasattr(seq2seq(str(workshop("t5", "ForConditionalGeneration"))), "token_scores")

@@ -47,6 +47,7 @@ def test_parts_may_have_options_of_their_own(workshop: Workshop) -> None:
     both.find_spans(QUERIES)
     described = json.loads(json.dumps(both.describe()))
     assert (described["ranker"]["pooling"], described["spans"]["max_span"]) == ("mean", 1)
+    assert described["parameters"] == described["ranker"]["parameters"] + described["spans"]["parameters"] > 0
     both.close()
     assert not any("network" in vars(part.backend) for part in both.parts.values())
 

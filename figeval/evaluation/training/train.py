@@ -274,6 +274,7 @@ def record_of(training: TrainingPlan, job: Job, progress: Progress) -> JSON:
         "evaluations": [evaluation.model_dump() for evaluation in progress.evaluations],
         "seconds": round(progress.seconds, 1),
         "tokens": progress.tokens,
+        "parameters": progress.parameters,
         "peak_memory_mb": provenance.peak_memory_mb(),
         "provenance": provenance.collect(),
     }

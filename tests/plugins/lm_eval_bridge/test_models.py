@@ -133,6 +133,9 @@ def test_the_record(gpt2: Path) -> None:
     bridged.loglikelihood(REQUESTS[:1])
     assert bridged.describe()["max_length"] == POSITIONS
     assert bridged.describe()["device"] == "cpu"
+    ours = causal(str(gpt2))
+    ours.loglikelihood(REQUESTS[:1])
+    assert bridged.describe()["parameters"] == ours.describe()["parameters"]
     bridged.close()
     assert "max_length" not in bridged.describe()
 
