@@ -14,7 +14,7 @@ from figeval.evaluation.contamination.measuring import ContaminationConfig, meas
 from figeval.evaluation.harness import Guests, Harness
 from figeval.records.contamination import LABEL, SHOWS, ContaminationRecord, FindingRecord, TaskFindings
 from figeval.records.schema import ScoreRecord
-from figeval.report.grid import Grid, page, plain
+from figeval.reporting.grid import Grid, page, plain
 from figeval.validation import checked_arguments
 
 if TYPE_CHECKING:

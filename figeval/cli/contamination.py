@@ -69,7 +69,7 @@ def contamination(*, tasks: tuple[str, ...], model: str, as_json: bool, **option
         return
     from rich.console import Console
 
-    from figeval.report.grid import say
+    from figeval.reporting.grid import say
 
     console = Console()
     for grid in found.grids():
