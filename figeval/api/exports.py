@@ -22,6 +22,12 @@ def export(  # noqa: PLR0913 - one argument per option of the command
     include_text: bool = False,
     allow_noncommercial: bool = False,
     format_args: Mapping[str, Any] | None = None,
+    layout: str = "",
+    tasks: str | Sequence[str] = (),
+    metrics: str | Sequence[str] = (),
+    against: int | None = None,
+    intervals: bool = False,
+    examples: bool = False,
     include_path: Folders = (),
 ) -> str | None:
     """Export runs as one table, or in the format of another tool.
@@ -33,6 +39,14 @@ def export(  # noqa: PLR0913 - one argument per option of the command
         include_text: also export the texts of the examples, which are read from your own copy of the data.
         allow_noncommercial: include texts whose licence restricts commercial use.
         format_args: arguments of the format, e.g. `{"dataset_id": "acme/figures"}`.
+        layout: for latex: `comparison`, or a table of a paper (`figeval ls layouts`); without runs, a table has the
+            published numbers alone.
+        tasks: tasks of the layout `comparison`, in this order; by default all.
+        metrics: metrics of the layout `comparison`, in this order; by default all.
+        against: place of the run, from 0, whose differences to the others are marked in the layout `comparison`; by
+            default the best.
+        intervals: whether a layout has 95 % intervals.
+        examples: whether a layout has numbers of examples.
         include_path: further folders with task files.
 
     Returns:
@@ -46,6 +60,7 @@ def export(  # noqa: PLR0913 - one argument per option of the command
     Example:
         ```python
         figeval.export("results/runs/demo", to="lm_eval", output="lm_eval_results")
+        figeval.export("results/runs/demo", to="latex", layout="epic_table_10", intervals=True)
         ```
     """
     exporter = load_exporters(plugins.plugin_manager()).get(to)
@@ -54,7 +69,12 @@ def export(  # noqa: PLR0913 - one argument per option of the command
     folders = [include_path] if isinstance(include_path, str | Path) else include_path
     include = tuple(map(Path, folders))
     stored = stored_runs(places, include, texts=include_text, noncommercial=allow_noncommercial)
-    made = exported(exporter, stored, format_args)
+    choices: dict[str, Any] = {"layout": layout, "intervals": intervals, "examples": examples}
+    for name, names in (("tasks", tasks), ("metrics", metrics)):
+        choices[name] = (names,) if isinstance(names, str) else tuple(names)
+    wanted = {name: value for name, value in choices.items() if value}
+    wanted |= {} if against is None else {"against": against}
+    made = exported(exporter, stored, {**(format_args or {}), **wanted})
     if output is None:
         return text_of(made, to)
     save(made, Path(output))

@@ -53,6 +53,12 @@ def register_presets(register: PresetRegistrar) -> None:
 
 
 @hookimpl
+def register_layouts(register: LayoutRegistrar) -> None:
+    """Register the tables of the paper."""
+    register(files(__name__) / "storal.layouts.yaml")
+
+
+@hookimpl
 def register_commands(cli: click.Group) -> None:
     """Register `figeval build storal`, `figeval build storal-items` and `figeval analyze preference`."""
     from .building.build_storal import storal, storal_items
