@@ -18,8 +18,8 @@ from figeval.errors import DuplicateName, FigevalError, PluginError, UnknownName
 from figeval.evaluation import Harness
 from figeval.models.model import Backends
 from figeval.plugins import PluginManager
-from figeval.registry import Registry, fill, load_target, signature_of, spelled, target_name
 from figeval.records.layouts import load_layouts
+from figeval.registry import Registry, fill, load_target, signature_of, spelled, target_name
 from figeval.report.exporters import load_exporters
 from figeval.task_types.base import TaskTypes
 from figeval.training.learners import load_learners

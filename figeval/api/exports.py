@@ -8,7 +8,7 @@ from typing import Any
 
 from figeval import plugins
 from figeval.api.runs import Folders, Run
-from figeval.evaluation.export import exported, save, stored_runs, text_of
+from figeval.evaluation.export import chosen, exported, save, stored_runs, text_of
 from figeval.report.exporters import load_exporters
 from figeval.validation import checked_arguments
 
@@ -39,12 +39,10 @@ def export(  # noqa: PLR0913 - one argument per option of the command
         include_text: also export the texts of the examples, which are read from your own copy of the data.
         allow_noncommercial: include texts whose licence restricts commercial use.
         format_args: arguments of the format, e.g. `{"dataset_id": "acme/figures"}`.
-        layout: for latex: `comparison`, or a table of a paper (`figeval ls layouts`); without runs, a table has the
-            published numbers alone.
-        tasks: tasks of the layout `comparison`, in this order; by default all.
-        metrics: metrics of the layout `comparison`, in this order; by default all.
-        against: place of the run, from 0, whose differences to the others are marked in the layout `comparison`; by
-            default the best.
+        layout: for latex: `comparison`, or a table of a paper (`figeval ls layouts`), which needs no runs.
+        tasks: tasks of the layout `comparison`; by default all.
+        metrics: metrics of the layout `comparison`; by default all.
+        against: place of the run whose differences to others are marked in `comparison`; by default the best.
         intervals: whether a layout has 95 % intervals.
         examples: whether a layout has numbers of examples.
         include_path: further folders with task files.
@@ -69,12 +67,10 @@ def export(  # noqa: PLR0913 - one argument per option of the command
     folders = [include_path] if isinstance(include_path, str | Path) else include_path
     include = tuple(map(Path, folders))
     stored = stored_runs(places, include, texts=include_text, noncommercial=allow_noncommercial)
-    choices: dict[str, Any] = {"layout": layout, "intervals": intervals, "examples": examples}
-    for name, names in (("tasks", tasks), ("metrics", metrics)):
-        choices[name] = (names,) if isinstance(names, str) else tuple(names)
-    wanted = {name: value for name, value in choices.items() if value}
-    wanted |= {} if against is None else {"against": against}
-    made = exported(exporter, stored, {**(format_args or {}), **wanted})
+    choices = chosen(
+        layout=layout, tasks=tasks, metrics=metrics, against=against, intervals=intervals, examples=examples
+    )
+    made = exported(exporter, stored, {**(format_args or {}), **choices})
     if output is None:
         return text_of(made, to)
     save(made, Path(output))

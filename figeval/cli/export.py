@@ -72,21 +72,25 @@ def export(  # noqa: PLR0913, PLR0917 - one argument per option
     figeval export A B C --to latex --layout comparison --metrics acc,mrr --against A
     """
     from figeval import plugins
-    from figeval.evaluation.export import exported, save, stored_runs, text_of
+    from figeval.evaluation.export import chosen, exported, save, stored_runs, text_of
     from figeval.report.exporters import load_exporters
     from figeval.text import clean
 
     if against is not None and against not in runs:
         raise click.BadParameter(f"{against} is none of the runs; list it among them", param_hint="'--against'")
-    choices = {"layout": layout, "tasks": tasks, "metrics": metrics, "intervals": intervals, "examples": examples}
-    format_args |= {name: value for name, value in choices.items() if value}
-    if against is not None:
-        format_args["against"] = runs.index(against)
     if not runs and not layout:
         raise click.UsageError("Missing argument 'RUN...'.")
     exporter = load_exporters(plugins.plugin_manager()).get(form)
     stored = stored_runs(runs, include_path, texts=include_text, noncommercial=allow_noncommercial)
-    made = exported(exporter, stored, format_args)
+    choices = chosen(
+        layout=layout,
+        tasks=tasks,
+        metrics=metrics,
+        against=None if against is None else runs.index(against),
+        intervals=intervals,
+        examples=examples,
+    )
+    made = exported(exporter, stored, {**format_args, **choices})
     if output is None:
         click.echo(clean(text_of(made, form)), nl=False)
     else:

@@ -276,6 +276,11 @@ def _compare(runs: Sequence[StoredRun], metric: str, against: int | None = None)
     return compare_all([one.folder.path for one in runs], metric, design=Design(against=against))
 
 
+def chosen(**choices: Any) -> dict[str, Any]:
+    """Return the arguments of a format that the user chose: those that are not empty, false or None."""
+    return {name: value for name, value in choices.items() if value or (value == 0 and value is not False)}
+
+
 def _parameters(export: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
     try:
         return inspect.signature(export).parameters

@@ -7,6 +7,7 @@ A `*.layouts.yaml` has a list of tables under `layouts:`. A table consists of pa
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from importlib.resources.abc import Traversable
 
@@ -44,7 +45,7 @@ class Measure(Part):
 
     def shown(self, value: float | None) -> str | None:
         """Return a number as printed in this column, or None if there is none."""
-        if value is None or value != value:
+        if value is None or math.isnan(value):
             return None
         return f"{value * 100 if self.percent else value:.{self.digits}f}"
 

@@ -111,7 +111,7 @@ def _best(line: Line) -> list[int]:
     return [place for place, value in shown.items() if value == best]
 
 
-def _tabular(  # noqa: PLR0913, PLR0917
+def _tabular(  # noqa: PLR0913
     table: Sequence[Line],
     heads: Sequence[str],
     trivial: Sequence[str],

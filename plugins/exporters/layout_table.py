@@ -12,8 +12,9 @@ from figeval.records.reference import Published, printed
 from figeval.records.schema import RunRecord, ScoreRecord, TaskRecord
 
 from .side_by_side import asked, headings, roles
-from .tex import between, column, figure, floating, headed, printable, row
+from .tex import MISSING, between, column, figure, floating, headed, printable, prose, row
 
+MEASURED = "Measured"
 SEEN = {"trained": r"$^{\ddagger}$", "chosen": r"$^{\dagger}$"}
 TOLD = {
     "trained": r"$\ddagger$ The model was trained on some of these examples.",
@@ -69,7 +70,8 @@ def layout_table(layout: Layout, runs: Sequence[RunRecord], *, intervals: bool, 
     body: list[str] = []
     for panel in layout.panels:
         blocks = [block for block in _blocks(layout, panel, rows, runs, footnotes) if block.rows]
-        body += _tabular(layout, panel, blocks, intervals=intervals, examples=examples)
+        if blocks:
+            body += _tabular(layout, panel, blocks, intervals=intervals, examples=examples)
     return "\n".join(
         floating(body, f"{printable(layout.caption)}.", layout.name, _notes(layout, runs, footnotes, intervals))
     )
@@ -96,13 +98,12 @@ def _blocks(
             cells = [_published(known, group, measure, model, footnotes) for group, measure in panel.columns]
             block.rows.append((model, cells))
         yield block
-    measured, trivial = Block("Measured"), Block("Trivial models")
-    for name, run in zip(headings(runs), runs, strict=True):
+    measured, trivial = Block(MEASURED), Block("Trivial models")
+    own = [run for run in runs if {task.task for task in run.tasks} & {group.task for group in panel.groups}]
+    for name, run in zip(headings(own), own, strict=True):
         tasks = {task.task: task for task in _of_layout(run, layout)}
-        if any(group.task in tasks for group in panel.groups):
-            cells = [_measured(tasks.get(group.task), measure) for group, measure in panel.columns]
-            measured.rows.append((name, cells))
-            _add_trivial(trivial, name, tasks, panel)
+        measured.rows.append((name, [_measured(tasks.get(group.task), measure) for group, measure in panel.columns]))
+        _add_trivial(trivial, name, tasks, panel)
     yield measured
     yield trivial
 
@@ -175,14 +176,18 @@ def _tabular(
     else:
         yield from headed([(printable(group.head), len(group.measures)) for group in panel.groups])
         yield row([printable(layout.rows), *(f"{{{printable(measure.head)}}}" for _, measure in columns)])
+    counts = [{cell.n for cell in found if cell.n is not None} for found in cells]
+    once = examples and any(counts) and all(len(found) < 2 for found in counts)
     for block in blocks:
         yield r"\midrule"
         yield rf"\multicolumn{{{len(columns) + 1}}}{{@{{}}l}}{{\emph{{{printable(block.head)}}}}} \\"
+        if once and block.head == MEASURED:
+            yield row(["$n$", *(f"{{{next(iter(found), MISSING)}}}" for found in counts)])
         for name, found in block.rows:
             yield row([printable(name), *(figure(cell.value, cell.mark) for cell in found)])
             if intervals and any(cell.score is not None and cell.score.low is not None for cell in found):
                 yield row(["", *(_bounds(cell, measure) for cell, (_, measure) in zip(found, columns, strict=True))])
-            if examples and any(cell.n is not None for cell in found):
+            if examples and not once and any(cell.n is not None for cell in found):
                 yield row(["", *("{}" if cell.n is None else rf"{{\scriptsize $n={cell.n}$}}" for cell in found)])
     yield r"\bottomrule"
     yield r"\end{tabular}"
@@ -195,12 +200,14 @@ def _bounds(cell: Cell, measure: Measure) -> str:
 def _notes(layout: Layout, runs: Sequence[RunRecord], footnotes: Footnotes, intervals: bool) -> Iterator[str]:
     """Yield the lines below the table."""
     yield from (f"$^{{{letter}}}$ {printable(sentence)}" for sentence, letter in footnotes.sentences.items())
-    yield from (printable(note) for note in layout.notes)
+    yield from map(prose, layout.notes)
     tasks = {name: _of_layout(run, layout) for name, run in zip(headings(runs), runs, strict=True)}
-    if any(tasks.values()):
+    scored = any(measure.metric != EXAMPLES for panel in layout.panels for _, measure in panel.columns)
+    if scored and any(tasks.values()):
         how = "; ".join(f"{name}: {', '.join(dict.fromkeys(one.route for one in own))}" for name, own in tasks.items())
         yield f"Measured: {printable(how)}."
-    if intervals and any(tasks.values()):
-        yield r"Intervals are those of 95\,\%, over clusters if examples are not independent."
+        if intervals:
+            yield r"In brackets the 95\,\% interval, over clusters if examples are not independent."
     yield from (f"{printable(note)}." for note in asked(runs))
-    yield from (TOLD[role] for role in roles(runs))
+    seen = {score.seen for own in tasks.values() for task in own for score in task.scores}
+    yield from (TOLD[role] for role in roles(runs) if role in seen)

@@ -2,6 +2,7 @@ r"""Pieces of LaTeX: text in which nothing is a command, lines of tables, and fl
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -26,6 +27,7 @@ SPECIAL = {
     "κ": r"$\kappa$",
     "…": r"\ldots{}",
 }
+CODE = re.compile("`([^`]*)`")
 LAST = "\u017f"  # pdfLaTeX's fonts have the letters up to here, and these marks
 MARKS = "–—‘’“”"
 
@@ -40,6 +42,11 @@ def printable(text: str) -> str:
     composed = unicodedata.normalize("NFC", one_line(text))
     shown = "".join(one if one <= LAST or one in MARKS or one in SPECIAL else f"[U+{ord(one):04X}]" for one in composed)
     return escape(shown).replace("\\textquotedbl{}", "''")
+
+
+def prose(text: str) -> str:
+    """Return a sentence in which words between backticks are set as code."""
+    return CODE.sub(r"\\texttt{\1}", printable(text))
 
 
 def row(cells: Iterable[str]) -> str:

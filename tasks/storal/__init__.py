@@ -6,7 +6,7 @@ from importlib.resources import files
 
 import click
 
-from figeval.hooks import MetricRegistrar, PresetRegistrar, SourceRegistrar, TaskRegistrar, hookimpl
+from figeval.hooks import LayoutRegistrar, MetricRegistrar, PresetRegistrar, SourceRegistrar, TaskRegistrar, hookimpl
 
 
 @hookimpl
