@@ -239,7 +239,8 @@ def register_exporters(register: ExporterRegistrar) -> None:
     A function with an argument called `stored` also gets a list of `figeval.StoredRun`, parallel to `runs`: the answers
     to every example, with the texts of the examples if the user asked for them (`--include_text`). Users set its
     keyword-only arguments with `--format_args`; those without a default are required. An argument called `layouts`
-    gets the layouts of all plugins by name, and `compare` a function that compares the runs.
+    gets the layouts of all plugins by name, and `compare(metric, tasks, against=None)` compares
+    the runs as `figeval compare` does.
     """
 
 

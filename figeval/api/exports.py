@@ -41,7 +41,7 @@ def export(  # noqa: PLR0913 - one argument per option of the command
         format_args: arguments of the format, e.g. `{"dataset_id": "acme/figures"}`.
         layout: for latex: `comparison`, or a table of a paper (`figeval ls layouts`), which needs no runs.
         tasks: tasks of the layout `comparison`; by default all.
-        metrics: metrics of the layout `comparison`; by default all.
+        metrics: metrics of the layout `comparison`; by default the first one of each task.
         against: place of the run whose differences to others are marked in `comparison`; by default the best.
         intervals: whether a layout has 95 % intervals.
         examples: whether a layout has numbers of examples.
@@ -52,12 +52,11 @@ def export(  # noqa: PLR0913 - one argument per option of the command
 
     Raises:
         OptionError: the format needs an `output`, or an argument has an invalid value.
-        UnknownName: there is no such format.
+        UnknownName: there is no such format or layout.
         FigevalError: there is no run, or texts were requested that are not available or not for every use.
 
     Example:
         ```python
-        figeval.export("results/runs/demo", to="lm_eval", output="lm_eval_results")
         figeval.export("results/runs/demo", to="latex", layout="epic_table_10", intervals=True)
         ```
     """

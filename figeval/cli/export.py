@@ -35,8 +35,12 @@ from figeval.cli.options import include_path, listed, settings
 )
 @click.option("--format_args", callback=settings, help="Arguments of the format, as key=value,… or a JSON object.")
 @click.option("--layout", help="For latex: comparison, or a table of a paper; see `figeval ls layouts`.")
-@click.option("--tasks", callback=listed, help="For --layout comparison: tasks, separated by commas.")
-@click.option("--metrics", callback=listed, help="For --layout comparison: metrics, separated by commas.")
+@click.option("--tasks", callback=listed, help="For --layout comparison: tasks, separated by commas; by default all.")
+@click.option(
+    "--metrics",
+    callback=listed,
+    help="For --layout comparison: metrics, separated by commas; by default the first one of each task.",
+)
 @click.option(
     "--against",
     type=click.Path(path_type=Path),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import partial
 from importlib.resources import files
@@ -271,9 +271,12 @@ def exported(
     return made
 
 
-def _compare(runs: Sequence[StoredRun], metric: str, against: int | None = None) -> RunComparisons:
-    """Return the comparisons of the runs by one metric: of all pairs, or with the run at one place."""
-    return compare_all([one.folder.path for one in runs], metric, design=Design(against=against))
+def _compare(
+    runs: Sequence[StoredRun], metric: str, tasks: Iterable[str], against: int | None = None
+) -> RunComparisons:
+    """Return the comparisons of the runs by one metric on some tasks: of all pairs, or with the run at one place."""
+    design = Design(against=against, tasks=frozenset(tasks))
+    return compare_all([one.folder.path for one in runs], metric, design=design)
 
 
 def chosen(**choices: Any) -> dict[str, Any]:

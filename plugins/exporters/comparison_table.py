@@ -33,7 +33,7 @@ def comparison_table(  # noqa: PLR0913 - one argument per choice of the user
     intervals: bool,
     examples: bool,
 ) -> str:
-    """Return the float with these tasks and metrics, by default all.
+    """Return the float with these tasks, by default all, and metrics, by default the first one of each task.
 
     Raises:
         OptionError: there is no run, the runs have no such task or metric, or `against` is no place of a run.
@@ -59,11 +59,14 @@ def _chosen(table: Sequence[Line], tasks: Sequence[str], metrics: Sequence[str])
             if one not in known:
                 raise OptionError(f"the runs have no {what} {one!r}; they have {', '.join(known)}")
     order = {one: place for place, one in enumerate(tasks or names)}
-    kind = {one: place for place, one in enumerate(metrics or kinds)}
-    found = [line for line in table if line.task in order and line.metric in kind]
+    kind = {one: place for place, one in enumerate(metrics)}
+    first: dict[str, str] = {}
+    for line in table:
+        first.setdefault(line.task, line.metric)
+    found = [line for line in table if line.task in order and line.metric in (kind if metrics else (first[line.task],))]
     if not found:
         raise OptionError("the runs have none of these metrics on these tasks")
-    return sorted(found, key=lambda line: (order[line.task], kind[line.metric] if metrics else 0))
+    return sorted(found, key=lambda line: (order[line.task], kind.get(line.metric, 0)))
 
 
 def _differing(
@@ -76,7 +79,7 @@ def _differing(
         return found, untested
     for metric in dict.fromkeys(line.metric for line in table):
         try:
-            made = compare(metric, against)
+            made = compare(metric, {line.task.partition(" (")[0] for line in table if line.metric == metric}, against)
         except RecordError as error:
             untested[metric] = str(error)
             continue
@@ -180,7 +183,7 @@ def _notes(
     if len(runs) > 1:
         which = "the best" if against is None else printable(headings(runs)[against])
         correction = "Benjamini and Hochberg" if against is None and len(runs) > 2 else "Holm"
-        yield rf"Bold: the best run. $\dagger$ differs from {which} at 5\,\% after the correction of {correction}."
+        yield rf"Bold: the best run. $\dagger$ differs from {which} at 5\,\% after the correction of {correction}, for all tests of the metric."
     if intervals:
         yield r"In brackets the 95\,\% interval, over clusters if examples are not independent."
     if any(unreliable(score) for line in table for score in line.scores.values() if score.low is not None):
@@ -188,11 +191,14 @@ def _notes(
     yield from (f"Differences in {printable(name)} are not tested: {printable(why)}." for name, why in untested.items())
     yield from (TOLD[role] for role in roles(runs))
     shown = {line.task for line in table}
-    hidden = {task.task for run in runs for task in run.tasks} - shown
-    for note in notes(runs):
-        if not any(f" on {task}: " in note or note.startswith(f"{task}: ") for task in hidden):
-            yield f"{printable(note)}."
-    yield from (f"{printable(note)}." for note in asked(runs))
+    own = [
+        run.model_copy(update={"tasks": [task for task in run.tasks if task.task in shown], "contrasts": []})
+        for run in runs
+    ]
+    yield from (f"{printable(note)}." for note in (*notes(own), *asked(own)))
+    made: dict[str, list[str]] = {}
     for name, run in zip(headings(runs), runs, strict=True):
         version = run.provenance.get("packages", {}).get("figeval", "unknown")
-        yield f"{printable(name)}: figeval {printable(str(version))}, seed {printable(str(run.config.get('seed', 0)))}."
+        how = f"figeval {version}, seed {run.config.get('seed', 0)}"
+        made.setdefault(how, []).append(name)
+    yield from (f"{printable(', '.join(names))}: {printable(how)}." for how, names in made.items())

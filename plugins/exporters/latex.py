@@ -53,7 +53,7 @@ def export(  # noqa: PLR0913 - one argument per choice of the user
         compare: see `figeval.evaluation.export`.
         layout: name of the layout.
         tasks: tasks of the layout `comparison`, in this order.
-        metrics: metrics of the layout `comparison`, in this order.
+        metrics: metrics of the layout `comparison`, in this order; by default the first one of each task.
         against: place of the run that others are compared with in the layout `comparison`; by default the best.
         intervals: whether a layout has intervals.
         examples: whether a layout has numbers of examples.

@@ -167,7 +167,7 @@ def _tabular(
     cells = [[row[1][place] for block in blocks for row in block.rows] for place in range(len(columns))]
     shapes = [column([cell.value for cell in found], any(cell.mark for cell in found)) for found in cells]
     if panel.title:
-        yield rf"\par\smallskip\emph{{{printable(panel.title)}}}\par"
+        yield rf"\par\medskip\emph{{{printable(panel.title)}}}\par"
     yield rf"\begin{{tabular}}{{@{{}}l {' '.join(shapes)}@{{}}}}"
     yield r"\toprule"
     single = all(len(group.measures) == 1 and group.head for group in panel.groups)

@@ -101,6 +101,7 @@ def floating(body: Iterable[str], caption: str, label: str, notes: Iterable[str]
     yield r"\begin{table}"
     yield r"\centering\small"
     yield r"\setlength{\tabcolsep}{4pt}"
+    yield r"\setlength{\belowcaptionskip}{6pt}"
     yield r"\sisetup{detect-weight=true, mode=text, table-align-text-post=false}"
     yield rf"\caption{{{caption}}}"
     yield rf"\label{{tab:{label}}}"
