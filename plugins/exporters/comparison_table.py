@@ -183,7 +183,7 @@ def _notes(
     if len(runs) > 1:
         which = "the best" if against is None else printable(headings(runs)[against])
         correction = "Benjamini and Hochberg" if against is None and len(runs) > 2 else "Holm"
-        yield rf"Bold: the best run. $\dagger$ differs from {which} at 5\,\% after the correction of {correction}, for all tests of the metric."
+        yield rf"Bold: the best run. $\dagger$ differs from {which} at 5\,\% (correction of {correction}, per metric)."
     if intervals:
         yield r"In brackets the 95\,\% interval, over clusters if examples are not independent."
     if any(unreliable(score) for line in table for score in line.scores.values() if score.low is not None):
