@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 import figeval
+from figeval import hookimpl
 from figeval.errors import OptionError, UnknownName
+from figeval.plugins import PluginManager
+from figeval.records.layouts import load_layouts
 from figeval.records.schema import RunRecord
 from tests.measured import MEASURED
 from tests.runs import finished, run, score, task
@@ -126,3 +131,30 @@ def test_names_of_models_are_no_commands(tmp_path: Path) -> None:
         text = latex(stored(record, tmp_path / layout), layout=layout)
         assert r"a\_b \& \textbackslash{}input\{x\} \% \textless{}script\textgreater{}" in text
         assert r"\input" not in text
+
+
+def test_a_plugin_offers_layouts_as_benchmarks_do(tmp_path: Path) -> None:
+    """A broken file is a problem of its plugin, and so is a layout whose name is taken."""
+    panels = "[{groups: [{task: TASK, measures: [{head: A, metric: acc}]}]}]"
+    own = f"layouts: [{{name: NAME, caption: Fables, panels: {panels}}}]"
+    for file, name, about in (
+        ("good", "acme_table", "mini_fables"),
+        ("taken", "acme_table", "other"),
+        ("bad", "9", "x"),
+    ):
+        (tmp_path / file).write_text(own.replace("NAME", name).replace("TASK", about), encoding="utf-8")
+    manager = PluginManager()
+    for file in ("good", "taken", "bad"):
+        manager.load(file, "a test", lambda file=file: offering(tmp_path / file))
+    found = load_layouts(manager)
+    assert [(entry.name, entry.load().tasks) for entry in found] == [("acme_table", ["mini_fables"])]
+    assert "acme_table" in str(manager.plugins["taken"].problems)
+    assert "name" in str(manager.plugins["bad"].problems)
+
+
+def offering(file: Path) -> SimpleNamespace:
+    @hookimpl
+    def register_layouts(register: Any) -> None:
+        register(file)
+
+    return SimpleNamespace(register_layouts=register_layouts)
