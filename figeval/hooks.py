@@ -140,6 +140,13 @@ class ExporterRegistrar(Protocol):
         """Register a format under the name that `figeval export --to` takes."""
 
 
+class LayoutRegistrar(Protocol):
+    """Receives layouts of tables."""
+
+    def __call__(self, file: Traversable) -> None:
+        """Register the layouts of a `*.layouts.yaml`."""
+
+
 # ---- the hooks ------------------------------------------------------------------------------------------------------
 
 
@@ -231,8 +238,15 @@ def register_exporters(register: ExporterRegistrar) -> None:
 
     A function with an argument called `stored` also gets a list of `figeval.StoredRun`, parallel to `runs`: the answers
     to every example, with the texts of the examples if the user asked for them (`--include_text`). Users set its
-    keyword-only arguments with `--format_args`; those without a default are required.
+    keyword-only arguments with `--format_args`; those without a default are required. An argument called `layouts`
+    gets the layouts of all plugins by name, and `compare(metric, tasks, against=None)` compares
+    the runs as `figeval compare` does.
     """
+
+
+@hookspec
+def register_layouts(register: LayoutRegistrar) -> None:
+    """Offer tables for `figeval export --layout`: `register(file)` for a `*.layouts.yaml`, as a Traversable."""
 
 
 @hookspec

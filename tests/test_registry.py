@@ -18,6 +18,7 @@ from figeval.errors import DuplicateName, FigevalError, PluginError, UnknownName
 from figeval.evaluation import Harness
 from figeval.models.model import Backends
 from figeval.plugins import PluginManager
+from figeval.records.layouts import load_layouts
 from figeval.registry import Registry, fill, load_target, signature_of, spelled, target_name
 from figeval.reporting.exporters import load_exporters
 from figeval.task_types.base import TaskTypes
@@ -218,6 +219,7 @@ LOADERS: dict[str, Callable[[PluginManager], Any]] = {
     "register_presets": load_presets,
     "register_metrics": lambda manager: list(Harness(manager).metrics),
     "register_exporters": load_exporters,
+    "register_layouts": load_layouts,
 }
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from figeval import plugins
 from figeval.api.runs import Folders, Run
-from figeval.evaluation.export import exported, save, stored_runs, text_of
+from figeval.evaluation.export import chosen, exported, save, stored_runs, text_of
 from figeval.reporting.exporters import load_exporters
 from figeval.validation import checked_arguments
 
@@ -22,6 +22,12 @@ def export(  # noqa: PLR0913 - one argument per option of the command
     include_text: bool = False,
     allow_noncommercial: bool = False,
     format_args: Mapping[str, Any] | None = None,
+    layout: str = "",
+    tasks: str | Sequence[str] = (),
+    metrics: str | Sequence[str] = (),
+    against: int | None = None,
+    intervals: bool = False,
+    examples: bool = False,
     include_path: Folders = (),
 ) -> str | None:
     """Export runs as one table, or in the format of another tool.
@@ -33,6 +39,12 @@ def export(  # noqa: PLR0913 - one argument per option of the command
         include_text: also export the texts of the examples, which are read from your own copy of the data.
         allow_noncommercial: include texts whose licence restricts commercial use.
         format_args: arguments of the format, e.g. `{"dataset_id": "acme/figures"}`.
+        layout: for latex: `comparison`, or a table of a paper (`figeval ls layouts`), which needs no runs.
+        tasks: tasks of the layout `comparison`; by default all.
+        metrics: metrics of the layout `comparison`; by default the first one of each task.
+        against: place of the run whose differences to others are marked in `comparison`; by default the best.
+        intervals: whether a layout has 95 % intervals.
+        examples: whether a layout has numbers of examples.
         include_path: further folders with task files.
 
     Returns:
@@ -40,12 +52,12 @@ def export(  # noqa: PLR0913 - one argument per option of the command
 
     Raises:
         OptionError: the format needs an `output`, or an argument has an invalid value.
-        UnknownName: there is no such format.
+        UnknownName: there is no such format or layout.
         FigevalError: there is no run, or texts were requested that are not available or not for every use.
 
     Example:
         ```python
-        figeval.export("results/runs/demo", to="lm_eval", output="lm_eval_results")
+        figeval.export("results/runs/demo", to="latex", layout="epic_table_10", intervals=True)
         ```
     """
     exporter = load_exporters(plugins.plugin_manager()).get(to)
@@ -54,7 +66,10 @@ def export(  # noqa: PLR0913 - one argument per option of the command
     folders = [include_path] if isinstance(include_path, str | Path) else include_path
     include = tuple(map(Path, folders))
     stored = stored_runs(places, include, texts=include_text, noncommercial=allow_noncommercial)
-    made = exported(exporter, stored, format_args)
+    choices = chosen(
+        layout=layout, tasks=tasks, metrics=metrics, against=against, intervals=intervals, examples=examples
+    )
+    made = exported(exporter, stored, {**(format_args or {}), **choices})
     if output is None:
         return text_of(made, to)
     save(made, Path(output))

@@ -108,6 +108,17 @@ def presets(harness: Harness) -> Iterator[JSON]:
         yield {**row, "hyper-parameters": numbers(row["settings"]), "owner": entry.owner}
 
 
+def layouts(harness: Harness) -> Iterator[JSON]:
+    """Yield one row per table of a paper for `figeval export --layout`, and the general one first."""
+    from figeval.records.layouts import COMPARISON, load_layouts
+
+    yield {"name": COMPARISON, "tasks": [], "sources": [], "owner": "figeval", "caption": "Chosen tasks and metrics"}
+    for entry in load_layouts(harness.manager):
+        layout = entry.load()
+        row = {"name": layout.name, "tasks": layout.tasks, "sources": list(layout.sources)}
+        yield {**row, "owner": entry.owner, "caption": layout.caption}
+
+
 def plugins(harness: Harness) -> Iterator[JSON]:
     """Yield one row per plugin, after loading everything that it offers, because some problems appear only then."""
     from figeval.cli.main import cli
@@ -116,7 +127,7 @@ def plugins(harness: Harness) -> Iterator[JSON]:
 
     manager = harness.manager
     cli.extend()
-    for offered in (tasks, types, models, metrics, routes, heads, presets):
+    for offered in (tasks, types, models, metrics, routes, heads, presets, layouts):
         list(offered(harness))
     load_readers(manager)
     load_sources(manager)
@@ -147,6 +158,7 @@ LISTINGS = {
     "presets": Listing(
         presets, ("name", "model", "hyper-parameters", "tasks", "owner"), "for train --preset, a row of a paper's table"
     ),
+    "layouts": Listing(layouts, ("name", "caption", "tasks", "owner"), "for export --layout, tables of papers"),
     "plugins": Listing(plugins, ("name", "origin", "offers", "problems"), "what was loaded and what is wrong with it"),
 }
 
@@ -157,7 +169,7 @@ LISTINGS = {
 @include_path
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON list with more fields than the table.")
 def ls(kind: str | None, pattern: str | None, include_path: tuple[Path, ...], as_json: bool) -> None:
-    """List tasks, task types, suites, models, metrics, routes, heads, presets or plugins.
+    """List tasks, task types, suites, models, metrics, routes, heads, presets, layouts or plugins.
 
     PATTERN is a part of the name or a glob.
 

@@ -27,11 +27,13 @@ class Design:
         correction: "holm" for a few planned comparisons, "bh" (Benjamini and Hochberg) for exploration. By default Holm
             for two runs and with `against`, else Benjamini and Hochberg.
         margin: largest difference that does not matter, for a test of equivalence.
+        tasks: names of the tasks that are compared; by default all that two runs have.
     """
 
     against: int | None = None
     correction: Correction | None = None
     margin: float | None = None
+    tasks: frozenset[str] | None = None
 
     def places(self, runs: int) -> list[tuple[int, int]]:
         """Return the pairs that are compared, by the places of their runs."""
@@ -123,7 +125,7 @@ def compare_all(
         RecordError: a run is missing, or no two runs can be compared.
     """
     design = design or Design()
-    sides = [Side.at(path) for path in paths]
+    sides = [_of_tasks(Side.at(path), design.tasks) for path in paths]
     places = design.places(len(sides))
     found: dict[tuple[int, int], RunComparison] = {}
     for one, other in places:
@@ -147,6 +149,14 @@ def compare_all(
         margin=design.margin,
         ranks=() if planned else tuple(_ranks(corrected(found, "holm"), len(sides), metric)),
     )
+
+
+def _of_tasks(side: Side, tasks: frozenset[str] | None) -> Side:
+    """Return a run with only some of its tasks."""
+    if tasks is None:
+        return side
+    kept = [task for task in side.record.tasks if task.task in tasks]
+    return replace(side, record=side.record.model_copy(update={"tasks": kept}))
 
 
 def corrected(

@@ -9,17 +9,21 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from functools import partial
 from importlib.resources import files
 from pathlib import Path, PurePosixPath
 from typing import Any, TypeAlias
 
+from figeval import plugins
 from figeval.data.readers import fetch, first_request
 from figeval.data.sources import catalogue
 from figeval.errors import FigevalError, OptionError, PluginError, RecordError
+from figeval.evaluation.comparisons import Design, RunComparisons, compare_all
 from figeval.evaluation.harness import Harness
 from figeval.evaluation.variants import recorded_variant
+from figeval.records.layouts import load_layouts
 from figeval.records.predictions import PredictionRow
 from figeval.records.run_folder import RunFolder
 from figeval.records.schema import RunRecord, TaskRecord
@@ -30,6 +34,7 @@ from figeval.types import Example, Span
 
 Files: TypeAlias = Mapping[str, str | bytes]
 NONCOMMERCIAL = re.compile(r"\bNC\b|\bnon-?commercial|excludes commercial", re.IGNORECASE)
+PROVIDED = {"stored", "layouts", "compare"}  # arguments that figeval gives to exporters
 HIDDEN_FIELDS = {"prompted", "texts"}  # not facts about the example
 
 
@@ -231,7 +236,12 @@ def exported(
     parameters = _parameters(export)
     given = dict(arguments or {})
     _check_arguments(parameters, given)
-    own = {"stored": runs} if "stored" in parameters else {}
+    provided: Mapping[str, Callable[[], Any]] = {
+        "stored": lambda: runs,
+        "layouts": lambda: load_layouts(plugins.plugin_manager()),
+        "compare": lambda: partial(_compare, runs),
+    }
+    own = {name: make() for name, make in provided.items() if name in parameters}
     made = export([run.record for run in runs], **own, **given)
     if isinstance(made, str | bytes):
         return made
@@ -246,6 +256,19 @@ def exported(
     return made
 
 
+def _compare(
+    runs: Sequence[StoredRun], metric: str, tasks: Iterable[str], against: int | None = None
+) -> RunComparisons:
+    """Return the comparisons of the runs by one metric on some tasks: of all pairs, or with the run at one place."""
+    design = Design(against=against, tasks=frozenset(tasks))
+    return compare_all([one.folder.path for one in runs], metric, design=design)
+
+
+def chosen(**choices: Any) -> dict[str, Any]:
+    """Return the arguments of a format that the user chose: those that are not empty, false or None."""
+    return {name: value for name, value in choices.items() if value or (value == 0 and value is not False)}
+
+
 def _parameters(export: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
     try:
         return inspect.signature(export).parameters
@@ -255,7 +278,7 @@ def _parameters(export: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
 
 def _check_arguments(parameters: Mapping[str, inspect.Parameter], given: Mapping[str, Any]) -> None:
     """Raise `OptionError` if an exporter has no argument of a given name, or needs one that is not given."""
-    settable = {name: one for name, one in parameters.items() if one.kind is one.KEYWORD_ONLY and name != "stored"}
+    settable = {name: one for name, one in parameters.items() if one.kind is one.KEYWORD_ONLY and name not in PROVIDED}
     for name in given:
         if name not in settable:
             has = f"it has {', '.join(settable)}" if settable else "it has none"

@@ -2,11 +2,17 @@ r"""A LaTeX table for a paper, which needs only booktabs (`\usepackage{booktabs}
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
+from figeval.errors import OptionError
+from figeval.records.layouts import COMPARISON, Layout
 from figeval.records.schema import SEEN_NOTES, Role, RunRecord, ScoreRecord
+from figeval.registry import Registry
 from figeval.text import one_line
 
+from .comparison_table import comparison_table
+from .layout_table import layout_table
 from .side_by_side import (
     Line,
     any_score,
@@ -22,21 +28,66 @@ from .side_by_side import (
     of_contrasts,
     roles,
 )
+from .tex import MISSING, escape, row
 
-MISSING = "--"
 MARKS: dict[Role | None, str] = {"trained": r"$^\ddagger$", "chosen": r"$^\dagger$", None: ""}
-SPECIAL = {
-    **{letter: rf"\{letter}" for letter in "&%$#_{}"},
-    "\\": r"\textbackslash{}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-    "|": r"\textbar{}",
-}
 
 
-def export(runs: Sequence[RunRecord]) -> str:
+def export(  # noqa: PLR0913 - one argument per choice of the user
+    runs: Sequence[RunRecord],
+    *,
+    layouts: Registry[Layout] | None = None,
+    compare: Callable[..., Any] | None = None,
+    layout: str = "",
+    tasks: Sequence[str] = (),
+    metrics: Sequence[str] = (),
+    against: int | None = None,
+    intervals: bool = False,
+    examples: bool = False,
+) -> str:
+    """Return a table of all scores, or one in a layout: that of a paper's table, or `comparison`.
+
+    Args:
+        runs: the runs.
+        layouts: the layouts of all plugins.
+        compare: see `figeval.evaluation.export`.
+        layout: name of the layout.
+        tasks: tasks of the layout `comparison`, in this order.
+        metrics: metrics of the layout `comparison`, in this order; by default the first one of each task.
+        against: place of the run that others are compared with in the layout `comparison`; by default the best.
+        intervals: whether a layout has intervals.
+        examples: whether a layout has numbers of examples.
+
+    Raises:
+        OptionError: the layout cannot be filled, or does not have these choices.
+        UnknownName: there is no such layout.
+    """
+    chosen = [name for name, value in (("tasks", tasks), ("metrics", metrics)) if value]
+    chosen += ["against"] if against is not None else []
+    if layout == COMPARISON:
+        assert compare is not None
+        return comparison_table(
+            runs,
+            compare,
+            tasks=[tasks] if isinstance(tasks, str) else tasks,
+            metrics=[metrics] if isinstance(metrics, str) else metrics,
+            against=against,
+            intervals=intervals,
+            examples=examples,
+        )
+    if chosen:
+        raise OptionError(f"{chosen[0]} is for the layout {COMPARISON}; add --layout {COMPARISON}")
+    if layout:
+        assert layouts is not None
+        return layout_table(layouts.get(layout), runs, intervals=intervals, examples=examples)
+    if intervals or examples:
+        raise OptionError("intervals and examples are for layouts; add --layout, e.g. --layout comparison")
+    if not runs:
+        raise OptionError("there is no run; name the folder of a run, or add --layout")
+    return _every_score(runs)
+
+
+def _every_score(runs: Sequence[RunRecord]) -> str:
     """Return a float with caption and label; routes and warnings are comments above it."""
     table = lines(runs)
     trivial = baseline_names(table)
@@ -96,11 +147,6 @@ def _body(table: Sequence[Line], trivial: Sequence[str], runs: int) -> Iterable[
         before = line.task
 
 
-def row(cells: Iterable[str]) -> str:
-    """Return one line of the table."""
-    return rf"{' & '.join(cells)} \\"
-
-
 def cell(score: ScoreRecord | None) -> str:
     r"""Return a cell: `0.183 {\scriptsize [0.058, 0.308]}`, or `0.183 $\pm$ 0.020 …` over seeds."""
     value, spread, interval = figure(score), deviation(score), bounds(score)
@@ -141,8 +187,3 @@ def caption(runs: Sequence[RunRecord], table: Sequence[Line]) -> str:
             *marks,
         ]
     )
-
-
-def escape(text: str) -> str:
-    """Return a text on one line in which nothing is a command or a ligature of hyphens."""
-    return "".join(SPECIAL.get(letter, letter) for letter in one_line(text)).replace("--", "-{}-")

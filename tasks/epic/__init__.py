@@ -7,6 +7,7 @@ from importlib.resources import files
 import click
 
 from figeval.hooks import (
+    LayoutRegistrar,
     LearnerRegistrar,
     MetricRegistrar,
     PresetRegistrar,
@@ -54,6 +55,12 @@ def register_metrics(register: MetricRegistrar) -> None:
 def register_presets(register: PresetRegistrar) -> None:
     """Register the training settings of the paper's models."""
     register(files(__name__) / "epic.presets.yaml")
+
+
+@hookimpl
+def register_layouts(register: LayoutRegistrar) -> None:
+    """Register the tables of the paper."""
+    register(files(__name__) / "epic.layouts.yaml")
 
 
 @hookimpl

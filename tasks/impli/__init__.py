@@ -6,7 +6,7 @@ from importlib.resources import files
 
 import click
 
-from figeval.hooks import PresetRegistrar, SourceRegistrar, TaskRegistrar, hookimpl
+from figeval.hooks import LayoutRegistrar, PresetRegistrar, SourceRegistrar, TaskRegistrar, hookimpl
 
 
 @hookimpl
@@ -26,6 +26,12 @@ def register_sources(register: SourceRegistrar) -> None:
 def register_presets(register: PresetRegistrar) -> None:
     """Register the training settings of the paper's models."""
     register(files(__name__) / "impli.presets.yaml")
+
+
+@hookimpl
+def register_layouts(register: LayoutRegistrar) -> None:
+    """Register the tables of the paper."""
+    register(files(__name__) / "impli.layouts.yaml")
 
 
 @hookimpl

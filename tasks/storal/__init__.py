@@ -6,7 +6,7 @@ from importlib.resources import files
 
 import click
 
-from figeval.hooks import MetricRegistrar, PresetRegistrar, SourceRegistrar, TaskRegistrar, hookimpl
+from figeval.hooks import LayoutRegistrar, MetricRegistrar, PresetRegistrar, SourceRegistrar, TaskRegistrar, hookimpl
 
 
 @hookimpl
@@ -50,6 +50,12 @@ def register_metrics(register: MetricRegistrar) -> None:
 def register_presets(register: PresetRegistrar) -> None:
     """Register the training settings of the paper's models."""
     register(files(__name__) / "storal.presets.yaml")
+
+
+@hookimpl
+def register_layouts(register: LayoutRegistrar) -> None:
+    """Register the tables of the paper."""
+    register(files(__name__) / "storal.layouts.yaml")
 
 
 @hookimpl

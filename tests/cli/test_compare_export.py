@@ -126,3 +126,26 @@ def test_a_table_is_replaced_as_a_whole(cli: Cli, tmp_path: Path, monkeypatch: p
     assert table.read_text().startswith("run,")
     assert not (tmp_path / "precious").exists()
     assert cli("export", "run", "--to", "csv", "--output", "/dev/stdout").code == 0
+
+
+def test_export_in_a_layout(cli: Cli, runs: tuple[Path, Path]) -> None:
+    flags = ("--to", "latex", "--layout", "comparison", "--tasks", "mini_pairs,mini_fables", "--metrics", "acc")
+    made = cli("export", *runs, *flags, "--examples").out
+    assert made.index(r"mini\_pairs & acc") < made.index(r"mini\_fables & acc")
+    assert "mini\\_retrieval &" not in made
+    assert "differs from random" in cli("export", *runs, *flags, "--against", runs[1]).out
+    alone = cli("export", "--to", "latex", "--layout", "impli_table_4")
+    assert (alone.code, alone.out.count(r"\begin{tabular}")) == (0, 1)
+
+
+def test_export_in_a_layout_refuses_with_a_cure(cli: Cli, runs: tuple[Path, Path]) -> None:
+    for arguments, words in (
+        ((runs[0], "--layout", "epic_table_7"), "run `figeval run --tasks epic_retrieval_seen,epic_retrieval_unseen`"),
+        ((runs[0], "--layout", "epic_table_77"), "epic_table_7"),
+        ((runs[0], "--layout", "comparison", "--against", runs[1]), "none of the runs"),
+        ((), "Missing argument"),
+    ):
+        done = cli("export", "--to", "latex", *arguments)
+        assert (done.code, done.out) == (2, "")
+        assert words in done.err
+        assert done.err.count("\n") == 1

@@ -117,3 +117,10 @@ def test_a_pattern_is_a_part_of_the_name_or_a_glob(pattern: str, found: set[str]
 )
 def test_nothing_of_that_name(arguments: tuple[str, ...], words: str, cli: Cli) -> None:
     assert words in cli("ls", *arguments).complaint
+
+
+def test_layouts(cli: Cli) -> None:
+    found = {row["name"]: row for row in rows(cli, "layouts")}
+    assert next(iter(found)) == "comparison"
+    assert found["epic_table_7"]["tasks"] == ["epic_retrieval_seen", "epic_retrieval_unseen"]
+    assert found["epic_table_7"]["owner"] == "figeval.builtin.tasks.epic"

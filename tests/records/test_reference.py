@@ -6,14 +6,15 @@ from collections import Counter
 
 from figeval import plugins
 from figeval.evaluation import Harness
-from figeval.records.reference import published
+from figeval.records.layouts import load_layouts
+from figeval.records.reference import printed, published
 
 
 def test_tasks_and_metrics_exist() -> None:
     harness = Harness(plugins.plugin_manager())
     for one in published():
         assert one.metric in harness.catalogue.tasks.get(one.task).metrics, one
-        assert 0 <= one.value <= 1, f"{one} is no fraction"
+        assert 0 <= one.value <= 1 or one.metric.startswith("length"), f"{one} is no fraction"
         assert one.source.count(",") == 2, f"{one.source}: paper, version, table"
 
 
@@ -43,3 +44,32 @@ def test_accuracies_of_whole_benchmarks_are_shares_of_their_examples() -> None:
 def test_a_task_without_published_numbers_has_none() -> None:
     assert not list(published("mini_pairs"))
     assert {one.task for one in published("epic_mcq")} == {"epic_mcq"}
+
+
+def test_every_number_of_a_printed_table_has_a_place_in_its_layout() -> None:
+    for entry in load_layouts(plugins.plugin_manager()):
+        layout = entry.load()
+        places = [
+            (group.task or group.part, measure.metric) for panel in layout.panels for group, measure in panel.columns
+        ]
+        rows = list(printed(layout.sources))
+        assert rows, layout.name
+        assert {(one.about, one.metric) for one in rows} <= set(places), layout.name
+        assert len(places) == len(set(places)), f"{layout.name} has a column twice"
+
+
+def test_layouts_name_tasks_and_metrics_that_exist() -> None:
+    """A metric is one of the task, one that is requested for it, or stands for the number of its examples."""
+    harness = Harness(plugins.plugin_manager())
+    requested = {"examples", "bertscore", "faithfulness"}
+    for entry in load_layouts(harness.manager):
+        for group, measure in (column for panel in entry.load().panels for column in panel.columns):
+            if group.task:
+                known = {*harness.catalogue.tasks.get(group.task).metrics, *requested}
+                assert measure.metric in known, (entry.name, group.task, measure.metric)
+
+
+def test_a_doubt_is_a_sentence() -> None:
+    doubts = {one.doubt for one in printed() if one.doubt}
+    assert len(doubts) > 5
+    assert all(one[0].isupper() and one.endswith(".") for one in doubts)

@@ -1,0 +1,204 @@
+"""A table with models as columns: the best in bold, and a mark where a difference is significant."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from figeval.errors import OptionError, RecordError
+from figeval.records.schema import RunRecord, ScoreRecord
+
+from .side_by_side import Line, asked, baseline_names, headings, lines, notes, number, roles, unreliable
+from .tex import between, column, figure, floating, printable, row
+
+if TYPE_CHECKING:
+    Compare = Callable[..., Any]
+
+DIFFERS = r"$^{\dagger}$"
+SEEN = {"trained": r"$^{\S}$", "chosen": r"$^{\P}$"}
+TOLD = {
+    "trained": r"$\S$ The model was trained on some of these examples.",
+    "chosen": r"$\P$ The model was chosen on some of these examples; the score is a maximum.",
+}
+ALPHA = 0.05
+
+
+def comparison_table(  # noqa: PLR0913 - one argument per choice of the user
+    runs: Sequence[RunRecord],
+    compare: Compare,
+    *,
+    tasks: Sequence[str],
+    metrics: Sequence[str],
+    against: int | None,
+    intervals: bool,
+    examples: bool,
+) -> str:
+    """Return the float with these tasks, by default all, and metrics, by default the first one of each task.
+
+    Raises:
+        OptionError: there is no run, the runs have no such task or metric, or `against` is no place of a run.
+    """
+    if not runs:
+        raise OptionError("the layout comparison needs runs; name their folders")
+    if against is not None and not 0 <= against < len(runs):
+        raise OptionError(f"against {against} is no place of a run, from 0 to {len(runs) - 1}")
+    table = _chosen(lines(runs), tasks, metrics)
+    differing, untested = _differing(runs, table, compare, against)
+    trivial = baseline_names(table)
+    heads = [*trivial, *headings(runs)]
+    body = _tabular(table, heads, trivial, len(runs), differing, intervals=intervals, examples=examples)
+    told = _notes(runs, table, untested, against, intervals=intervals)
+    return "\n".join(floating(body, _caption(runs, table), "figeval-comparison", told))
+
+
+def _chosen(table: Sequence[Line], tasks: Sequence[str], metrics: Sequence[str]) -> list[Line]:
+    """Return the lines of these tasks and metrics, in the order in which they were named."""
+    names, kinds = (dict.fromkeys(getattr(line, of) for line in table) for of in ("task", "metric"))
+    for asked_for, known, what in ((tasks, names, "task"), (metrics, kinds, "metric")):
+        for one in asked_for:
+            if one not in known:
+                raise OptionError(f"the runs have no {what} {one!r}; they have {', '.join(known)}")
+    order = {one: place for place, one in enumerate(tasks or names)}
+    kind = {one: place for place, one in enumerate(metrics)}
+    first: dict[str, str] = {}
+    for line in table:
+        first.setdefault(line.task, line.metric)
+    found = [line for line in table if line.task in order and line.metric in (kind if metrics else (first[line.task],))]
+    if not found:
+        raise OptionError("the runs have none of these metrics on these tasks")
+    return sorted(found, key=lambda line: (order[line.task], kind.get(line.metric, 0)))
+
+
+def _differing(
+    runs: Sequence[RunRecord], table: Sequence[Line], compare: Compare, against: int | None
+) -> tuple[dict[int, set[int]], dict[str, str]]:
+    """Return the places of runs that differ from the reference, by line, and the metrics that could not be tested."""
+    found: dict[int, set[int]] = {}
+    untested: dict[str, str] = {}
+    if len(runs) < 2:
+        return found, untested
+    for metric in dict.fromkeys(line.metric for line in table):
+        try:
+            made = compare(metric, {line.task.partition(" (")[0] for line in table if line.metric == metric}, against)
+        except RecordError as error:
+            untested[metric] = str(error)
+            continue
+        for place, line in enumerate(table):
+            if line.metric == metric and not line.unit:
+                found[place] = _worse(line, made.pairs, against)
+    return found, untested
+
+
+def _worse(line: Line, pairs: Mapping[tuple[int, int], Any], against: int | None) -> set[int]:
+    """Return the runs whose difference to the reference, by default the best run, is significant."""
+    reference = next(iter(_best(line)), None) if against is None else against
+    return {
+        other
+        for places, pair in pairs.items()
+        if reference in places
+        for other in places
+        if other != reference
+        for one in pair.tasks
+        if one.task == line.task and one.p_adjusted is not None and one.p_adjusted < ALPHA
+    }
+
+
+def _best(line: Line) -> list[int]:
+    """Return the places of the runs with the best printed value; there are several if they tie."""
+    values = {place: number(score) for place, score in line.scores.items()}
+    shown = {place: float(value) for place, value in values.items() if value is not None and value != "nan"}
+    if not shown:
+        return []
+    higher = next(iter(line.scores.values())).higher_is_better
+    best = max(shown.values()) if higher else min(shown.values())
+    return [place for place, value in shown.items() if value == best]
+
+
+def _tabular(  # noqa: PLR0913
+    table: Sequence[Line],
+    heads: Sequence[str],
+    trivial: Sequence[str],
+    runs: int,
+    differing: Mapping[int, set[int]],
+    *,
+    intervals: bool,
+    examples: bool,
+) -> Iterator[str]:
+    scores: list[list[ScoreRecord | None]] = [
+        [*(line.baselines.get(name) for name in trivial), *(line.scores.get(place) for place in range(runs))]
+        for line in table
+    ]
+    shapes = []
+    for place in range(len(heads)):
+        marked = place >= len(trivial)
+        shapes.append(column([_shown(line[place]) for line in scores], marked))
+    yield rf"\begin{{tabular}}{{@{{}}l l {'r ' if examples else ''}{' '.join(shapes)}@{{}}}}"
+    yield r"\toprule"
+    yield row(["Task", "Metric", *(["$n$"] if examples else []), *(f"{{{printable(head)}}}" for head in heads)])
+    yield r"\midrule"
+    before = ""
+    for place, (line, found) in enumerate(zip(table, scores, strict=True)):
+        best, differs = _best(line), differing.get(place, set())
+        cells = [figure(_shown(score)) for score in found[: len(trivial)]]
+        for run in range(runs):
+            score = line.scores.get(run)
+            mark = SEEN[score.seen] if score is not None and score.seen else ""
+            mark += DIFFERS if run in differs else ""
+            cells.append(figure(_shown(score), mark, bold=run in best and runs > 1))
+        yield row(
+            [
+                printable(line.task) if line.task != before else "",
+                printable(line.metric),
+                *([str(line.n)] if examples else []),
+                *cells,
+            ]
+        )
+        if intervals:
+            yield row(["", "", *([""] if examples else []), *(between(score) for score in found)])
+        before = line.task
+    yield r"\bottomrule"
+    yield r"\end{tabular}"
+
+
+def _shown(score: ScoreRecord | None) -> str | None:
+    text = number(score)
+    return None if text == "nan" else text
+
+
+def _caption(runs: Sequence[RunRecord], table: Sequence[Line]) -> str:
+    names = ", ".join(map(printable, headings(runs)))
+    tasks = ", ".join(printable(task) for task in dict.fromkeys(line.task for line in table))
+    return f"Scores of {names} on {tasks}, with trivial models."
+
+
+def _notes(
+    runs: Sequence[RunRecord],
+    table: Sequence[Line],
+    untested: Mapping[str, str],
+    against: int | None,
+    *,
+    intervals: bool,
+) -> Iterator[str]:
+    """Yield the lines below the table, from the records."""
+    if len(runs) > 1:
+        which = "the best" if against is None else printable(headings(runs)[against])
+        correction = "Benjamini and Hochberg" if against is None and len(runs) > 2 else "Holm"
+        yield rf"Bold: the best run. $\dagger$ differs from {which} at 5\,\% (correction of {correction}, per metric)."
+    if intervals:
+        yield r"In brackets the 95\,\% interval, over clusters if examples are not independent."
+    if any(unreliable(score) for line in table for score in line.scores.values() if score.low is not None):
+        yield "Some intervals are unreliable: they have fewer than 10 effective clusters."
+    yield from (f"Differences in {printable(name)} are not tested: {printable(why)}." for name, why in untested.items())
+    yield from (TOLD[role] for role in roles(runs))
+    shown = {line.task for line in table}
+    own = [
+        run.model_copy(update={"tasks": [task for task in run.tasks if task.task in shown], "contrasts": []})
+        for run in runs
+    ]
+    yield from (f"{printable(note)}." for note in (*notes(own), *asked(own)))
+    made: dict[str, list[str]] = {}
+    for name, run in zip(headings(runs), runs, strict=True):
+        version = run.provenance.get("packages", {}).get("figeval", "unknown")
+        how = f"figeval {version}, seed {run.config.get('seed', 0)}"
+        made.setdefault(how, []).append(name)
+    yield from (f"{printable(', '.join(names))}: {printable(how)}." for how, names in made.items())

@@ -1,0 +1,160 @@
+"""Layouts of LaTeX tables: published, measured and trivial rows, footnotes, the best in bold, and one-line refusals."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+import figeval
+from figeval import hookimpl
+from figeval.errors import OptionError, UnknownName
+from figeval.plugins import PluginManager
+from figeval.records.layouts import load_layouts
+from figeval.records.schema import RunRecord
+from tests.measured import MEASURED
+from tests.runs import finished, run, score, task
+
+MINILM, TFIDF, RANDOM = (MEASURED / name for name in ("minilm", "tfidf", "random"))
+
+
+def latex(*folders: Path, **choices: object) -> str:
+    made = figeval.export(list(folders), to="latex", **choices)  # type: ignore[arg-type]
+    assert made is not None
+    return made
+
+
+def stored(record: RunRecord, folder: Path) -> Path:
+    folder.mkdir()
+    (folder / "run.json").write_text(record.model_dump_json(), encoding="utf-8")
+    return folder
+
+
+def test_the_blocks_of_a_printed_table() -> None:
+    """Both versions of Table 7, then the run, then its trivial models; the slipped decimal has a footnote."""
+    text = latex(MINILM, layout="epic_table_7")
+    order = (
+        "ePiC, ACL 2022, Table 7",
+        "ePiC, arXiv v1, Table 7",
+        "Measured",
+        "minilm & 8.2",
+        "Trivial models",
+        "chance",
+    )
+    places = [text.index(part) for part in order]
+    assert places == sorted(places)
+    assert r"BERT & 22.9 & 0.342 & 19.2 & 0.307 \\" in text
+    assert r"BERT & 15.7 & 0.254 & 11.1 & 0.215 \\" in text
+    assert "0.005{$^{a}$}" in text
+    assert "$^{a}$ The closed form for 100 candidates is 0.0519" in text
+    assert "[" not in text.partition("Measured")[2].partition(r"\bottomrule")[0]
+
+
+def test_intervals_and_examples_are_shown_on_request() -> None:
+    text = latex(MINILM, layout="epic_table_7", intervals=True, examples=True)
+    assert "{\\scriptsize [6.4, 10.5]} & {\\scriptsize [0.128, 0.173]}" in text
+    assert "$n$ & {1000} & {1000} & {1000} & {1000}" in text
+
+
+def test_a_table_without_runs_has_the_published_numbers_alone() -> None:
+    text = latex(layout="impli_table_2")
+    assert "Measured" not in text
+    assert "375{$^{a}$}" in text
+
+
+def test_counts_come_from_the_tasks_of_the_run() -> None:
+    assert r"minilm & 645 & 387 & 281 \\" in latex(MINILM, layout="impli_table_2")
+
+
+def test_a_task_without_a_score_is_two_hyphens(tmp_path: Path) -> None:
+    none = task("epic_retrieval_seen", scores=[score("acc", None), score("mrr", float("nan"))], baselines=[])
+    text = latex(stored(run(none), tmp_path / "run"), layout="epic_table_7")
+    assert r"a-model & {--} & {--} & {--} & {--} \\" in text
+
+
+def test_a_run_without_the_tasks_is_told_which_to_run() -> None:
+    with pytest.raises(OptionError, match="minilm has none of the tasks of storal_table_6; run `figeval run --tasks"):
+        latex(MINILM, layout="storal_table_6")
+
+
+@pytest.mark.parametrize(
+    ("choices", "words"),
+    [
+        ({"layout": "epic_table_4", "tasks": ["epic_mcq"]}, "tasks is for the layout comparison"),
+        ({"metrics": ["acc"]}, "metrics is for the layout comparison"),
+        ({"intervals": True}, "are for layouts"),
+        ({"layout": "comparison", "tasks": ["nope"]}, "the runs have no task 'nope'"),
+        ({"layout": "comparison", "metrics": ["nope"]}, "the runs have no metric 'nope'"),
+        ({"layout": "comparison", "against": 3}, "against 3 is no place of a run"),
+    ],
+)
+def test_choices_that_do_not_fit(choices: dict[str, object], words: str) -> None:
+    with pytest.raises(OptionError, match=words):
+        latex(MINILM, **choices)
+
+
+def test_an_unknown_layout() -> None:
+    with pytest.raises(UnknownName, match="epic_table_7"):
+        latex(MINILM, layout="epic_table_77")
+
+
+def test_other_formats_have_no_layouts() -> None:
+    with pytest.raises(OptionError, match="this format has no argument 'layout'"):
+        figeval.export(MINILM, to="csv", layout="epic_table_7")
+
+
+def test_the_best_run_is_bold_and_those_that_tie(tmp_path: Path) -> None:
+    """Runs of one model have equal scores: both are bold and neither differs."""
+    folders = [finished(tmp_path / name, "mini_fables") for name in "ab"]
+    text = latex(*folders, layout="comparison", metrics="acc", examples=True)
+    line = next(line for line in text.splitlines() if line.startswith(r"mini\_fables"))
+    assert line.count(r"\bfseries") == 2
+    assert r"$^{\dagger}$" not in line
+
+
+def test_a_significant_difference_has_a_dagger() -> None:
+    choices = {"layout": "comparison", "tasks": ["impli_idioms_gold_ent"], "metrics": ["acc"]}
+    best = latex(MINILM, TFIDF, RANDOM, **choices)
+    assert r"\bfseries 0.975 & 0.943{$^{\dagger}$} & 0.489{$^{\dagger}$} \\" in best
+    assert "Benjamini and Hochberg" in best
+    against = latex(MINILM, TFIDF, RANDOM, **choices, against=1)
+    assert r"\bfseries 0.975{$^{\dagger}$} & 0.943 & 0.489{$^{\dagger}$} \\" in against
+    assert "differs from tfidf" in against
+
+
+def test_names_of_models_are_no_commands(tmp_path: Path) -> None:
+    record = run(task("epic_retrieval_seen", scores=[score("acc", 0.5)]))
+    record.model.name = r"a_b & \input{x} % <script>"
+    for layout in ("epic_table_7", "comparison"):
+        text = latex(stored(record, tmp_path / layout), layout=layout)
+        assert r"a\_b \& \textbackslash{}input\{x\} \% \textless{}script\textgreater{}" in text
+        assert r"\input" not in text
+
+
+def test_a_plugin_offers_layouts_as_benchmarks_do(tmp_path: Path) -> None:
+    """A broken file is a problem of its plugin, and so is a layout whose name is taken."""
+    panels = "[{groups: [{task: TASK, measures: [{head: A, metric: acc}]}]}]"
+    own = f"layouts: [{{name: NAME, caption: Fables, panels: {panels}}}]"
+    for file, name, about in (
+        ("good", "acme_table", "mini_fables"),
+        ("taken", "acme_table", "other"),
+        ("bad", "9", "x"),
+    ):
+        (tmp_path / file).write_text(own.replace("NAME", name).replace("TASK", about), encoding="utf-8")
+    manager = PluginManager()
+    for file in ("good", "taken", "bad"):
+        manager.load(file, "a test", lambda file=file: offering(tmp_path / file))
+    found = load_layouts(manager)
+    assert [(entry.name, entry.load().tasks) for entry in found] == [("acme_table", ["mini_fables"])]
+    assert "acme_table" in str(manager.plugins["taken"].problems)
+    assert "name" in str(manager.plugins["bad"].problems)
+
+
+def offering(file: Path) -> SimpleNamespace:
+    @hookimpl
+    def register_layouts(register: Any) -> None:
+        register(file)
+
+    return SimpleNamespace(register_layouts=register_layouts)
