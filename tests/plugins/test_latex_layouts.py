@@ -158,3 +158,12 @@ def offering(file: Path) -> SimpleNamespace:
         register(file)
 
     return SimpleNamespace(register_layouts=register_layouts)
+
+
+def test_counts_and_scores_of_one_benchmark_whose_data_are_not_public(tmp_path: Path) -> None:
+    record = run(task("storal_mocpt_en", available=356, scores=[score("acc", 0.5)], baselines=[]))
+    folder = stored(record, tmp_path / "run")
+    assert r"a-model & {--} & 50.00 & {--} & {--} \\" in latex(folder, layout="storal_table_6")
+    counts = latex(folder, layout="storal_table_5")
+    assert r"a-model & 356 & {--} & {--} & {--} \\" in counts
+    assert counts.count("Measured") == 1, "the panel of the Chinese tasks has no run"
