@@ -13,9 +13,8 @@ from typing import Any
 
 import aiohttp
 
-from tests.browser import BROWSER
+from tests.browser import FLAGS, browser
 
-FLAGS = ("--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--remote-debugging-port=0")
 PATIENCE = 30  # seconds
 VIRTUAL_KEYS = {"Enter": 13, "ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39, "ArrowDown": 40, " ": 32}
 
@@ -98,11 +97,11 @@ class Page:
 @contextmanager
 def browsing(profile: Path) -> Iterator[Page]:
     """A browser with a profile of its own, and its page."""
-    assert BROWSER is not None
     profile.mkdir(parents=True)
     loop = asyncio.new_event_loop()
     with subprocess.Popen(
-        [BROWSER, *FLAGS, f"--user-data-dir={profile}", "about:blank"], stderr=subprocess.DEVNULL
+        [browser(), *FLAGS, "--remote-debugging-port=0", f"--user-data-dir={profile}", "about:blank"],
+        stderr=subprocess.DEVNULL,
     ) as process:
         session = None
         try:

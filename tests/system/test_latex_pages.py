@@ -32,7 +32,7 @@ OVERFULL = re.compile(r"^Overfull \\[hv]box \(([\d.]+)pt too (?:wide|high)\)", r
 def compiled(folder: Path, floats: Iterable[str]) -> str:
     """Compile floats as one document and return the log."""
     if shutil.which("pdflatex") is None:
-        pytest.fail("pdflatex is missing: install texlive-latex-recommended and texlive-science")
+        pytest.fail("this test needs LaTeX: install the packages texlive-latex-recommended and texlive-science")
     body = "\\clearpage\n".join(floats)
     (folder / "tables.tex").write_text(f"{PREAMBLE}{body}\\end{{document}}\n", encoding="utf-8")
     command = ["pdflatex", "-no-shell-escape", "-interaction=nonstopmode", "-halt-on-error", "tables.tex"]

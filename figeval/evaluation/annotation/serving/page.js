@@ -170,14 +170,20 @@ function press(event) {
   event.preventDefault();
 }
 
-// Another tab may have stored answers of the same annotator.
-async function refresh() {
+// Another tab may have stored answers of the same annotator. They are asked for in turn with the sending of answers: a
+// reply from before the last answer would take that answer off the page.
+function refresh() {
   if (!work) return;
-  await sending;
-  const { items } = await request(`/api/items?${new URLSearchParams({ annotator: work.annotator })}`);
-  const answers = new Map(items.map((item) => [item.item, item.answers]));
-  for (const item of work.items) item.answers = answers.get(item.item) || {};
-  update();
+  sending = sending.then(async () => {
+    try {
+      const { items } = await request(`/api/items?${new URLSearchParams({ annotator: work.annotator })}`);
+      const answers = new Map(items.map((item) => [item.item, item.answers]));
+      for (const item of work.items) item.answers = answers.get(item.item) || {};
+      update();
+    } catch (error) {
+      if (at("alert").hidden) complain(error.message); // "Not saved" stays
+    }
+  });
 }
 
 const guarded = (action) => (...values) => action(...values).catch((error) => complain(error.message));
@@ -191,6 +197,6 @@ at("back").addEventListener("click", () => go(shown - 1));
 at("next").addEventListener("click", () => go(shown + 1));
 at("open").addEventListener("click", () => go(work.items.findIndex((item) => !isComplete(item))));
 addEventListener("keydown", press);
-addEventListener("focus", guarded(refresh));
+addEventListener("focus", refresh);
 addEventListener("hashchange", () => location.reload());
 guarded(begin)();
