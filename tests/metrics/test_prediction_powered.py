@@ -80,3 +80,17 @@ def test_intervals_cover_with_a_biased_judge(rho: float, narrowest: float, wides
     assert 0.925 < covered / len(values) < 0.975
     assert abs(np.mean(values) - 3) < 0.03
     assert narrowest < np.mean(widths) / np.mean(human) < widest
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("share", "right"), [(0.5, 0.9), (0.9, 0.9), (0.9, 0.97)])
+def test_intervals_of_shares_cover(share: float, right: float) -> None:
+    """40 yes/no labels, 400 predictions. By t, intervals of shares near 1 would contain the truth in 89 % of draws."""
+    generator = np.random.default_rng(3)
+    covered = 0
+    for _ in range(2000):
+        y = (generator.random(400) < share).astype(float)
+        f = np.where(generator.random(400) < right, y, 1 - y)
+        found = prediction_powered_mean([*y[:40].tolist(), *[None] * 360], f.tolist(), bounds=(0.0, 1.0)).score
+        covered += found.low is not None and found.high is not None and found.low <= share <= found.high
+    assert 0.92 < covered / 2000 < 0.975
