@@ -1,4 +1,4 @@
-"""Command `figeval annotate`: what people judge (`export`, `sheets`), and what they found (`import`, `score`)."""
+"""Command `figeval annotate`: what people judge (`export`, `sheets`), where (`serve`), and the results of it."""
 
 from __future__ import annotations
 
@@ -203,6 +203,42 @@ def export(*, runs: tuple[Path, ...], task: str | None, n: int, seed: int, **opt
     echo(f"{output / 'key.json'} says who wrote each text and which answers are right; keep it from the annotators")
 
 
+@annotate.command()
+@click.argument("items", type=PATH)
+@click.option("--annotator", metavar="NAME", help="Only annotator.  [default: everybody enters a name on the page]")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=0, show_default=True, help="Port; 0 stands for any free one."
+)
+def serve(items: Path, annotator: str | None, port: int) -> None:
+    """Let annotators judge the folder ITEMS of `export` or `sheets` on a page in a browser on this machine.
+
+    Open the address that is printed; others cannot open the page, because the address has a secret token and the
+    server listens on 127.0.0.1 only. Every answer is stored at once in ITEMS, in one file for each annotator, and each
+    continues at the first item without an answer, also after a restart. Ctrl-C ends the server.
+
+    \b
+    figeval annotate serve items
+    figeval annotate serve items --annotator kim --port 8000
+    """
+    import shlex
+
+    from figeval.evaluation.annotation.serving.service import serve
+    from figeval.evaluation.annotation.sheets import read_key
+
+    key = read_key(items)
+
+    def ready(address: str) -> None:
+        echo(f"{counted(len(key.items) + len(key.checks), 'item')} of {key.task}; Ctrl-C ends the server")
+        echo(address)
+
+    given = serve(items, key, annotator, port, ready)
+    for name, judgements in given.items():
+        echo(f"{name}: {counted(judgements, 'judgement')}")
+    if not given:
+        echo("nothing has been judged yet")
+    echo(f"figeval annotate import --to {shlex.quote(str(items))}")
+
+
 @annotate.command("import")
 @click.argument("files", nargs=-1, metavar="[FILE]...", type=PATH)
 @click.option("--to", "folder", type=PATH, help="Folder with key.json, to which the judgements belong.")
@@ -224,9 +260,9 @@ def import_(*, folder: Path | None, criteria: tuple[str, ...], seed: int, **opti
     """Read judgements, and print means, agreement, tests between systems and correlations with metrics.
 
     FILEs are sheets, CSV files with the columns item, annotator and label (and criterion, time), the JSON export of
-    Label Studio, or output of Potato. Without FILEs, the sheets in the folder of --to are read. Items are those of
-    key.json there; without --to, they are ids of examples of the one --run. The judgements are stored in
-    judgements.csv next to the key.
+    Label Studio, or output of Potato. Without FILEs, the sheets in the folder of --to are read, and the answers that
+    `figeval annotate serve` stored there. Items are those of key.json there; without --to, they are ids of examples of
+    the one --run. The judgements are stored in judgements.csv next to the key.
 
     \b
     figeval annotate import --to items

@@ -28,6 +28,7 @@ from figeval.metrics.intervals import (
     Interval,
     Moments,
     Spread,
+    corrected_tails,
     interval_of_mean,
     interval_of_statistic,
     resample,
@@ -197,7 +198,10 @@ class MetricAggregator:
             effective = "" if math.isclose(self.effective_clusters, self.clusters) else "effective "
             return value, Interval(f"none: fewer than {FEWEST_CLUSTERS} {effective}{unit}")
         values = resample(sums, self.statistic.combine, seed, repeats)
-        return value, interval_of_statistic(values, method)
+        if not self.statistic.is_skewed or np.isnan(values).any():
+            return value, interval_of_statistic(values, method)
+        shares = corrected_tails(values, value, self.statistic.combine(repeats @ sums - sums), repeats)
+        return value, interval_of_statistic(values, f"{method} (BCa)", shares)
 
 
 class GroupAggregator:

@@ -5,6 +5,8 @@
         print(score.metric, score.value, score.low, score.high, score.interval)
 
 Every coefficient is computed from sums over items, so its interval is a bootstrap of items, or of clusters of items.
+Coefficients that are corrected for chance are skewed, so their percentiles are corrected (BCa); docs/annotation.md has
+the coverage.
 Kappa and alpha are low if nearly all ratings fall into one category, however much the raters agree ("kappa paradox",
 Feinstein and Cicchetti 1990). Therefore percent agreement and Gwet's coefficient belong beside them. A coefficient that
 the ratings do not determine has no value, and `interval` says why.
@@ -179,7 +181,7 @@ def cohen_kappa(ratings: Ratings, weights: Weights = "unweighted", seed: int = 0
         return _reason(ratings)
 
     many = "too many pairs and categories for a bootstrap" if len(pairs) * k * k > WIDEST else ""
-    coefficient = _Coefficient(name, Statistic(_none, combine, no_interval=many), why)
+    coefficient = _Coefficient(name, Statistic(_none, combine, no_interval=many, is_skewed=True), why)
     return coefficient.score(ratings, tables, np.asarray(tables.any(axis=(1, 2, 3))), seed)
 
 
@@ -199,7 +201,7 @@ def fleiss_kappa(ratings: Ratings, seed: int = 0) -> Score:
         kappa: Floats = 1 - quotient(1 - ratio(sums[..., -2:]), disagreeing)
         return kappa
 
-    coefficient = _Coefficient("fleiss_kappa", Statistic(_none, combine), lambda: _reason(ratings))
+    coefficient = _Coefficient("fleiss_kappa", Statistic(_none, combine, is_skewed=True), lambda: _reason(ratings))
     return coefficient.score(ratings, features, sizes > 1, seed)
 
 
@@ -229,7 +231,7 @@ def krippendorff_alpha(ratings: Ratings, scale: Scale = "nominal", seed: int = 0
         return alpha
 
     many = "too many categories for a bootstrap" if k * k > WIDEST else ""
-    statistic = Statistic(_none, combine, no_interval=many)
+    statistic = Statistic(_none, combine, no_interval=many, is_skewed=True)
     coefficient = _Coefficient("krippendorff_alpha", statistic, lambda: _reason(ratings))
     return coefficient.score(ratings, features, sizes > 1, seed)
 
@@ -260,7 +262,7 @@ def gwet(ratings: Ratings, weights: Weights = "unweighted", seed: int = 0) -> Sc
         missing = _reason(ratings)
         return "only one category is known; name the whole scale" if missing == SAME else missing
 
-    return _Coefficient(name, Statistic(_none, combine), why).score(ratings, features, sizes > 0, seed)
+    return _Coefficient(name, Statistic(_none, combine, is_skewed=True), why).score(ratings, features, sizes > 0, seed)
 
 
 # ---- what they share -------------------------------------------------------------------------------------------------

@@ -27,6 +27,7 @@ from figeval.types import UNRELIABLE
 Floats: TypeAlias = NDArray[np.float64]
 Bounds: TypeAlias = tuple[float, float] | None
 LEVEL = 0.95
+TAILS = ((1 - LEVEL) / 2, (1 + LEVEL) / 2)
 NOTHING = 1e-12  # smaller variation, relative to the values, is rounding error
 # With fewer effective clusters, an interval is marked as unreliable, and no test that keeps its level has power.
 FEW = 10
@@ -366,11 +367,39 @@ def resample(
     return np.concatenate(values)
 
 
-def interval_of_statistic(values: Floats, method: str) -> Interval:
-    """Return the percentile interval and the standard error (SD of the values, not divided by √B)."""
+def interval_of_statistic(values: Floats, method: str, shares: tuple[float, float] = TAILS) -> Interval:
+    """Return the interval between two percentiles, and the standard error (SD of the values, not divided by √B).
+
+    Args:
+        values: values of the statistic on the resamples.
+        method: name of the method.
+        shares: the percentiles, by default those that leave out 2.5 % on each side.
+    """
     if np.isnan(values).any():
         return Interval(f"none: undefined in {int(np.isnan(values).sum())} of {len(values)} resamples")
     if np.ptp(values) <= NOTHING * max(1.0, float(np.abs(values).max())):
         return Interval("none: every resample gives the same value")
-    low, high = np.quantile(values, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    low, high = np.quantile(values, shares)
     return Interval(method, float(low), float(high), float(np.std(values, ddof=1)))
+
+
+def corrected_tails(values: Floats, value: float, left_out: Floats, repeats: Floats) -> tuple[float, float]:
+    """Return the percentiles of the bias-corrected and accelerated interval, BCa (Efron 1987, sections 2 to 4).
+
+    Args:
+        values: values of the statistic on the resamples, none of them NaN.
+        value: value of the statistic on the data.
+        left_out: its values without one of the clusters, shape (c,).
+        repeats: number of clusters that each of them stands for, shape (c,).
+    """
+    normal = NormalDist()
+    below = float(np.mean(values < value) + np.mean(values == value) / 2)
+    bias = normal.inv_cdf(min(max(below, 1 / len(values)), 1 - 1 / len(values)))
+    influence = float(repeats @ left_out / repeats.sum()) - left_out
+    spread = float(repeats @ influence**2)
+    acceleration = float(repeats @ influence**3) / (6 * spread**1.5) if spread > 0 else 0.0
+    low, high = (
+        normal.cdf(bias + moved / (1 - acceleration * moved))
+        for moved in (bias + normal.inv_cdf(tail) for tail in TAILS)
+    )
+    return low, high

@@ -47,6 +47,7 @@ class Statistic:
             example, before weights are loaded.
         describe: returns a description, as JSON, of the argument that the metric was made from, for the record. The
             text `remark` in it is printed with every score.
+        is_skewed: whether the percentiles of its bootstrap are corrected for bias and skewness (BCa).
     """
 
     features: Callable[[Any, Prediction], Sequence[float] | None]
@@ -58,6 +59,7 @@ class Statistic:
     absent: str = "no examples"
     check: Callable[[Any], None] | None = None
     describe: Callable[[], Mapping[str, Any]] | None = None
+    is_skewed: bool = False
 
 
 Features: TypeAlias = "Sequence[float] | None"

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from scipy.stats import bootstrap
 from sklearn.metrics import cohen_kappa_score
 
 from figeval.metrics.agreement import (
@@ -108,6 +109,19 @@ def test_cohens_kappa_is_that_of_scikit_learn_averaged_over_pairs(rows: Rows, we
 
 
 @settings(deadline=None, max_examples=50)
+@given(GAPS)
+def test_cohens_kappa_compares_what_both_raters_rated(rows: Rows) -> None:
+    named = ratings(rows)
+    assume(len(named.raters) > 1)
+    expected = []
+    for one, other in combinations(range(len(named.raters)), 2):
+        both = named.codes[(named.codes[:, [one, other]] >= 0).all(axis=1)][:, [one, other]]
+        assume(len(np.unique(both)) > 1)
+        expected.append(cohen_kappa_score(both[:, 0], both[:, 1], labels=range(len(SCALE))))
+    assert cohen_kappa(named).value == pytest.approx(np.mean(expected), abs=1e-9)
+
+
+@settings(deadline=None, max_examples=50)
 @given(FULL)
 def test_fleiss_kappa_is_that_of_the_paper(rows: Rows) -> None:
     n, labels = len(rows[0]), [label for row in rows for label in row]
@@ -151,6 +165,25 @@ def test_intervals_are_those_of_items_and_wider_for_clusters() -> None:
         assert alone.low < (alone.value or 0) < alone.high
         assert together.high - together.low > 1.5 * (alone.high - alone.low)
         assert together.clusters == 60
+
+
+def test_the_correction_of_percentiles_is_that_of_scipy() -> None:
+    generator = np.random.default_rng(5)
+    truth = generator.choice(2, size=80, p=(0.15, 0.85))
+    codes = np.where(generator.random((80, 3)) < 0.7, truth[:, None], generator.choice(2, size=(80, 3), p=(0.15, 0.85)))
+    found = fleiss_kappa(Ratings(tuple("abc"), ("1", "2"), codes, (None,) * 80))
+    ones = codes.sum(axis=1)
+
+    def kappa(drawn: np.ndarray, axis: int) -> np.ndarray:
+        share = drawn.mean(axis=axis) / 3
+        disagreeing = (drawn * (3 - drawn)).mean(axis=axis) / 3
+        return np.asarray(1 - disagreeing / (2 * share * (1 - share)))
+
+    limits = bootstrap((ones,), kappa, method="BCa", rng=generator).confidence_interval
+    assert found.interval == "bootstrap (BCa)"
+    assert (found.low, found.high) == (pytest.approx(limits.low, abs=0.02), pytest.approx(limits.high, abs=0.02))
+    plain = bootstrap((ones,), kappa, method="percentile", rng=generator).confidence_interval
+    assert plain.low < (found.low or 0) - 0.02
 
 
 def test_what_is_undefined_says_why() -> None:

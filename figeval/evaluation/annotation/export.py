@@ -16,7 +16,17 @@ from xml.etree import ElementTree
 
 from figeval.errors import OptionError, near
 from figeval.evaluation.annotation.results import ANSWER, slug
-from figeval.evaluation.annotation.sheets import COMMENT, ITEM, KEY, TEXT, Item, Key, csv_bytes, sheet_name
+from figeval.evaluation.annotation.sheets import (
+    COMMENT,
+    ITEM,
+    KEY,
+    TEXT,
+    Item,
+    Key,
+    csv_bytes,
+    in_order,
+    sheet_name,
+)
 from figeval.evaluation.annotation.texts import WrittenText, WrittenTexts
 from figeval.evaluation.harness import Harness
 from figeval.spec.criteria import Criterion, criteria_of, criterion
@@ -208,10 +218,9 @@ def _files(key: Key, numbered: Mapping[str, WrittenText], columns: Sequence[str]
     cells = {number: {**text.inputs, TEXT: text.text} for number, text in numbered.items()}
     names = [one.name for one in wanted.criteria]
     for sheet in key.sheets:
-        order = list(numbered)
-        random.Random(f"{wanted.seed} {sheet}").shuffle(order)
         rows = [
-            [number, *(cells[number].get(name, "") for name in columns), *("" for _ in names), ""] for number in order
+            [number, *(cells[number].get(name, "") for name in columns), *("" for _ in names), ""]
+            for number in in_order(list(numbered), wanted.seed, sheet)
         ]
         files[sheet] = csv_bytes([(ITEM, *columns, *names, COMMENT), *rows])
     if wanted.to == "label_studio":

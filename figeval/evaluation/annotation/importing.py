@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from figeval.errors import DataError, OptionError, RecordError, near
+from figeval.evaluation.annotation.journal import journals
 from figeval.evaluation.annotation.judgements import Judgement, Judgements, read_judgements
 from figeval.evaluation.annotation.results import HumanResults, checked, human_results
 from figeval.evaluation.annotation.sheets import KEY, Item, Key, csv_bytes, read_key
@@ -27,7 +28,7 @@ class Import:
     """Files to import, and the items that their numbers belong to.
 
     Attributes:
-        files: files of annotators; by default, the sheets in `folder`.
+        files: files of annotators; by default, the answers of the page and the sheets in `folder`.
         folder: folder of the key, or None if items are the ids of the examples of the only run.
         runs: runs whose metrics are correlated with the judgements.
         task: task of the run, needed only if it has several.
@@ -60,7 +61,7 @@ def import_judgements(wanted: Import, seed: int = 0) -> tuple[HumanResults, Judg
             "give --to FOLDER (from `figeval annotate export`), or one --run if the items are ids of its examples"
         )
     key = None if wanted.folder is None else read_key(wanted.folder)
-    files = wanted.files or (() if key is None or wanted.folder is None else _sheets(wanted.folder, key))
+    files = wanted.files or (() if key is None or wanted.folder is None else _returned(wanted.folder, key))
     if not files:
         raise OptionError("there are no files to import; name the files that the annotators returned")
     runs = [read_run(path) for path in wanted.runs]
@@ -87,8 +88,15 @@ def import_judgements(wanted: Import, seed: int = 0) -> tuple[HumanResults, Judg
     return human_results(key, judgements, metrics, seed, pairs=wanted.pairs), given
 
 
-def _sheets(folder: Path, key: Key) -> tuple[Path, ...]:
-    return tuple(folder / sheet for sheet in key.sheets)
+def _returned(folder: Path, key: Key) -> tuple[Path, ...]:
+    """Return the answers that were stored by the page and the sheets; next to answers, sheets may be empty or gone."""
+    served = tuple(journal.file for journal in journals(folder))
+    sheets = tuple(folder / sheet for sheet in key.sheets)
+    if not served:
+        return sheets
+    criteria = [one.name for one in key.judged]
+    filled = (sheet for sheet in sheets if sheet.exists() and read_judgements([sheet], criteria).found)
+    return (*served, *filled)
 
 
 def _task(tasks: Sequence[TaskRecord], name: str | None, folder: RunFolder) -> TaskRecord:

@@ -3,7 +3,8 @@
 * sheets of `figeval annotate export` and `sheets`: a column for each criterion, one file per annotator;
 * long CSV: `item,annotator,label`, with or without `criterion` and `time`;
 * Label Studio: its JSON export (not JSON-MIN);
-* Potato: `user_state.json`, `annotated_instances.jsonl`, and its CSV or TSV.
+* Potato: `user_state.json`, `annotated_instances.jsonl`, and its CSV or TSV;
+* answers that `figeval annotate serve` stored, of which the last one to each question counts.
 
 Nothing is checked here against a key or a scale; `where` names the place of each judgement for messages.
 """
@@ -23,6 +24,7 @@ from pydantic import BaseModel
 
 from figeval.data.formats import max_row_bytes
 from figeval.errors import DataError
+from figeval.evaluation.annotation.journal import is_journal, numbered_answers
 from figeval.evaluation.annotation.sheets import ITEM
 from figeval.jsonfile import InvalidJSON, parse_json, read_json
 from figeval.text import csv_cell
@@ -104,6 +106,8 @@ def read_judgements(files: Sequence[Path], criteria: Sequence[str]) -> Judgement
 
 
 def _read(file: Path, criteria: Sequence[str]) -> Iterator[Found]:
+    if is_journal(file):
+        return _journal(file)
     suffix = file.suffix.lower()
     if suffix == ".json":
         content = read_json(file, DataError, cure=FORMS)
@@ -113,6 +117,13 @@ def _read(file: Path, criteria: Sequence[str]) -> Iterator[Found]:
     if suffix in (".jsonl", ".ndjson"):
         return _potato_lines(file)
     return _table(file, criteria)
+
+
+def _journal(file: Path) -> Iterator[Found]:
+    last = {(one.item, one.criterion): (number, one) for number, one in numbered_answers(file)}
+    for number, one in last.values():
+        where = f"{file}:{number}"
+        yield Judgement(one.item, one.annotator, one.criterion, one.label, one.time, where) if one.label else SKIPPED
 
 
 # ---- tables ----------------------------------------------------------------------------------------------------------

@@ -111,9 +111,7 @@ def write_sheets(
         with replacing(folder / KEY) as stream:  # first, since sheets cannot be read back without it
             stream.write((json.dumps(key.model_dump(mode="json"), indent=1, ensure_ascii=False) + "\n").encode())
         for sheet in missing:
-            order = list(numbered)
-            random.Random(f"{seed} {sheet}").shuffle(order)
-            rows = [_row(number, numbered[number], inputs, columns) for number in order]
+            rows = [_row(number, numbered[number], inputs, columns) for number in in_order(list(numbered), seed, sheet)]
             with replacing(folder / sheet) as stream:
                 stream.write(csv_bytes([(ITEM, *shown, TEXT, *columns, COMMENT), *rows]))
     return key
@@ -140,6 +138,13 @@ def read_key(folder: Path) -> Key:
 def sheet_name(annotator: int) -> str:
     """Return the file name of an annotator's sheet; annotators are numbered from 1."""
     return f"sheet_{annotator}.csv"
+
+
+def in_order(numbers: Sequence[str], seed: int, sheet: str) -> list[str]:
+    """Return item numbers in the random order of a sheet."""
+    order = list(numbers)
+    random.Random(f"{seed} {sheet}").shuffle(order)
+    return order
 
 
 def _check_columns(task: str, error_types: Sequence[str], others: Sequence[str]) -> None:

@@ -1,0 +1,144 @@
+"""The page of `figeval annotate serve` in a real browser: keys, mouse, reload, two tabs, hostile texts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.devtools import Page, browsing
+from tests.served import Server, exported, serving
+
+pytestmark = pytest.mark.system
+
+HOSTILE = "<img src=x onerror=\"document.title='hacked'\"><script>document.title='hacked'</script>\u202egnirts\x1b[31m"
+WORKING = "!document.querySelector('#work').hidden"
+SAVED = "document.querySelector('#status').textContent.endsWith('saved')"
+
+
+@pytest.fixture
+def page(tmp_path: Path) -> Iterator[Page]:
+    with browsing(tmp_path / "profile") as opened:
+        yield opened
+
+
+def started(page: Page, server: Server, name: str) -> None:
+    page.open(server.address)
+    page.until("!document.querySelector('#start').hidden && document.activeElement.id === 'name'")
+    for letter in name:
+        page.press(letter)
+    page.press("Enter")
+    page.until(WORKING)
+
+
+def answers(folder: Path, name: str) -> list[tuple[str, str, str]]:
+    lines = (folder / f"answers_{name}.jsonl").read_text(encoding="utf-8").splitlines()
+    return [(row["item"], row["criterion"], row["label"]) for row in map(json.loads, lines)]
+
+
+def test_keys_answer_and_a_reload_continues(page: Page, tmp_path: Path) -> None:
+    folder = exported(tmp_path / "items", "one", "two", "three")
+    with serving(folder) as server:
+        order = [item["item"] for item in server.items("kim")["items"]]
+        started(page, server, "kim")
+        assert "Item 1 of 3" in page.text
+        page.press("4")
+        page.until("document.querySelector('#status').textContent === 'fluency: 4, saved'")
+        page.press("2")
+        page.until("document.querySelector('#status').textContent === 'coherent: yes, saved'")
+        page.press("ArrowRight")
+        assert "Item 2 of 3" in page.text
+        assert "Skip" in page.text
+        page.press("6")  # not on the scale, so no key
+        page.press("ArrowRight")
+        page.press("ArrowLeft")
+        assert "Item 2 of 3" in page.text
+        assert answers(folder, "kim") == [(order[0], "fluency", "4"), (order[0], "coherent", "yes")]
+
+        page.call("Page.reload")
+        page.until(f"document.querySelector('#work') && {WORKING}")
+        assert "Item 2 of 3" in page.text
+        assert "1 answered · kim" in page.text
+        page.press("ArrowLeft")
+        assert page.script("[...document.querySelectorAll('input:checked')].map((one) => one.value)") == ["4", "yes"]
+        page.click(".clear")
+        page.until("document.querySelector('#status').textContent === 'fluency: no answer, saved'")
+        assert answers(folder, "kim")[-1] == (order[0], "fluency", "")
+        assert page.violations == []
+
+
+def test_the_mouse_answers_until_all_is_done(page: Page, tmp_path: Path) -> None:
+    folder = exported(tmp_path / "items", "one", "two")
+    with serving(folder, "--annotator", "lou") as server:
+        page.open(server.address)
+        page.until(WORKING)
+        for place in (1, 2):
+            page.click("input[name=criterion-0][value='3']")
+            page.until(f"document.querySelector('#status').textContent === 'fluency: 3, saved' && {SAVED}")
+            page.click("input[name=criterion-1][value=no]")
+            page.until(f"document.querySelector('#progress').value === {place}")
+            if place == 1:
+                page.click("#next")
+        assert "You have answered all items" in page.text
+        assert server.stop().startswith("lou: 4 judgements\n")
+
+
+def test_two_tabs_agree_in_the_end(page: Page, tmp_path: Path) -> None:
+    folder = exported(tmp_path / "items", "one")
+    with serving(folder, "--annotator", "kim") as server:
+        page.open(server.address)
+        page.until(WORKING)
+        page.press("4")
+        page.until(SAVED)
+        assert server.answer("kim", "1", "fluency", "2")[0] == 200  # the other tab
+        page.script("dispatchEvent(new Event('focus'))")
+        page.until("document.querySelector('input:checked')?.value === '2'")
+
+
+def test_hostile_texts_are_text(page: Page, tmp_path: Path) -> None:
+    with serving(exported(tmp_path / "items", HOSTILE, to="label_studio"), "--annotator", "kim") as server:
+        page.open(server.address)
+        page.until(WORKING)
+        assert "<script>document.title='hacked'</script>⟨U+202E⟩gnirts␛[31m" in page.text
+        assert page.script("document.querySelectorAll('img, article script').length") == 0
+        assert page.script("document.title") == "Annotation"
+        assert page.violations == []
+
+
+def test_nothing_is_called_saved_that_is_not(page: Page, tmp_path: Path) -> None:
+    folder = exported(tmp_path / "items", "one")
+    with serving(folder, "--annotator", "kim") as server:
+        page.open(server.address)
+        page.until(WORKING)
+        server.kill()
+        page.press("4")
+        page.until("document.querySelector('#alert').textContent.startsWith('Not saved. The server does not answer.')")
+        assert page.script("document.querySelector('input:checked')") is None
+    with serving(folder) as server:
+        page.open(server.address.split("#")[0])
+        page.until("document.querySelector('#alert').textContent.startsWith('the token is missing or old')")
+
+
+def test_readers_hear_what_is_asked(page: Page, tmp_path: Path) -> None:
+    with serving(exported(tmp_path / "items", "one"), "--annotator", "kim") as server:
+        page.open(server.address)
+        page.until(WORKING)
+        page.call("Accessibility.enable")
+        nodes = page.call("Accessibility.getFullAXTree")["nodes"]
+    named = {
+        (node["role"]["value"], node.get("name", {}).get("value", "")) for node in nodes if not node.get("ignored")
+    }
+    assert {("group", "fluency"), ("radio", "3"), ("radio", "yes"), ("heading", "Item 1 of 1")} <= named
+    assert {("progressbar", "Answered items"), ("form", "Answers"), ("navigation", "Items")} <= named
+
+
+@pytest.mark.parametrize("width", [320, 390, 1000])
+def test_nothing_is_wider_than_the_screen(page: Page, tmp_path: Path, width: int) -> None:
+    with serving(exported(tmp_path / "items", "long" * 200), "--annotator", "kim") as server:
+        page.open(server.address)
+        page.until(WORKING)
+        page.look(tmp_path / "shot.png", width=width, dark=True)
+        assert page.script("document.documentElement.scrollWidth <= innerWidth")
+        assert page.script("getComputedStyle(document.body).backgroundColor") == "rgb(21, 24, 27)"
