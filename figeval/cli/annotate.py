@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from figeval.cli.judge import judge
 from figeval.cli.options import include_path, seed
 from figeval.cli.output import counted, echo, echo_json
 
@@ -38,6 +39,8 @@ def split_at_commas(_context: click.Context, _parameter: click.Parameter, value:
 def annotate() -> None:
     """Have people judge the texts that models wrote, without knowing who wrote them."""
 
+
+annotate.add_command(judge)
 
 @annotate.command()
 @click.argument("runs", nargs=-1, required=True, metavar="RUN...", type=PATH)
