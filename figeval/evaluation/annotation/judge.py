@@ -1,8 +1,7 @@
 """A model as a judge of the items of `figeval annotate export`: it sees what annotators see, and not who wrote a text.
 
-Two files next to the key belong to a judge: `judge_NAME.jsonl` has a row for each question (item and criterion), and
-`judge_NAME.json` says which model was asked how, and what it cost. Rows are only appended, so the same command
-continues after a kill. A question that failed has no row and is asked again.
+There is one question for each item and criterion. Answers are only appended to a file (`judge_record`), so the same
+command continues after a kill. A question that failed has no row and is asked again.
 """
 
 from __future__ import annotations
@@ -13,26 +12,25 @@ import math
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
-from typing import Any, Literal
-
-from pydantic import BaseModel, ConfigDict, ValidationError
+from typing import Any
 
 from figeval import answers
 from figeval.answers.extract import extract_label
 from figeval.answers.numbers import extract_number
 from figeval.config import UNSEEN
 from figeval.errors import CapabilityError, DataError, FolderInUse, OptionError
+from figeval.evaluation.annotation.judge_record import CURE, PREFIX, Judged, JudgeRecord, JudgeRow, stored_rows
 from figeval.evaluation.annotation.questionnaire import Fields, Questionnaire, questionnaire
 from figeval.evaluation.annotation.sheets import Key, read_key
 from figeval.evaluation.harness import Harness
 from figeval.evaluation.plan import LONG, SHORT
 from figeval.frontend import notice, warn
-from figeval.jsonfile import InvalidJSON, parse_json, read_model
+from figeval.jsonfile import read_model
 from figeval.models.capabilities import ask
 from figeval.models.model import Model, open_model
 from figeval.prompts import PromptContext, PromptTemplate, load_template
@@ -43,11 +41,9 @@ from figeval.task_types.label_words import word_shares
 from figeval.text import clean, cleaned
 from figeval.types import JSON, Continuation, Example, Prompt, Reply, Status
 
-PREFIX = "judge_"
 NAME = re.compile(r"[\w.-]{1,80}")
 TEMPLATE = "_default/judge.jinja"
 BATCH = 16  # questions that are asked and stored together; what a kill may lose
-CURE = "remove both files of the judge, and judge again"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,79 +67,6 @@ class Judging:
     template: Path | None = None
     limit: int | None = None
     common: Mapping[str, Any] = field(default_factory=dict)
-
-
-class JudgeRow(BaseModel):
-    """Answer of a judge to one question. There is a label only if `status` is `ok`.
-
-    `raw` is a reply in words. `probabilities` are those of the labels, given that the answer is one of them.
-    """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    item: str
-    criterion: str
-    label: str | None
-    status: Status
-    raw: str | None = None
-    probabilities: dict[str, float | None] = {}
-    truncated: bool = False
-
-
-class JudgeRecord(BaseModel):
-    """Which model judged, how it was asked, and what it cost.
-
-    Attributes:
-        model: the model as it was requested.
-        options: its options.
-        fingerprint: text that changes whenever an answer could.
-        description: what the model says about itself; for models behind an API, with tokens and cost of all sessions.
-        template, template_sha256: the prompt.
-        texts_sha256: digest of the texts and criteria that are judged.
-        method: whether labels were compared by probability, or a reply was read.
-        readers: version of the readers of replies.
-        seed: random seed that the model was given.
-        figeval: version of figeval.
-        started, updated: times of the first question and the last change, in UTC.
-        items: number of items that were to be judged, attention checks included.
-        questions: number of questions about them, one for each criterion.
-        statuses: number of answers by status.
-        truncated: number of questions of which the model did not see the whole text.
-        checks: attention checks that were answered as requested, and all that were asked.
-        judges_itself: systems among the judged ones that are the judge.
-    """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    model: str
-    options: dict[str, Any]
-    fingerprint: str
-    description: dict[str, Any] = {}
-    template: str
-    template_sha256: str
-    texts_sha256: str
-    method: Literal["loglikelihood", "generate"]
-    readers: str
-    seed: int
-    figeval: str | None
-    started: str
-    updated: str
-    items: int
-    questions: int
-    statuses: dict[str, int] = {}
-    truncated: int = 0
-    checks: tuple[int, int] = (0, 0)
-    judges_itself: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Judged:
-    """The answers of one judge, with its name and record; `failed` counts questions that were asked in vain."""
-
-    name: str
-    record: JudgeRecord
-    rows: tuple[JudgeRow, ...]
-    failed: int = 0
 
 
 def judge_items(wanted: Judging, harness: Harness) -> Judged:
@@ -179,44 +102,6 @@ def judge_items(wanted: Judging, harness: Harness) -> Judged:
         busy = FolderInUse(f"another process writes {session.rows_file}; wait until it has ended")
         with cure(wanted.folder, "ITEMS"), locked(wanted.folder / f".{PREFIX}{name}.lock", busy):
             return session.judged()
-
-
-def read_judges(folder: Path, key: Key) -> tuple[Judged, ...]:
-    """Read the answers of all judges in a folder.
-
-    Raises:
-        DataError: a file is damaged, or does not belong to the key.
-    """
-    found = []
-    for file in sorted(folder.glob(f"{PREFIX}*.json")):
-        record = read_model(file, JudgeRecord, DataError, cure=CURE)
-        rows_file = file.with_suffix(".jsonl")
-        rows = tuple(_rows(rows_file))
-        scales = {one.name: one.labels for one in key.judged}
-        for row in rows:
-            known = row.item in key.items or row.item in key.checks
-            if not known or row.label not in (*scales.get(row.criterion, ()), None) or row.criterion not in scales:
-                raise DataError(
-                    f"{rows_file}: item {row.item!r:.40}, {row.criterion!r:.40}: {row.label!r:.40} does not fit the "
-                    f"key; {CURE}"
-                )
-        found.append(Judged(file.stem.removeprefix(PREFIX), record, rows))
-    return tuple(found)
-
-
-def _rows(file: Path) -> Iterator[JudgeRow]:
-    """Yield the rows of a file, without an incomplete last line; no file has no rows."""
-    try:
-        content = file.read_bytes()
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        raise DataError(f"{file} cannot be read ({error.strerror}); make it readable") from error
-    for number, line in enumerate(content[: content.rfind(b"\n") + 1].splitlines(), 1):
-        try:
-            yield JudgeRow.model_validate(parse_json(line))
-        except (InvalidJSON, ValidationError) as error:
-            raise DataError(f"{file}:{number} is damaged; {CURE}") from error
 
 
 def _digest(content: Any) -> str:
@@ -255,7 +140,7 @@ class _Session:
         items = items[: self.wanted.limit]
         questions = [(item, one) for item in items for one in self.sheet.criteria]
         record = self._record(len(items), len(questions))
-        rows = {(row.item, row.criterion): row for row in _rows(self.rows_file)}
+        rows = {(row.item, row.criterion): row for row in stored_rows(self.rows_file)}
         missing = [(item, one) for item, one in questions if (item, one.name) not in rows]
         if rows:
             notice(f"{self.rows_file}: {len(questions) - len(missing)} of {len(questions)} questions are answered")
