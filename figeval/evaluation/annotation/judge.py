@@ -14,7 +14,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -302,6 +302,7 @@ def _variables(parts: Fields, criterion: Criterion) -> JSON:
 
 def _read(item: str, criterion: Criterion, reply: Reply, truncated: bool) -> JudgeRow:
     """Return the label that a reply commits to."""
+    reply = replace(reply, text=clean(reply.text))
     status: Status
     label: str | None
     if all(one.isdecimal() for one in criterion.labels):
@@ -315,7 +316,7 @@ def _read(item: str, criterion: Criterion, reply: Reply, truncated: bool) -> Jud
         criterion=criterion.name,
         label=label if status == "ok" else None,
         status=status,
-        raw=clean(reply.text),
+        raw=reply.text,
         truncated=truncated,
     )
 
