@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from figeval.cli.judge import judge, judge_grids, judge_json, judge_notes
 from figeval.cli.options import include_path, seed
-from figeval.cli.output import counted, echo, echo_json
+from figeval.cli.output import counted, echo, echo_json, interval, number
 
 if TYPE_CHECKING:
     from figeval.evaluation.annotation.judgements import Judgements
@@ -37,6 +39,9 @@ def split_at_commas(_context: click.Context, _parameter: click.Parameter, value:
 @click.group()
 def annotate() -> None:
     """Have people judge the texts that models wrote, without knowing who wrote them."""
+
+
+annotate.add_command(judge)
 
 
 @annotate.command()
@@ -287,19 +292,22 @@ def import_(*, folder: Path | None, criteria: tuple[str, ...], seed: int, **opti
         pairs=options["pairs"],
         exclude=options["exclude"],
     )
-    found, given = import_judgements(wanted, seed)
+    done = import_judgements(wanted, seed)
+    found, given = done.people, done.given
     if options["as_json"]:
-        echo_json(asdict(found) | {"skipped": given.skipped, "ground_truth": given.ground_truth})
+        judges = [judge_json(one) for one in done.judges]
+        echo_json(asdict(found) | {"judges": judges, "skipped": given.skipped, "ground_truth": given.ground_truth})
         return
     from rich.console import Console
 
     from figeval.reporting.grid import say
 
     console = Console()
-    for grid in result_grids(found, pairs=options["pairs"]):
+    of_people = result_grids(found, pairs=options["pairs"]) if given.found else ()
+    for grid in chain(of_people, judge_grids(done.judges)):
         grid.print(console)
         console.print()
-    for note in result_notes(found, given):
+    for note in chain(result_notes(found, given), judge_notes(done.judges, has_people=bool(given.found))):
         say(console, f"  {note}")
 
 
@@ -353,11 +361,6 @@ def test_row(one: SystemTest) -> tuple[str, ...]:
     difference = "–" if test.difference is None else f"{test.difference:+.3f}"
     p, adjusted = ("–" if value is None else f"{value:.2g}" for value in (test.p, one.p_holm))
     return (one.criterion, one.a, one.b, difference, limits, p, adjusted, str(test.n))
-
-
-def number(value: float | None) -> str:
-    """Return a number with three decimals, or an en dash if there is none."""
-    return "–" if value is None else f"{value:.3f}"
 
 
 def missing_agreement(found: HumanResults) -> Iterator[str]:
@@ -417,11 +420,6 @@ def agreement_rows(found: Annotation) -> Iterator[tuple[str, ...]]:
     """Yield the rows of the table of agreement."""
     for one in found.agreement:
         yield (one.error_type, "–" if one.alpha is None else f"{one.alpha:.3f}", str(one.texts))
-
-
-def interval(score: Score) -> str:
-    """Return e.g. `0.301 to 0.398`, or an en dash if there is no interval."""
-    return "–" if score.low is None or score.high is None else f"{score.low:.3f} to {score.high:.3f}"
 
 
 def notes(found: Annotation) -> Iterator[str]:

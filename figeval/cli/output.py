@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from figeval.text import clean, shown_json
+
+if TYPE_CHECKING:
+    from figeval.types import Score
 
 
 def echo(text: object = "") -> None:
@@ -27,3 +32,13 @@ def echo_json_text(text: str) -> None:
 def counted(n: int, what: str) -> str:
     """Return a number with a noun in singular or plural, e.g. `1 error`, `2 errors`."""
     return f"{n} {what}{'' if n == 1 else 's'}"
+
+
+def number(value: float | None) -> str:
+    """Return a number with three decimals, or an en dash if there is none."""
+    return "–" if value is None else f"{value:.3f}"
+
+
+def interval(score: Score) -> str:
+    """Return e.g. `0.301 to 0.398`, or an en dash if there is no interval."""
+    return "–" if score.low is None or score.high is None else f"{score.low:.3f} to {score.high:.3f}"

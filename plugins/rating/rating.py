@@ -16,6 +16,7 @@ from itertools import pairwise
 from operator import mul
 from typing import Annotated, Any
 
+from figeval.answers.numbers import extract_number
 from figeval.errors import TaskError
 from figeval.jsonfile import json_scores
 from figeval.prompts import PromptContext
@@ -31,13 +32,13 @@ from figeval.task_types.routes import (
     by_reply,
     closeness_routes,
 )
-from figeval.types import JSON, Continuation, Example, PairLabel, Prediction, Value
+from figeval.types import JSON, Continuation, Example, PairLabel, Prediction, Reply, Value
 
 from ..baselines.guessing import gold_answers
 
 METRICS = f"{__package__}.rating_metrics"
 ON_SCALE = ("by_head", "by_expected_value", "by_number", GIVEN)  # routes whose answers are points of the scale
-READER = ReplyReader(f"{__package__}.rating_replies:read_number", version="2")
+READER = ReplyReader(f"{__package__}.rating:read_number", version="2")
 
 
 # ---- examples --------------------------------------------------------------------------------------------------------
@@ -143,6 +144,12 @@ def by_expected_value(example: RatingExample, context: PromptContext) -> Dialogu
     logprobs = yield [Continuation(question, context.answer_start(f" {word}")) for word in words]
     shares = word_shares(context, logprobs)
     return distributed(example, context.labels, [math.fsum(shares[label]) for label in context.labels])
+
+
+def read_number(example: RatingExample, context: PromptContext, reply: Reply) -> Prediction:
+    """Return the point of the scale that a reply commits to (`figeval.answers.numbers`)."""
+    status, value = extract_number(reply, points_of(context.labels))
+    return Prediction(example_id=example.id, value=value, labels=context.labels, status=status)
 
 
 def _total(probability: float | tuple[float, ...]) -> float:

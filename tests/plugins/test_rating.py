@@ -16,8 +16,7 @@ from scipy import stats
 
 from figeval import Prediction, PromptContext, Reply, load
 from figeval.builtin.plugins.rating import rating_metrics
-from figeval.builtin.plugins.rating.rating import Rating, RatingExample
-from figeval.builtin.plugins.rating.rating_replies import read_number
+from figeval.builtin.plugins.rating.rating import Rating, RatingExample, read_number
 from figeval.metrics.aggregation import MetricAggregator
 from figeval.task_types.calibration import calibrated
 from figeval.testing import check_metric, check_task_type

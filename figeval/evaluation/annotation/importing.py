@@ -8,6 +8,8 @@ from pathlib import Path
 
 from figeval.errors import DataError, OptionError, RecordError, near
 from figeval.evaluation.annotation.journal import journals
+from figeval.evaluation.annotation.judge_record import read_judges
+from figeval.evaluation.annotation.judge_results import JudgeResults, judge_results
 from figeval.evaluation.annotation.judgements import Judgement, Judgements, read_judgements
 from figeval.evaluation.annotation.results import HumanResults, checked, human_results
 from figeval.evaluation.annotation.sheets import KEY, Item, Key, csv_bytes, read_key
@@ -48,12 +50,21 @@ class Import:
     exclude: tuple[str, ...] = ()
 
 
-def import_judgements(wanted: Import, seed: int = 0) -> tuple[HumanResults, Judgements]:
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """Results of people and of judges, and the judgements as they were read; `people.systems` may be empty."""
+
+    people: HumanResults
+    judges: tuple[JudgeResults, ...]
+    given: Judgements
+
+
+def import_judgements(wanted: Import, seed: int = 0) -> Imported:
     """Read and check the judgements, store them next to the key, and return the results and what was read.
 
     Raises:
         OptionError: there is neither a key nor exactly one run, there are no files, or nobody has an excluded name.
-        DataError: a file or a judgement is wrong, or there are no judgements.
+        DataError: a file or a judgement is wrong, or there are no judgements of people or of a model.
         RecordError: a run does not have the task, or the folder cannot be written.
     """
     if wanted.folder is None and len(wanted.runs) != 1:
@@ -62,12 +73,13 @@ def import_judgements(wanted: Import, seed: int = 0) -> tuple[HumanResults, Judg
         )
     key = None if wanted.folder is None else read_key(wanted.folder)
     files = wanted.files or (() if key is None or wanted.folder is None else _returned(wanted.folder, key))
-    if not files:
+    judges = () if key is None or wanted.folder is None else read_judges(wanted.folder, key)
+    if not files and not judges:
         raise OptionError("there are no files to import; name the files that the annotators returned")
     runs = [read_run(path) for path in wanted.runs]
     judged = key.judged if key else wanted.criteria
     given = read_judgements(files, [one.name for one in judged])
-    if not given.found:
+    if not given.found and not judges:
         raise DataError(
             f"{', '.join(map(str, files)):.200}: nothing has been judged yet; import the files when they are filled in"
         )
@@ -82,10 +94,14 @@ def import_judgements(wanted: Import, seed: int = 0) -> tuple[HumanResults, Judg
             f"{', '.join(sorted(people))}"
         )
     judgements = tuple(one for one in judgements if one.annotator not in wanted.exclude)
-    if wanted.folder is not None:
+    if wanted.folder is not None and given.found:
         _store(wanted.folder, judgements)
     metrics = _metrics(key, author_names([record for record, _ in runs]), tasks)
-    return human_results(key, judgements, metrics, seed, pairs=wanted.pairs), given
+    return Imported(
+        people=human_results(key, judgements, metrics, seed, pairs=wanted.pairs),
+        judges=tuple(judge_results(key, judgements, one, seed) for one in judges),
+        given=given,
+    )
 
 
 def _returned(folder: Path, key: Key) -> tuple[Path, ...]:

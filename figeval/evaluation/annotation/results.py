@@ -169,7 +169,7 @@ def human_results(
         if one.item in key.items:
             labels[one.criterion][one.item][one.annotator] = one.label
     used = [criterion for criterion in key.judged if labels[criterion.name]]
-    means = {criterion.name: _means(key, criterion, labels[criterion.name]) for criterion in used}
+    means = {criterion.name: item_means(key, criterion, labels[criterion.name]) for criterion in used}
     bounds = {one.name: (0.0, 1.0) if key.gold else one.bounds for one in used}
     tests = [test for one in used for test in _tests(key, one.name, means[one.name], bounds[one.name], seed)]
     adjusted = iter(holm([one.test.p for one in tests if one.test.p is not None]))
@@ -178,7 +178,7 @@ def human_results(
         annotators=tuple(sorted({one.annotator for one in judgements})),
         judgements=sum(len(own) for by_item in labels.values() for own in by_item.values()),
         systems=tuple(
-            _system(key, one, system, labels[one.name], means[one.name]) for one in used for system in key.authors
+            system_score(key, one, system, labels[one.name], means[one.name]) for one in used for system in key.authors
         ),
         agreement=tuple(_agreement(key, one, labels[one.name], seed, pairs) for one in used),
         tests=tuple(one if one.test.p is None else replace(one, p_holm=next(adjusted)) for one in tests),
@@ -189,7 +189,7 @@ def human_results(
     )
 
 
-def _means(key: Key, criterion: Criterion, labels: Labels) -> dict[str, float]:
+def item_means(key: Key, criterion: Criterion, labels: Labels) -> dict[str, float]:
     """Return the mean judgement of each item; empty if the labels have no values."""
     found = {}
     for item, own in labels.items():
@@ -201,7 +201,18 @@ def _means(key: Key, criterion: Criterion, labels: Labels) -> dict[str, float]:
     return found
 
 
-def _system(key: Key, criterion: Criterion, system: str, labels: Labels, means: Mapping[str, float]) -> SystemScore:
+def system_score(
+    key: Key, criterion: Criterion, system: str, labels: Labels, means: Mapping[str, float]
+) -> SystemScore:
+    """Return the mean over the texts of a system.
+
+    Args:
+        key: key to the items.
+        criterion: criterion of the labels.
+        system: name of the system.
+        labels: labels of the items of all systems.
+        means: mean value of each item (`item_means`).
+    """
     statistic = mean_of(
         lambda _example, _prediction: None,
         absent="no judgements" if means or not labels else "the labels are not numbers",

@@ -13,10 +13,7 @@ from itertools import pairwise
 from typing import TypeAlias
 
 from figeval.answers.reply_text import REFUSAL, answering_part, not_written, one_turn, plain
-from figeval.prompts import PromptContext
-from figeval.types import Prediction, Reply, Status
-
-from .rating import RatingExample, points_of
+from figeval.types import Reply, Status
 
 Stretch: TypeAlias = tuple[int, int]
 
@@ -39,25 +36,24 @@ MEANS = re.compile(r"\s*(?:=|:|is|means|being)\s*[^\W\d]", re.IGNORECASE)
 LISTED = re.compile(r"^\s*(\d{1,2})[.)](?=\s)", re.MULTILINE)
 
 
-def read_number(example: RatingExample, context: PromptContext, reply: Reply) -> Prediction:
-    """Return the point of the scale that a reply commits to.
+def extract_number(reply: Reply, points: Sequence[float]) -> tuple[Status, float | None]:
+    """Return the status of a reply, and the point of the scale that it commits to if that is `ok`.
 
     A number that is no point of the scale is `absent`, several without a claim are `ambiguous`. So is "3 out of 5" on a
     scale to 4, because the parser does not convert scales.
     """
-    points = points_of(context.labels)
     whole = one_turn(answering_part(reply.text))
     text = plain(whole)
     text = without(text, scale(text, points))
     text = without(text, listed(text))
     if (silent := not_written(reply, whole)) is not None:
-        return Prediction(example_id=example.id, value=None, labels=context.labels, status=silent[0])
+        return silent[0], None
     said = committed(text, reply.finish == "length")
     value = next((point for point in points if said == {point}), None)
     status: Status = "ok" if value is not None else "absent" if len(said) == 1 else "ambiguous"
     if not said:
         status = "refusal" if REFUSAL.search(text) else "truncated" if reply.finish == "length" else "unparseable"
-    return Prediction(example_id=example.id, value=value, labels=context.labels, status=status)
+    return status, value
 
 
 def committed(text: str, is_cut: bool) -> set[float]:
