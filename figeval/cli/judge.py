@@ -14,7 +14,7 @@ from figeval.cli.output import counted, echo, echo_json, interval, number
 
 if TYPE_CHECKING:
     from figeval.evaluation.annotation.judge_results import JudgedDifference, JudgedSystem, JudgeResults
-    from figeval.report.grid import Grid
+    from figeval.reporting.grid import Grid
 
 MEANS = (
     *("criterion", "texts by", "people", "95 % interval", "judged", "judge, uncorrected", "parsed"),
@@ -98,7 +98,7 @@ def judge_json(judge: JudgeResults) -> dict[str, Any]:
 
 def judge_grids(judges: Sequence[JudgeResults]) -> Iterator[Grid]:
     """Yield the tables about each judge: means, differences between systems, and agreement with people."""
-    from figeval.report.grid import Grid
+    from figeval.reporting.grid import Grid
 
     for judge in judges:
         yield Grid(MEANS, [mean_row(one) for one in judge.systems], f"Judge {judge.name}: means", MEANS[2:])
