@@ -15,13 +15,22 @@ from urllib.parse import urlsplit
 
 from figeval.evaluation.annotation.export import Export, Format, export_items
 from figeval.evaluation.annotation.texts import WrittenText, WrittenTexts
-from figeval.spec.criteria import criteria_of
+from figeval.spec.criteria import DescribedScale, Scale, criteria_of
 from tests.processes import starting
 
 SCALES = {"fluency": "1-5", "coherent": "yes/no"}
+MEANING = "How well it is written. 1: not at all. 5: very well."
+DESCRIBED: dict[str, Scale] = {"fluency": DescribedScale(scale="1-5", description=MEANING), "coherent": "yes/no"}
 
 
-def exported(folder: Path, *texts: str, to: Format = "csv", checks: int = 0) -> Path:
+def exported(
+    folder: Path,
+    *texts: str,
+    to: Format = "csv",
+    checks: int = 0,
+    instructions: str = "",
+    scales: Mapping[str, Scale] | None = None,
+) -> Path:
     """Items with these texts by the author `someone`, which nobody may see."""
     written = tuple(
         WrittenText("someone", f"example-{n}", None, {"proverb": f"Proverb {n}"}, text) for n, text in enumerate(texts)
@@ -30,7 +39,7 @@ def exported(folder: Path, *texts: str, to: Format = "csv", checks: int = 0) -> 
         folder,
         WrittenTexts("a_task", (), written, ("someone",), {}),
         {},
-        Export(criteria_of(SCALES), to=to, checks=checks),
+        Export(criteria_of(scales or SCALES), to=to, checks=checks, instructions=instructions),
     )
     return folder
 

@@ -46,7 +46,7 @@ annotate.add_command(judge)
 
 @annotate.command()
 @click.argument("runs", nargs=-1, required=True, metavar="RUN...", type=PATH)
-@click.option("--output", required=True, type=PATH, help="Folder to write the sheets and their key to.")
+@click.option("--output", "-o", required=True, type=PATH, help="Folder to write the sheets and their key to.")
 @click.option("--task", help="Task whose texts are judged; needed only if the runs share several.")
 @click.option("--n", type=click.IntRange(min=1), default=50, show_default=True, help="Number of examples to draw.")
 @click.option(
@@ -141,7 +141,7 @@ def score(folder: Path, files: tuple[Path, ...], as_json: bool) -> None:
 
 @annotate.command()
 @click.argument("runs", nargs=-1, metavar="[RUN]...", type=PATH)
-@click.option("--output", required=True, type=PATH, help="Folder to write the items and their key to.")
+@click.option("--output", "-o", required=True, type=PATH, help="Folder to write the items and their key to.")
 @click.option("--task", help="Task whose texts are judged, or a choice task whose questions people answer.")
 @click.option("--n", type=click.IntRange(min=1), default=50, show_default=True, help="Number of examples to draw.")
 @click.option(
@@ -166,6 +166,11 @@ def score(folder: Path, files: tuple[Path, ...], as_json: bool) -> None:
     "--checks", type=click.IntRange(0, 99), default=2, show_default=True, help="Number of attention checks to mix in."
 )
 @click.option("--references", is_flag=True, help="Also show the reference of each example, as a control.")
+@click.option(
+    "--instructions",
+    metavar="TEXT|FILE",
+    help='What annotators are told: a text, or a file with one; "" for nothing.  [default: a sentence about the task]',
+)
 @seed
 @include_path
 def export(*, runs: tuple[Path, ...], task: str | None, n: int, seed: int, **options: Any) -> None:
@@ -178,24 +183,30 @@ def export(*, runs: tuple[Path, ...], task: str | None, n: int, seed: int, **opt
     \b
     figeval annotate export runs/a runs/b --criteria fluency=1-5,coherence=yes/no --output items
     figeval annotate export runs/a --criteria epic_narrative_unseen --to label_studio --output items
-    figeval annotate export --task epic_mcq --n 100 --annotators 3 --output items
+    figeval annotate export --task epic_mcq --n 100 --annotators 3 --instructions guidelines.md -o items
     """
     from figeval.evaluation.annotation.export import Export, export_items, questions, wanted_criteria
+    from figeval.evaluation.annotation.instructions import INSTRUCTIONS, TO_JUDGE, given, to_answer
     from figeval.evaluation.annotation.texts import written_texts
     from figeval.evaluation.harness import Harness
 
+    told = None if options["instructions"] is None else given(options["instructions"])
     harness = Harness(include=options["include_path"])
     gold: dict[str, str] = {}
     if runs:
         written = written_texts(runs, task, n, seed, harness, references=options["references"])
         criteria = wanted_criteria(options["criteria"], written, harness)
+        default = TO_JUDGE
     elif task is None:
         raise click.UsageError("Give the runs whose texts are to be judged, or --task with a choice task.")
     else:
-        written, gold, answer = questions(harness.catalogue.tasks.get(task), n, seed, harness)
-        criteria = (answer,)
+        spec = harness.catalogue.tasks.get(task)
+        written, gold, answer = questions(spec, n, seed, harness)
+        criteria, default = (answer,), to_answer(spec)
     output = options["output"]
-    wanted = Export(criteria, options["to"], options["annotators"], options["checks"], seed)
+    wanted = Export(
+        criteria, options["to"], options["annotators"], options["checks"], seed, default if told is None else told
+    )
     key = export_items(output, written, gold, wanted)
     checks = f" and {counted(len(key.checks), 'attention check')}" if key.checks else ""
     echo(
@@ -205,6 +216,8 @@ def export(*, runs: tuple[Path, ...], task: str | None, n: int, seed: int, **opt
         echo(f"{one.name}: {', '.join(one.labels)}")
     for author, count in key.not_written.items():
         echo(f"{author}: {counted(count, 'text')} in the sample not written")
+    if (output / INSTRUCTIONS).exists():
+        echo(f"{output / INSTRUCTIONS} is what annotators are told; give it to them with the items")
     echo(f"{output / 'key.json'} says who wrote each text and which answers are right; keep it from the annotators")
 
 
@@ -321,8 +334,9 @@ def result_grids(found: HumanResults, *, pairs: bool) -> Iterator[Grid]:
         for one in found.agreement
         for score in one.scores
     ]
-    yield Grid(COEFFICIENTS, rows, f"Agreement of {counted(len(found.annotators), 'annotator')}", COEFFICIENTS[2:])
-    if pairs:
+    if len(found.annotators) > 1:
+        yield Grid(COEFFICIENTS, rows, f"Agreement of {len(found.annotators)} annotators", COEFFICIENTS[2:])
+    if pairs and len(found.annotators) > 1:
         rows = [
             (
                 one.criterion,
@@ -365,6 +379,9 @@ def test_row(one: SystemTest) -> tuple[str, ...]:
 
 def missing_agreement(found: HumanResults) -> Iterator[str]:
     """Yield why coefficients have no value or no interval, once for each reason."""
+    if len(found.annotators) == 1:
+        yield "one annotator: no agreement"
+        return
     reasons: dict[tuple[str, str], list[str]] = {}
     scores = [(one.criterion, score) for one in found.agreement for score in one.scores]
     for criterion, score in scores:

@@ -10,6 +10,8 @@ import click
 from figeval.cli.options import include_path
 from figeval.cli.output import echo, echo_json
 
+LONGEST = 20_000  # characters of an answer; instructions are quoted in full
+
 
 @click.command()
 @click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="RUN...")
@@ -21,9 +23,18 @@ from figeval.cli.output import echo, echo_json
     show_default=True,
     help="Checklist: Responsible NLP of ACL Rolling Review, or that of NeurIPS.",
 )
+@click.option(
+    "--items",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Folder of `figeval annotate export` whose instructions are quoted; may be repeated.",
+)
 @include_path
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON list.")
-def checklist(runs: tuple[Path, ...], form: str, include_path: tuple[Path, ...], as_json: bool) -> None:
+def checklist(
+    *, runs: tuple[Path, ...], form: str, items: tuple[Path, ...], include_path: tuple[Path, ...], as_json: bool
+) -> None:
     """Answer a conference's reproducibility checklist from the records of runs, as Markdown.
 
     Records know data, licences, splits, hardware, hours, settings, hyperparameters and their search, what selected the
@@ -38,12 +49,12 @@ def checklist(runs: tuple[Path, ...], form: str, include_path: tuple[Path, ...],
     from figeval.evaluation.harness import Harness
     from figeval.text import one_line
 
-    found = answers_of(Facts.of(runs, Harness(include=include_path)), form)
+    found = answers_of(Facts.of(runs, Harness(include=include_path), items), form)
     if as_json:
         echo_json([asdict(one) for one in found])
         return
     for one in found:
         echo(f"### {one.item} {one.question}\n")
         for line in one.lines or (FILL_IN,):
-            echo(f"- {one_line(line, 2_000)}")
+            echo(f"- {one_line(line, LONGEST)}")
         echo("")

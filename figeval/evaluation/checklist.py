@@ -15,6 +15,8 @@ from typing import Any
 
 from figeval.data.sources import Sources
 from figeval.errors import RecordError
+from figeval.evaluation.annotation.instructions import instructions_of
+from figeval.evaluation.annotation.sheets import Key, read_key
 from figeval.evaluation.harness import Harness
 from figeval.evaluation.task_info import task_info
 from figeval.jsonfile import read_json
@@ -48,6 +50,7 @@ class Facts:
         trainings: records of the trainings (`training/record.json`) that were found.
         grids: records of searches for hyperparameters.
         sources: upstream benchmarks of the tasks that are installed.
+        items: keys of the items that people have judged.
     """
 
     runs: Sequence[RunRecord]
@@ -55,17 +58,20 @@ class Facts:
     trainings: Sequence[Mapping[str, Any]]
     grids: Sequence[GridRecord]
     sources: Mapping[str, Sources]
+    items: Sequence[Key] = ()
 
     @classmethod
-    def of(cls, paths: Sequence[Path], harness: Harness) -> Facts:
+    def of(cls, paths: Sequence[Path], harness: Harness, items: Sequence[Path] = ()) -> Facts:
         """Read the records.
 
         Args:
             paths: folders of runs or of several seeds.
             harness: knows the tasks and where their data is from.
+            items: folders of `figeval annotate export`.
 
         Raises:
             RecordError: there is no run at a path, or a record is damaged.
+            DataError: a folder of items has no key, or it is damaged.
         """
         found = [(path, *run) for path in paths for run in run_or_seeds(path)[1]]
         tasks: dict[str, list[TaskRecord]] = {}
@@ -85,7 +91,14 @@ class Facts:
         known = [name for name in tasks if name in harness.catalogue.tasks]
         infos = [task_info(harness.catalogue.tasks.get(name), harness.manager) for name in known]
         sources = {name: source for info in infos for name, source in info.sources.items()}
-        return cls([run for _, run, _ in found], tasks, [*trainings.values()], [*grids.values()], sources)
+        return cls(
+            [run for _, run, _ in found],
+            tasks,
+            [*trainings.values()],
+            [*grids.values()],
+            sources,
+            [*map(read_key, items)],
+        )
 
     def citations(self) -> Iterator[str]:
         """Yield the papers of the benchmarks, and the models by name."""
@@ -178,6 +191,11 @@ class Facts:
             texts[", ".join((f"Python {provenance.get('python')}", *packages))] = None
         yield from texts
 
+    def instructions(self) -> Iterator[str]:
+        """Yield the full text that annotators of each task were told, criteria included."""
+        for key in self.items:
+            yield f"{key.task}: {instructions_of(key) or 'none'}"
+
     def commands(self) -> Iterator[str]:
         """Yield the command that repeats each run."""
         yield from dict.fromkeys(f"`{shlex.join(run.command)}`" for run in self.runs if run.command)
@@ -197,7 +215,8 @@ ARR: tuple[tuple[str, str, tuple[Fact, ...]], ...] = (
     ("C2", "Experimental setup, hyperparameters and their search", (Facts.settings,)),
     ("C3", "Descriptive statistics of the results", (Facts.statistics,)),
     ("C4", "Versions and parameters of packages", (Facts.versions,)),
-    ("D1–D5", "Human annotators", ()),
+    ("D1", "Full text of instructions given to participants", (Facts.instructions,)),
+    ("D2–D5", "Human annotators: recruitment, payment, consent, ethics review", ()),
     ("E1", "Use of AI assistants", ()),
 )
 NEURIPS: tuple[tuple[str, str, tuple[Fact, ...]], ...] = (
@@ -214,7 +233,7 @@ NEURIPS: tuple[tuple[str, str, tuple[Fact, ...]], ...] = (
     ("11", "Safeguards", ()),
     ("12", "Licences of existing assets", (Facts.citations, Facts.licences)),
     ("13", "New assets", ()),
-    ("14", "Crowdsourcing and human subjects", ()),
+    ("14", "Crowdsourcing and human subjects", (Facts.instructions,)),
     ("15", "Approval by a review board", ()),
     ("16", "Use of language models", ()),
 )

@@ -1,6 +1,7 @@
 """Criteria by which people judge texts, each a name with a scale: `1-5`, `yes/no`, or other labels with a slash.
 
-A task file lists them (`criteria: {fluency: 1-5, coherent: yes/no}`), and `figeval annotate` reads the same form.
+A task file lists them (`criteria: {fluency: 1-5, coherent: yes/no}`), and `figeval annotate` reads the same form. In a
+task file, a mapping with `scale` and `description` may stand in place of the scale.
 """
 
 from __future__ import annotations
@@ -8,7 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
+
+from figeval.text import clean
 
 RANGE = re.compile(r"(\d{1,3})-(\d{1,3})")
 MOST_STEPS = 101  # 0-100
@@ -17,13 +20,31 @@ YES |= {"no": False, "n": False, "0": False, "false": False}
 YES_NO = ("no", "yes")
 
 
+class DescribedScale(BaseModel):
+    """A scale in a task file, with what the criterion means."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    scale: str = Field(description="Scale, such as `1-5`, `yes/no` or other labels with a slash.")
+    description: str = Field(
+        default="", description="What the criterion means, and what the ends of the scale mean, as annotators read it."
+    )
+
+
+Scale = str | DescribedScale
+
+
 class Criterion(BaseModel):
-    """Criterion that people judge by, with the labels to choose from, in order from low to high if they are numbers."""
+    """Criterion that people judge by, with the labels to choose from, in order from low to high if they are numbers.
+
+    `description` says what it means, and is empty if nobody has described it.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: str
     labels: tuple[str, ...]
+    description: str = ""
 
     @property
     def is_ordinal(self) -> bool:
@@ -52,13 +73,14 @@ class Criterion(BaseModel):
         return float(label) if all(one.isdecimal() for one in self.labels) else None
 
 
-def criterion(name: str, scale: str) -> Criterion:
+def criterion(name: str, scale: Scale) -> Criterion:
     """Return the criterion with a scale as it is written in task files.
 
     Raises:
         ValueError: the name is blank, or the text is not a scale.
     """
-    scale = scale.strip()
+    description = "" if isinstance(scale, str) else clean(scale.description).strip()
+    scale = (scale if isinstance(scale, str) else scale.scale).strip()
     numbers = RANGE.fullmatch(scale)
     labels = tuple(part.strip() for part in scale.split("/"))
     if numbers:
@@ -70,9 +92,9 @@ def criterion(name: str, scale: str) -> Criterion:
         raise ValueError(
             f"criterion {name!r}: {scale!r} is not a scale; write 1-5, yes/no, or labels such as good/fair/bad"
         )
-    return Criterion(name=name.strip(), labels=labels)
+    return Criterion(name=name.strip(), labels=labels, description=description)
 
 
-def criteria_of(scales: Mapping[str, str]) -> tuple[Criterion, ...]:
+def criteria_of(scales: Mapping[str, Scale]) -> tuple[Criterion, ...]:
     """Return the criteria of a mapping name → scale. Raises `ValueError` as `criterion` does."""
     return tuple(criterion(name, scale) for name, scale in scales.items())

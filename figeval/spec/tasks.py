@@ -20,7 +20,7 @@ from pydantic import (
 
 from figeval.config import Augment
 from figeval.errors import TaskError, UnknownName
-from figeval.spec.criteria import criteria_of
+from figeval.spec.criteria import Scale, criteria_of
 from figeval.task_types.base import TaskType, TaskTypes
 from figeval.types import Example
 from figeval.validation import validated
@@ -224,10 +224,10 @@ class TaskSpec(Named):
     error_types: Words = Field(
         default=(), description="Errors that annotators look for in written texts (`figeval annotate`)."
     )
-    criteria: Mapping[str, str] = Field(
+    criteria: Mapping[str, Scale] = Field(
         default_factory=dict,
         description="Criteria by which people judge written texts (`figeval annotate export`), each with its scale: "
-        "`1-5`, `yes/no` or other labels with a slash.",
+        "`1-5`, `yes/no` or other labels with a slash; or with a mapping of `scale` and `description`.",
     )
     memorized: str | None = Field(
         default=None,
@@ -283,7 +283,7 @@ class TaskSpec(Named):
 
     @field_validator("criteria")
     @classmethod
-    def _known_scales(cls, criteria: Mapping[str, str]) -> Mapping[str, str]:
+    def _known_scales(cls, criteria: Mapping[str, Scale]) -> Mapping[str, Scale]:
         criteria_of(criteria)
         return criteria
 

@@ -126,7 +126,9 @@ def test_label_studio_gets_tasks_and_a_configuration(cli: Cli, tmp_path: Path) -
     tasks = json.loads((tmp_path / "ls" / "tasks.json").read_text("utf-8"))
     assert [list(task["data"]) for task in tasks] == [["item", "proverb", "keywords", "text"]] * 3
     config = ElementTree.parse(tmp_path / "ls" / "config.xml").getroot()
-    assert [one.get("value") for one in config.iter("Text")] == ["$proverb", "$keywords", "$text"]
+    told, *shown = [one.get("value") for one in config.iter("Text")]
+    assert str(told).startswith("Judge the text of each item")
+    assert shown == ["$proverb", "$keywords", "$text"]
     (choices,) = config.iter("Choices")
     assert (choices.get("name"), choices.get("toName"), choices.get("choice")) == ("on_topic", "shown_text", "single")
     judged = {"from_name": "on_topic", "type": "choices", "value": {"choices": ["yes"]}}
@@ -134,6 +136,67 @@ def test_label_studio_gets_tasks_and_a_configuration(cli: Cli, tmp_path: Path) -
     (tmp_path / "export.json").write_text(json.dumps(export), "utf-8")
     found = json.loads(cli("annotate", "import", "export.json", "--to", "ls", "--json").out)
     assert [one["score"]["value"] for one in found["systems"]] == [1.0]
+
+
+def test_annotators_are_told_what_to_do(cli: Cli, tmp_path: Path) -> None:
+    asked = ("annotate", "export", "--task", "mini_proverbs", "--n", "2", "-o")
+    assert cli(*asked, "default").code == 0
+    told = (tmp_path / "default" / "instructions.txt").read_text("utf-8")
+    assert told == "Choose the proverb that fits best, and answer with its letter.\n"
+
+    (tmp_path / "guide.md").write_bytes("\ufeff# Read\r\n\r\nBoth *parts*.\x1b[31m\n".encode())
+    for name, given in (("path", "guide.md"), ("at", "@guide.md"), ("text", "# Read\n\nBoth *parts*.")):
+        assert cli(*asked, name, "--instructions", given).code == 0
+        key = json.loads((tmp_path / name / "key.json").read_text("utf-8"))
+        assert key["instructions"] == "# Read\n\nBoth *parts*."
+    done = cli(*asked, "nothing", "--instructions", "")
+    assert "instructions.txt" not in done.out
+    assert not (tmp_path / "nothing" / "instructions.txt").exists()
+    for missing in ("guide", "@two words"):
+        complaint = cli(*asked, "none", "--instructions", missing).complaint
+        assert "give --instructions a text of several words, or a file with it" in complaint
+    assert not (tmp_path / "none").exists()
+
+
+def test_criteria_of_a_preset_are_described(cli: Cli, tmp_path: Path) -> None:
+    finished(tmp_path / "run", "mini_narrative", model="echo", limit=2)
+    asked = (
+        "annotate",
+        "export",
+        "run",
+        "--criteria",
+        "epic_narrative_unseen",
+        "--to",
+        "label_studio",
+        "--checks",
+        "0",
+    )
+    assert cli(*asked, "-o", "ls", "--instructions", "It costs $5 a text.").code == 0
+    told = (tmp_path / "ls" / "instructions.txt").read_text("utf-8").split("\n\n")
+    assert told[0] == "It costs $5 a text."
+    assert [one.partition(" (1, 2, 3, 4, 5): ")[0] for one in told[1:]] == [
+        *("relatedness", "interestingness", "fluency", "overall")
+    ]
+    config = ElementTree.parse(tmp_path / "ls" / "config.xml").getroot()
+    assert next(one.get("value") for one in config.iter("Text")) == "It costs \uff045 a text.", "$5 would be a field"
+    small = [one.get("value") for one in config.iter("Header") if one.get("size") == "6"]
+    assert small == [one.partition(": ")[2].strip() for one in told[1:]]
+
+
+def test_a_key_from_before_there_were_instructions(cli: Cli, tmp_path: Path) -> None:
+    cli("annotate", "export", "--task", "mini_proverbs", "--n", "2", "--checks", "0", "-o", "items")
+    file = tmp_path / "items" / "key.json"
+    key = json.loads(file.read_text("utf-8"))
+    del key["instructions"]
+    for one in key["criteria"]:
+        del one["description"]
+    file.write_text(json.dumps(key), "utf-8")
+    judge(tmp_path / "items" / "sheet_1.csv", answer="A")
+    done = cli("annotate", "import", "--to", "items", "--pairs")
+    assert done.code == 0, done.err
+    assert "one annotator: no agreement" in done.out
+    assert "Agreement" not in done.out
+    assert "krippendorff" not in done.out
 
 
 def test_people_answer_the_questions_of_a_choice_task(cli: Cli, tmp_path: Path) -> None:

@@ -59,6 +59,21 @@ def test_arr_from_a_run_and_its_training(cli: Cli, tmp_path: Path) -> None:
     assert found["C4"][0].startswith("Python 3.")
 
 
+def test_instructions_to_annotators_are_quoted(cli: Cli, tmp_path: Path) -> None:
+    run = finished(tmp_path / "run", "mini_fables", baselines=False, limit=2)
+    told = "Read slowly. " * 200
+    cli("annotate", "export", "--task", "mini_fables", "--n", "2", "-o", "items", "--instructions", told)
+    found = answers(cli, run, "--items", "items")
+    assert found["D1"] == [f"mini_fables: {told.strip()}"]
+    assert found["D2–D5"] == []
+    assert answers(cli, run)["D1"] == []
+    assert told.strip() in cli("checklist", run, "--items", "items", "--format", "neurips").out
+    assert (
+        "give the folder that `figeval annotate export` or `sheets` wrote"
+        in cli("checklist", run, "--items", "run").complaint
+    )
+
+
 def test_neurips_in_markdown_has_the_command(cli: Cli, tmp_path: Path) -> None:
     done = cli("checklist", finished(tmp_path / "run", "mini_fables", baselines=False), "--format", "neurips")
     assert done.out.startswith("### 1 Claims\n\n- fill in\n")

@@ -13,7 +13,7 @@ from figeval.errors import DataError
 from figeval.evaluation.annotation.judgements import Judgement, Judgements, read_judgements
 from figeval.evaluation.annotation.results import HumanResults, checked, human_results
 from figeval.evaluation.annotation.sheets import Item, Key
-from figeval.spec.criteria import Criterion, criteria_of, criterion
+from figeval.spec.criteria import Criterion, DescribedScale, criteria_of, criterion
 
 SCALES = {"fluency": "1-5", "on topic": "yes/no"}
 
@@ -213,6 +213,9 @@ def test_scales() -> None:
         False,
         "good",
         None,
+    )
+    assert criterion("a", DescribedScale(scale="1-5", description=" 1: bad.\x1b[31m ")) == Criterion(
+        name="a", labels=("1", "2", "3", "4", "5"), description="1: bad."
     )
     for wrong in ("", "5-1", "1-1", "yes", "a/a", "a//b", "0-500"):
         with pytest.raises(ValueError, match="is not a scale; write 1-5, yes/no"):

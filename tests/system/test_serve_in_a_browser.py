@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.devtools import Page, browsing
-from tests.served import Server, exported, serving
+from tests.served import DESCRIBED, MEANING, Server, exported, serving
 
 pytestmark = pytest.mark.system
 
@@ -95,6 +95,38 @@ def test_two_tabs_agree_in_the_end(page: Page, tmp_path: Path) -> None:
         assert server.answer("kim", "1", "fluency", "2")[0] == 200  # the other tab
         page.script("dispatchEvent(new Event('focus'))")
         page.until("document.querySelector('input:checked')?.value === '2'")
+
+
+def test_instructions_are_open_first_and_never_away(page: Page, tmp_path: Path) -> None:
+    told = f"Read slowly.\n**Then judge.** {HOSTILE}"
+    is_open = "document.querySelector('#instructions').open"
+    with serving(exported(tmp_path / "items", "one", "two", instructions=told, scales=DESCRIBED)) as server:
+        started(page, server, "kim")
+        assert page.script(is_open)
+        assert "Read slowly.\n**Then judge.** <img" in page.text
+        assert MEANING in page.text
+        described = "document.getElementById(document.querySelector('fieldset').getAttribute('aria-describedby'))"
+        assert page.script(f"{described}.textContent") == MEANING
+        assert page.script("document.querySelectorAll('fieldset')[1].getAttribute('aria-describedby')") is None
+        page.press("ArrowRight")
+        assert not page.script(is_open)
+        page.click("#instructions summary")
+        assert page.script(is_open)
+        page.press("ArrowLeft")
+        assert page.script(is_open), "who opens them again keeps them open"
+        assert page.script("document.querySelectorAll('img, #told script').length") == 0
+        assert page.script("document.title") == "Annotation"
+        page.look(tmp_path / "shot.png", width=390)
+        assert page.script("document.documentElement.scrollWidth <= innerWidth")
+        assert page.violations == []
+
+
+def test_without_instructions_there_is_no_panel(page: Page, tmp_path: Path) -> None:
+    with serving(exported(tmp_path / "items", "one"), "--annotator", "kim") as server:
+        page.open(server.address)
+        page.until(WORKING)
+        assert page.script("document.querySelector('#instructions').hidden")
+        assert page.script("document.querySelectorAll('.description').length") == 0
 
 
 def test_hostile_texts_are_text(page: Page, tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from typing import Literal
 from xml.etree import ElementTree
 
 from figeval.errors import OptionError, near
+from figeval.evaluation.annotation.instructions import INSTRUCTIONS, instructions_of
 from figeval.evaluation.annotation.results import ANSWER, slug
 from figeval.evaluation.annotation.sheets import (
     COMMENT,
@@ -44,13 +45,14 @@ TASKS, CONFIG = "tasks.json", "config.xml"  # for Label Studio
 
 @dataclass(frozen=True, slots=True)
 class Export:
-    """Material for annotators in one format: the criteria, and for each annotator a sheet in an order of its own."""
+    """Material for annotators in one format: what they are told, the criteria, and for each of them a sheet."""
 
     criteria: tuple[Criterion, ...]
     to: Format = "csv"
     annotators: int = 1
     checks: int = 2
     seed: int = 0
+    instructions: str = ""
 
 
 def wanted_criteria(given: Sequence[str], written: WrittenTexts, harness: Harness) -> tuple[Criterion, ...]:
@@ -166,6 +168,7 @@ def export_items(folder: Path, written: WrittenTexts, gold: Mapping[str, str], w
         criteria=wanted.criteria,
         gold={number: gold[text.example] for number, text in numbered.items() if text.example in gold},
         checks=checks,
+        instructions=wanted.instructions,
     )
     columns = (*inputs, *((TEXT,) if any(text.text for text in texts) else ()))
     with cure(folder, "--output"):
@@ -223,27 +226,39 @@ def _files(key: Key, numbered: Mapping[str, WrittenText], columns: Sequence[str]
             for number in in_order(list(numbered), wanted.seed, sheet)
         ]
         files[sheet] = csv_bytes([(ITEM, *columns, *names, COMMENT), *rows])
+    if told := instructions_of(key):
+        files[INSTRUCTIONS] = f"{told}\n".encode()
     if wanted.to == "label_studio":
         tasks = [
             {"data": {ITEM: number, **{slug(name): cells[number].get(name, "") for name in columns}}}
             for number in numbered
         ]
         files[TASKS] = (json.dumps(tasks, indent=1, ensure_ascii=False) + "\n").encode()
-        files[CONFIG] = _config(columns, wanted.criteria)
+        files[CONFIG] = _config(columns, wanted)
     return files
 
 
-def _config(columns: Sequence[str], criteria: Sequence[Criterion]) -> bytes:
-    """Return the labelling configuration of Label Studio: the texts, and single choices for the criteria."""
+def _config(columns: Sequence[str], wanted: Export) -> bytes:
+    """Return the labelling configuration of Label Studio: instructions, texts, and single choices for the criteria."""
     view = ElementTree.Element("View")
+    if wanted.instructions:
+        ElementTree.SubElement(view, "Header", value="Instructions", size="4")
+        ElementTree.SubElement(view, "Text", name="figeval-instructions", value=_literal(wanted.instructions))
     for name in columns:
         ElementTree.SubElement(view, "Header", value=name, size="4")
         ElementTree.SubElement(view, "Text", name=f"shown_{slug(name)}", value=f"${slug(name)}")
-    for one in criteria:
+    for one in wanted.criteria:
         ElementTree.SubElement(view, "Header", value=one.name, size="4")
+        if one.description:
+            ElementTree.SubElement(view, "Header", value=_literal(one.description), size="6")
         attributes = {"name": slug(one.name), "toName": f"shown_{slug(columns[-1])}", "choice": "single"}
         choices = ElementTree.SubElement(view, "Choices", {**attributes, "showInline": "true", "required": "true"})
         for label in one.labels:
             ElementTree.SubElement(choices, "Choice", value=label)
     ElementTree.indent(view)
     return f"{ElementTree.tostring(view, encoding='unicode')}\n".encode()
+
+
+def _literal(text: str) -> str:
+    """Return a text for an attribute in which Label Studio would replace `$name` by a field of the task."""
+    return text.replace("$", "\uff04")

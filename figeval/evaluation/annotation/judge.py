@@ -93,7 +93,9 @@ def judge_items(wanted: Judging, harness: Harness) -> Judged:
     sheet = questionnaire(wanted.folder, key)
     folder = None if wanted.template is None else wanted.template.parent
     template = load_template(TEMPLATE if wanted.template is None else wanted.template.name, folder)
-    texts = _digest([sheet.items, [one.model_dump() for one in sheet.criteria]])
+    # Without what is empty, so that judges of items from before there were instructions can continue.
+    told = [sheet.instructions] if sheet.instructions else []
+    texts = _digest([sheet.items, [one.model_dump(exclude_defaults=True) for one in sheet.criteria], *told])
     account = _digest([wanted.model, _visible(wanted.options), template.sha256, texts])[:16]
     with closing(
         open_model(harness.backends, wanted.model, wanted.options, {**wanted.common, "account": account})
@@ -245,7 +247,7 @@ class _Session:
         is_chat = self.model.is_chat_model
         return PromptContext(
             block=lambda block, asked, **_: self.template.render(
-                block, _variables(self.sheet.items[asked.id], criterion)
+                block, _variables(self.sheet.items[asked.id], criterion, self.sheet.instructions)
             ),
             labels=criterion.labels,
             chat=self.model.chat,
@@ -294,10 +296,11 @@ class _Session:
         return [Continuation(question, context.answer_start(f" {label}") + end) for label in labels]
 
 
-def _variables(parts: Fields, criterion: Criterion) -> JSON:
+def _variables(parts: Fields, criterion: Criterion, instructions: str) -> JSON:
     """Return the variables of the template; the fence is a line that the texts cannot contain, being their digest."""
     fence = f"=== {_digest(parts)[:16]} ==="
-    return {"criterion": criterion.name, "labels": criterion.labels, "parts": parts, "fence": fence}
+    told = {"instructions": instructions, "description": criterion.description}
+    return {"criterion": criterion.name, "labels": criterion.labels, "parts": parts, "fence": fence, **told}
 
 
 def _read(item: str, criterion: Criterion, reply: Reply, truncated: bool) -> JudgeRow:

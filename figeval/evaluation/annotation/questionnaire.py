@@ -31,11 +31,13 @@ class Questionnaire:
         items: number of the item → (name, text) of each part of it.
         criteria: criteria that all items are judged by.
         seed: random seed of the orders.
+        instructions: what annotators are told; may be empty.
     """
 
     items: Mapping[str, Fields]
     criteria: tuple[Criterion, ...]
     seed: int
+    instructions: str = ""
 
     def order(self, annotator: str) -> list[str]:
         """Return the item numbers in the order of an annotator, which is that of a sheet with the same name."""
@@ -73,7 +75,8 @@ def questionnaire(folder: Path, key: Key) -> Questionnaire:
     if missing := [item for item in wanted if not found.get(item)]:
         files = ", ".join(key.sheets) or TASKS
         raise DataError(f"{folder}: item {missing[0]} is not in {files:.80} ({len(missing)} are missing); {CURE}")
-    return Questionnaire({item: found[item] for item in wanted}, key.judged, key.seed)
+    criteria = tuple(one.model_copy(update={"description": visible(one.description)}) for one in key.judged)
+    return Questionnaire({item: found[item] for item in wanted}, criteria, key.seed, visible(key.instructions))
 
 
 def _rows(folder: Path, key: Key) -> Iterator[tuple[str, Fields]]:

@@ -44,6 +44,7 @@ class Key(BaseModel):
     Attributes:
         criteria: criteria with their scales; the columns of `error_types` are criteria with the scale yes/no.
         gold: the right label of items that have one, which are questions with options.
+        instructions: what annotators are told; the criteria have descriptions of their own.
         checks: item number → criterion → label that the item tells the annotator to give. They are not in `items`.
     """
 
@@ -59,6 +60,7 @@ class Key(BaseModel):
     criteria: tuple[Criterion, ...] = ()
     gold: dict[str, str] = {}
     checks: dict[str, dict[str, str]] = {}
+    instructions: str = ""
 
     @property
     def judged(self) -> tuple[Criterion, ...]:

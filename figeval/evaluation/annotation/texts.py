@@ -18,6 +18,7 @@ from figeval.evaluation.variants import recorded_variant
 from figeval.records.predictions import PredictionRow
 from figeval.records.run_folder import read_run
 from figeval.records.schema import RunRecord, TaskRecord
+from figeval.spec.criteria import Scale
 from figeval.task_types.generation import WRITTEN, GenerationExample
 
 REFERENCE = "reference"  # author name of the texts that people wrote
@@ -45,7 +46,7 @@ class WrittenTexts:
         texts: texts in the order of the examples, and for each example in the order of the authors.
         authors: models, followed by `REFERENCE` if references were requested.
         not_written: author → number of these examples without a text (a refusal, an error or a blank text).
-        criteria: criteria of the task, each with its scale as text.
+        criteria: criteria of the task, each with its scale as in the task file.
     """
 
     task: str
@@ -53,7 +54,7 @@ class WrittenTexts:
     texts: tuple[WrittenText, ...]
     authors: tuple[str, ...]
     not_written: Mapping[str, int]
-    criteria: Mapping[str, str] = field(default_factory=dict)
+    criteria: Mapping[str, Scale] = field(default_factory=dict)
 
 
 def written_texts(

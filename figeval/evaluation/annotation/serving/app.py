@@ -121,7 +121,7 @@ class _Pages:
         return JSONResponse({"only": self.only, "known": known})
 
     async def items(self, request: Request) -> Response:
-        """Return the criteria, and an annotator's items in order, with the answers so far."""
+        """Return instructions and criteria, and an annotator's items in order, with the answers so far."""
         journal = self._journal(request.query_params.get("annotator", ""))
         answers: dict[str, dict[str, str]] = {}
         for (item, criterion), answer in journal.answers().items():
@@ -129,7 +129,11 @@ class _Pages:
         return JSONResponse(
             {
                 "annotator": journal.annotator,
-                "criteria": [{"name": one.name, "labels": one.labels} for one in self.shown.criteria],
+                "instructions": self.shown.instructions,
+                "criteria": [
+                    {"name": one.name, "labels": one.labels, "description": one.description}
+                    for one in self.shown.criteria
+                ],
                 "items": [
                     {"item": item, "fields": self.shown.items[item], "answers": answers.get(item, {})}
                     for item in self.shown.order(journal.annotator)

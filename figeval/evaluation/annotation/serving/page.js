@@ -6,9 +6,10 @@ const SHORT = 2; // characters of a name that stands beside its text, such as th
 
 const at = (id) => document.getElementById(id);
 const place = new URLSearchParams(location.hash.slice(1)); // token, and the annotator once there is one
-let work = null; // what the server has sent: annotator, criteria, items with answers
+let work = null; // what the server has sent: annotator, instructions, criteria, items with answers
 let shown = 0; // place of the item on the page
 let current = 0; // place of the criterion that keys answer
+let isRead = false; // the instructions, which are closed once when the annotator leaves the first item
 let sending = Promise.resolve(); // answers are sent one after the other, so that the last one counts
 
 function element(name, properties = {}, ...children) {
@@ -51,6 +52,8 @@ async function open(name) {
   history.replaceState(null, "", `#${place}`);
   at("start").hidden = true;
   at("work").hidden = false;
+  at("told").textContent = work.instructions;
+  at("instructions").hidden = !work.instructions;
   complain("");
   go(Math.max(0, work.items.findIndex((item) => !isComplete(item))));
 }
@@ -60,7 +63,12 @@ async function open(name) {
 const isComplete = (item) => work.criteria.every((one) => item.answers[one.name]);
 
 function go(to) {
+  const before = shown;
   shown = Math.min(Math.max(to, 0), work.items.length - 1);
+  if (shown !== before && !isRead) {
+    isRead = true;
+    at("instructions").open = false;
+  }
   const item = work.items[shown];
   at("texts").replaceChildren(...item.fields.map(([name, text]) => part(name, text)));
   at("answers").replaceChildren(...work.criteria.map(question));
@@ -97,7 +105,13 @@ function question(criterion, index) {
     choices.append(clear);
   }
   const legend = element("legend", { dir: "auto", textContent: criterion.name });
-  const made = element("fieldset", {}, legend, choices);
+  const made = element("fieldset", {}, legend);
+  if (criterion.description) {
+    const id = `description-${index}`;
+    made.append(element("p", { id, className: "description", dir: "auto", textContent: criterion.description }));
+    made.setAttribute("aria-describedby", id);
+  }
+  made.append(choices);
   made.addEventListener("focusin", () => turnTo(index));
   return made;
 }
