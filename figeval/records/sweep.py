@@ -26,7 +26,7 @@ class SeedScore(Stored):
     task: str
     metric: str
     language: str = Field(default="", description="of a task with several: empty for the mean over them")
-    n: int = Field(description="examples that were scored")
+    n: int = Field(description="examples that were scored, of the seed with the fewest")
     values: dict[str, float | None] = Field(description="the score of each seed")
     mean: float | None = Field(description="null where a seed has no score")
     sd: float | None = Field(description="standard deviation over the seeds")
