@@ -328,7 +328,12 @@ def result_grids(found: HumanResults, *, pairs: bool) -> Iterator[Grid]:
         ]
         yield Grid(PAIRS, rows, "Agreement of pairs of annotators", PAIRS[2:])
     if found.tests:
-        yield Grid(TESTS, [test_row(one) for one in found.tests], "Differences between systems", TESTS[3:])
+        yield Grid(
+            TESTS,
+            [test_row(one) for one in found.tests],
+            "Differences between systems, for these annotators",
+            TESTS[3:],
+        )
     if found.correlations:
         correlated = [
             (one.criterion, one.system, one.metric, *map(correlation, one.scores), str(one.scores[0].n))
