@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from figeval.errors import DataError, OptionError, RecordError, near
@@ -72,8 +72,11 @@ def import_judgements(wanted: Import, seed: int = 0) -> tuple[HumanResults, Judg
             f"{', '.join(map(str, files)):.200}: nothing has been judged yet; import the files when they are filled in"
         )
     tasks = [(_task(record.tasks, key.task if key else wanted.task, folder), folder) for record, folder in runs]
+    inferred = {}
     if key is None:
-        key = _key_of_run(tasks[0][0], tasks[0][1], author_names([runs[0][0]])[0], wanted.criteria or _scales(given))
+        scales = wanted.criteria or _scales(given)
+        inferred = {} if wanted.criteria else {one.name: one.labels for one in scales}
+        key = _key_of_run(tasks[0][0], tasks[0][1], author_names([runs[0][0]])[0], scales)
     judgements = checked(key, given, last=wanted.last)
     people = {one.annotator for one in judgements}
     if strangers := [name for name in wanted.exclude if name not in people]:
@@ -85,7 +88,8 @@ def import_judgements(wanted: Import, seed: int = 0) -> tuple[HumanResults, Judg
     if wanted.folder is not None:
         _store(wanted.folder, judgements)
     metrics = _metrics(key, author_names([record for record, _ in runs]), tasks)
-    return human_results(key, judgements, metrics, seed, pairs=wanted.pairs), given
+    found = human_results(key, judgements, metrics, seed, pairs=wanted.pairs)
+    return replace(found, inferred=inferred), given
 
 
 def _returned(folder: Path, key: Key) -> tuple[Path, ...]:

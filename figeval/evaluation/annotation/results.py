@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from statistics import fmean
 from typing import TypeAlias
@@ -76,7 +76,11 @@ class MetricCorrelation:
 
 @dataclass(frozen=True, slots=True)
 class HumanResults:
-    """Everything that judgements say; `checks` maps annotators to passed and answered attention checks."""
+    """Everything that judgements say.
+
+    `checks` maps annotators to passed and answered attention checks. `inferred` has the scales, by criterion, that are
+    only the labels that occur.
+    """
 
     task: str
     annotators: tuple[str, ...]
@@ -86,6 +90,7 @@ class HumanResults:
     tests: tuple[SystemTest, ...]
     correlations: tuple[MetricCorrelation, ...]
     checks: Mapping[str, tuple[int, int]]
+    inferred: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 def checked(key: Key, given: Judgements, *, last: bool = False) -> tuple[Judgement, ...]:
