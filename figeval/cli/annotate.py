@@ -336,7 +336,12 @@ def result_grids(found: HumanResults, *, pairs: bool) -> Iterator[Grid]:
         ]
         yield Grid(PAIRS, rows, "Agreement of pairs of annotators", PAIRS[2:])
     if found.tests:
-        yield Grid(TESTS, [test_row(one) for one in found.tests], "Differences between systems", TESTS[3:])
+        yield Grid(
+            TESTS,
+            [test_row(one) for one in found.tests],
+            "Differences between systems, for these annotators",
+            TESTS[3:],
+        )
     if found.correlations:
         correlated = [
             (one.criterion, one.system, one.metric, *map(correlation, one.scores), str(one.scores[0].n))
@@ -395,7 +400,13 @@ def correlation(score: Score) -> str:
 
 
 def result_notes(found: HumanResults, given: Judgements) -> Iterator[str]:
-    """Yield what was left out, and why numbers are missing."""
+    """Yield inferred scales, what was left out, and why numbers are missing."""
+    from figeval.text import one_line
+
+    for name, labels in found.inferred.items():
+        scale = f"{labels[0]}-{labels[-1]}" if labels[0].isdecimal() else "/".join(labels)
+        flag = one_line(f"--criteria {name}={scale}", 80)
+        yield f"{name}: the scale is that of the labels that occur; if it is another one, give it: {flag}"
     if given.skipped:
         yield f"{counted(given.skipped, 'cell')} without a label, which do not count as judgements"
     if given.ground_truth:

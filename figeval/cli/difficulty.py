@@ -7,10 +7,16 @@ import io
 import json
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from figeval.cli.output import echo_json
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from figeval.evaluation.difficulty import TaskDifficulty
 
 HEAD = ("task", "n", "models", "nobody", "expected", "everybody", "expected", "candidates")
 LISTED = 10  # candidates that are listed for each task
@@ -29,7 +35,7 @@ def difficulty(runs: tuple[Path, ...], metric: str, output: Path | None, as_json
 
     "nobody" and "everybody" count the examples that no model and that every model got right, next to the numbers for
     models of the same accuracy that err independently. A candidate is an example to which all models gave the same
-    wrong answer: look at its label.
+    wrong answer, at least two of which are better than the most common right answer: look at its label.
 
     \b
     figeval difficulty results/runs/minilm results/runs/tfidf results/runs/smollm2
@@ -78,11 +84,24 @@ def difficulty(runs: tuple[Path, ...], metric: str, output: Path | None, as_json
     console = Console()
     Grid(HEAD, rows, f"{metric}: examples by difficulty", right=HEAD[1:]).print(console)
     for one in found:
-        for item in one.candidates[:LISTED]:
-            said, gold = shown(item.common_error), shown(item.gold)
-            say(console, f"  {one.task} {item.id}: all {item.answered} models answer {said}, gold is {gold}")
-        if (more := len(one.candidates) - LISTED) > 0:
-            say(console, f"  {one.task}: {more} more; --output lists all")
+        for note in notes(one):
+            say(console, f"  {one.task}{note}")
+
+
+def notes(found: TaskDifficulty) -> Iterator[str]:
+    """Yield the lines below the table, without the task at their beginning: the candidates, and what was left out."""
+    from figeval.text import one_line
+
+    for item in found.candidates[:LISTED]:
+        said, gold = shown(item.common_error), shown(item.gold)
+        yield f" {item.id}: all {item.answered} models answer {said}, gold is {gold}"
+    if (more := len(found.candidates) - LISTED) > 0:
+        yield f": {more} more; --output lists all"
+    if found.unanswered:
+        yield f": {found.unanswered} examples without an answer of some model"
+    if found.uninformed:
+        names = ", ".join(map(one_line, found.uninformed))
+        yield f": not better than the most common right answer, so they do not make candidates: {names}"
 
 
 def shown(answer: object) -> str:

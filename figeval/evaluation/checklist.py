@@ -18,9 +18,10 @@ from figeval.errors import RecordError
 from figeval.evaluation.harness import Harness
 from figeval.evaluation.task_info import task_info
 from figeval.jsonfile import read_json
-from figeval.records.conditions import described
+from figeval.records.conditions import described, unanswered
+from figeval.records.run_folder import read_run
 from figeval.records.schema import RunRecord, TaskRecord
-from figeval.records.sweep import GRID, GridRecord, read, run_or_seeds
+from figeval.records.sweep import GRID, GridRecord, read, run_folders
 
 FILL_IN = "fill in"
 SHOWN = (  # of the config of a training, in this order
@@ -61,21 +62,22 @@ class Facts:
         """Read the records.
 
         Args:
-            paths: folders of runs or of several seeds.
+            paths: folders of runs, of several seeds or of trainings (all their runs).
             harness: knows the tasks and where their data is from.
 
         Raises:
             RecordError: there is no run at a path, or a record is damaged.
         """
-        found = [(path, *run) for path in paths for run in run_or_seeds(path)[1]]
+        places = {one.resolve(): one for path in paths for one in run_folders(path)}
+        found = [read_run(place) for place in places.values()]
         tasks: dict[str, list[TaskRecord]] = {}
-        for _, run, _ in found:
+        for run, _ in found:
             for task in run.tasks:
                 if task.kind == "task":
                     tasks.setdefault(task.task, []).append(task)
         trainings: dict[Path, Any] = {}
         grids: dict[Path, GridRecord] = {}
-        for _, run, folder in found:
+        for run, folder in found:
             for model in (Path(run.model.name), *list(folder.path.resolve().parents)[:2]):
                 if (file := model / "training" / "record.json").is_file():
                     trainings[file.resolve()] = read_json(file, RecordError)
@@ -85,7 +87,7 @@ class Facts:
         known = [name for name in tasks if name in harness.catalogue.tasks]
         infos = [task_info(harness.catalogue.tasks.get(name), harness.manager) for name in known]
         sources = {name: source for info in infos for name, source in info.sources.items()}
-        return cls([run for _, run, _ in found], tasks, [*trainings.values()], [*grids.values()], sources)
+        return cls([run for run, _ in found], tasks, [*trainings.values()], [*grids.values()], sources)
 
     def citations(self) -> Iterator[str]:
         """Yield the papers of the benchmarks, and the models by name."""
@@ -168,7 +170,14 @@ class Facts:
         seeds = sorted({int(one["config"]["seed"]) for one in self.trainings})
         if seeds:
             yield f"training seeds: {', '.join(map(str, seeds))}"
-        yield f"seeds of the runs: {', '.join(sorted({str(run.config.get('seed', 0)) for run in self.runs}))}"
+        # The predictions of another system have its seed among the options of the model.
+        own = {run.model.options.get("seed", run.config.get("seed", 0)) for run in self.runs}
+        yield f"seeds of the runs: {', '.join(sorted(map(str, own), key=lambda one: (len(one), one)))}"
+        gaps: dict[str, dict[str, None]] = {}
+        for run in self.runs:
+            for gap in unanswered(run):
+                gaps.setdefault(gap, {})[run.model.name] = None
+        yield from (f"{gap}: {', '.join(names)}" for gap, names in gaps.items())
 
     def versions(self) -> Iterator[str]:
         """Yield Python and the packages that can change a number."""

@@ -34,6 +34,7 @@ FEW = 10
 PRIOR_CORRELATION = 0.2  # prior worth one pair of events in a cluster; without it, rare events hide the correlation
 RESAMPLES = 10_000
 FEWEST_CLUSTERS = 40  # with fewer effective clusters, percentile intervals are too narrow (docs/statistics.md)
+MOST_UNDEFINED = 0.01  # share of resamples in which a skewed statistic may be undefined, and which are then left out
 CELLS = 2_000_000  # cells of one block of weights: 16 MB
 
 

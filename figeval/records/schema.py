@@ -47,6 +47,7 @@ SEEN_NOTES: dict[Role, str] = {  # explanation of the mark behind such a score, 
     "chosen": "the model was chosen on some of these examples, so the score is a maximum without a valid interval",
 }
 CHOSEN_ON_TEST = "none: chosen on test"  # interval of a maximum over checkpoints if its examples are unknown
+UNEQUAL_ANSWERS = "none: not the same examples answered"  # interval of a mean over seeds
 SEEN = (
     "how the model has seen examples behind this number: it was trained on some of them, or chosen on some; null: none"
 )

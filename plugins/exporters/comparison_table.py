@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 from figeval.errors import OptionError, RecordError
 from figeval.records.schema import RunRecord, ScoreRecord
 
-from .side_by_side import Line, asked, baseline_names, headings, lines, notes, number, roles, unreliable
+from .side_by_side import Line, asked, baseline_names, headings, lines, notes, number, over_languages, roles, unreliable
 from .tex import between, column, figure, floating, printable, row
 
 if TYPE_CHECKING:
     Compare = Callable[..., Any]
 
 DIFFERS = r"$^{\dagger}$"
+FEWER = r"$^{\circ}$"
 SEEN = {"trained": r"$^{\S}$", "chosen": r"$^{\P}$"}
 TOLD = {
     "trained": r"$\S$ The model was trained on some of these examples.",
@@ -144,6 +145,7 @@ def _tabular(  # noqa: PLR0913
             score = line.scores.get(run)
             mark = SEEN[score.seen] if score is not None and score.seen else ""
             mark += DIFFERS if run in differs else ""
+            mark += FEWER if line.own_n(run) is not None else ""
             cells.append(figure(_shown(score), mark, bold=run in best and runs > 1))
         yield row(
             [
@@ -189,13 +191,15 @@ def _notes(
     if any(unreliable(score) for line in table for score in line.scores.values() if score.low is not None):
         yield "Some intervals are unreliable: they have fewer than 10 effective clusters."
     yield from (f"Differences in {printable(name)} are not tested: {printable(why)}." for name, why in untested.items())
+    if any(line.own_n(place) is not None for line in table for place in line.scores):
+        yield r"$\circ$ Rests on fewer examples than were asked, as said below."
     yield from (TOLD[role] for role in roles(runs))
     shown = {line.task for line in table}
     own = [
         run.model_copy(update={"tasks": [task for task in run.tasks if task.task in shown], "contrasts": []})
         for run in runs
     ]
-    yield from (f"{printable(note)}." for note in (*notes(own), *asked(own)))
+    yield from (f"{printable(note)}." for note in (*notes(own), *asked(own), *over_languages(own)))
     made: dict[str, list[str]] = {}
     for name, run in zip(headings(runs), runs, strict=True):
         version = run.provenance.get("packages", {}).get("figeval", "unknown")

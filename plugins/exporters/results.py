@@ -10,7 +10,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from figeval.errors import RecordError
-from figeval.records.schema import BaselineRecord, RunRecord, ScoreRecord, TaskRecord
+from figeval.records import conditions
+from figeval.records.schema import SEEN_NOTES, BaselineRecord, RunRecord, ScoreRecord, TaskRecord
 from figeval.text import cleaned, one_line, shown_json, valid
 
 HUB_ID = re.compile(r"([\w.-]+)/([\w.-]+)")
@@ -22,7 +23,17 @@ PROPORTION = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """One number of a model; `task` is None for a contrast, and `part` names a part of the task's examples."""
+    """One number of a model.
+
+    Attributes:
+        name: name of the task, with the part in parentheses, or of a contrast.
+        score: the whole score.
+        value: its value.
+        baselines: value of each trivial model.
+        task: the task, or None for a contrast.
+        part: part of the task's examples, or an empty string for all.
+        notes: what a reader of the number must know: which examples it is about, and how the model was asked.
+    """
 
     name: str
     score: ScoreRecord
@@ -30,6 +41,7 @@ class Result:
     baselines: Mapping[str, float]
     task: TaskRecord | None = None
     part: str = ""
+    notes: tuple[str, ...] = ()
 
 
 def results(run: RunRecord) -> Iterator[Result]:
@@ -45,12 +57,13 @@ def results(run: RunRecord) -> Iterator[Result]:
             parts.append(("remaining", task.overlap.scores, task.overlap.baselines))
         for part, scores, trivial in parts:
             name = f"{task.task} ({part})" if part else task.task
-            yield from _of(name, scores, trivial, task, part)
+            yield from _of(run, name, scores, trivial, task, part)
     for contrast in run.contrasts:
-        yield from _of(contrast.name, contrast.scores, contrast.baselines)
+        yield from _of(run, contrast.name, contrast.scores, contrast.baselines)
 
 
 def _of(
+    run: RunRecord,
     name: str,
     scores: Sequence[ScoreRecord],
     trivial: Sequence[BaselineRecord],
@@ -66,7 +79,11 @@ def _of(
             for other in one.scores
             if other.metric == score.metric and other.value is not None
         }
-        yield Result(name, score, score.value, known, task, part)
+        about = [SEEN_NOTES[score.seen]] if score.seen else []
+        if task is not None:
+            about += conditions.portion_of(run, task), conditions.without_answer(task, score, trivial)
+            about.append(conditions.described(task))
+        yield Result(name, score, score.value, known, task, part, tuple(filter(None, about)))
 
 
 def is_proportion(metric: str) -> bool:

@@ -160,7 +160,12 @@ def test_items_may_be_the_ids_of_a_run(cli: Cli, tmp_path: Path) -> None:
     finished(tmp_path / "run", "mini_narrative", model="echo", limit=4)
     row = (tmp_path / "run" / "predictions" / "mini_narrative.jsonl").read_text("utf-8").splitlines()[0]
     (tmp_path / "x.csv").write_text(f"item,annotator,label\n{json.loads(row)['id']},kim,4\n", "utf-8")
+    told = cli("annotate", "import", "x.csv", "--run", "run").out
+    assert "the scale is that of the labels that occur; if it is another one, give it: --criteria" in " ".join(
+        told.split()
+    )
     found = json.loads(cli("annotate", "import", "x.csv", "--run", "run", "--criteria", "fluency=1-5", "--json").out)
+    assert found["inferred"] == {}
     assert [(one["criterion"], one["system"], one["score"]["value"]) for one in found["systems"]] == [
         ("fluency", "echo", 4.0)
     ]

@@ -244,6 +244,17 @@ def test_systems_are_compared_by_example_and_corrected_for_all_tests() -> None:
     assert (topic.test.difference, topic.test.p, topic.p_holm) == (0.0, 1.0, 1.0)
 
 
+def test_systems_are_compared_within_annotators() -> None:
+    """The severe `a` judges only anna's texts and the lenient `b` only ben's; `c` judges both texts of two examples."""
+    apart = [(str(item), "b" if item % 2 else "a", "fluency", "4" if item % 2 else "2") for item in range(20)]
+    (test,) = results(*apart, n=10).tests
+    assert (test.test.p, test.p_holm, test.test.difference, test.test.n) == (None, None, None, 0)
+    assert test.test.note.startswith("no annotator judged both texts of an example, so a difference")
+    (test,) = results(*apart, *((str(item), "c", "fluency", "3") for item in range(4)), n=10).tests
+    assert (test.test.difference, test.test.n) == (0.0, 2), "the judgements of a and b do not count"
+    assert "8 of 10 examples left out, because no annotator judged both of their texts" in test.test.note
+
+
 def test_agreement_has_reasons_for_what_is_undefined() -> None:
     (alone,) = results(("0", "a", "fluency", "4")).agreement
     assert {score.interval for score in alone.scores} == {"none: only one rater"}

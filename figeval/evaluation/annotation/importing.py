@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from figeval.errors import DataError, OptionError, RecordError, near
@@ -84,8 +84,11 @@ def import_judgements(wanted: Import, seed: int = 0) -> Imported:
             f"{', '.join(map(str, files)):.200}: nothing has been judged yet; import the files when they are filled in"
         )
     tasks = [(_task(record.tasks, key.task if key else wanted.task, folder), folder) for record, folder in runs]
+    inferred = {}
     if key is None:
-        key = _key_of_run(tasks[0][0], tasks[0][1], author_names([runs[0][0]])[0], wanted.criteria or _scales(given))
+        scales = wanted.criteria or _scales(given)
+        inferred = {} if wanted.criteria else {one.name: one.labels for one in scales}
+        key = _key_of_run(tasks[0][0], tasks[0][1], author_names([runs[0][0]])[0], scales)
     judgements = checked(key, given, last=wanted.last)
     people = {one.annotator for one in judgements}
     if strangers := [name for name in wanted.exclude if name not in people]:
@@ -97,8 +100,9 @@ def import_judgements(wanted: Import, seed: int = 0) -> Imported:
     if wanted.folder is not None and given.found:
         _store(wanted.folder, judgements)
     metrics = _metrics(key, author_names([record for record, _ in runs]), tasks)
+    found = human_results(key, judgements, metrics, seed, pairs=wanted.pairs)
     return Imported(
-        people=human_results(key, judgements, metrics, seed, pairs=wanted.pairs),
+        people=replace(found, inferred=inferred),
         judges=tuple(judge_results(key, judgements, one, seed) for one in judges),
         given=given,
     )
