@@ -234,7 +234,7 @@ def test_a_killed_judge_continues(desk: Desk, tmp_path: Path) -> None:
     environment = {**os.environ, "HF_HUB_OFFLINE": "1"}
     file = tmp_path / "items" / "judge_openai_m.jsonl"
     process = subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    while not file.exists():
+    while not (file.exists() and file.stat().st_size):
         assert process.poll() is None, process.communicate()
         time.sleep(0.02)
     process.send_signal(signal.SIGKILL)
