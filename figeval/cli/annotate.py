@@ -1,4 +1,7 @@
-"""Command `figeval annotate`: what people judge (`export`, `sheets`), where (`serve`), and the results of it."""
+"""Command `figeval annotate`: what people judge (`export`, `sheets`), where (`serve`), and the results of it.
+
+`judge` is in a module of its own.
+"""
 
 from __future__ import annotations
 
@@ -267,7 +270,8 @@ def import_(*, folder: Path | None, criteria: tuple[str, ...], seed: int, **opti
     FILEs are sheets, CSV files with the columns item, annotator and label (and criterion, time), the JSON export of
     Label Studio, or output of Potato. Without FILEs, the sheets in the folder of --to are read, and the answers that
     `figeval annotate serve` stored there. Items are those of key.json there; without --to, they are ids of examples of
-    the one --run. The judgements are stored in judgements.csv next to the key.
+    the one --run. The judgements are stored in judgements.csv next to the key. Models that judged the items (`figeval
+    annotate judge`) are compared with people, in tables of their own.
 
     \b
     figeval annotate import --to items
