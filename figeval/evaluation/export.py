@@ -242,6 +242,8 @@ def exported(
         "compare": lambda: partial(_compare, runs),
     }
     own = {name: make() for name, make in provided.items() if name in parameters}
+    if runs and "tasks" in given:
+        given["tasks"] = list(_with_suites(given["tasks"], runs))
     made = export([run.record for run in runs], **own, **given)
     if isinstance(made, str | bytes):
         return made
@@ -262,6 +264,17 @@ def _compare(
     """Return the comparisons of the runs by one metric on some tasks: of all pairs, or with the run at one place."""
     design = Design(against=against, tasks=frozenset(tasks))
     return compare_all([one.folder.path for one in runs], metric, design=design)
+
+
+def _with_suites(names: Iterable[str], runs: Sequence[StoredRun]) -> Iterator[str]:
+    """Yield names of tasks, for a suite those of its tasks that the runs have."""
+    has = {task.task for run in runs for task in run.record.tasks}
+    catalogue = runs[0].harness.catalogue
+    for name in names:
+        if name in has or name not in catalogue.suites:
+            yield name
+        else:
+            yield from (task.name for task in catalogue.expand([name]) if task.name in has)
 
 
 def chosen(**choices: Any) -> dict[str, Any]:

@@ -88,12 +88,18 @@ def _collected(runs: Sequence[RunRecord]) -> list[Line]:
 
 
 def _merge_baseline(found: Sequence[Line], place: int, run: RunRecord) -> None:
-    """Remove the baseline that a run is itself, if their scores are equal; the run then has its scores on all lines."""
+    """Remove the baseline that a run is itself, if their scores are equal; the run then has its scores on all lines.
+
+    It stays on the lines of a task that the run has on other examples, where it is no score of the run.
+    """
     name, both = run.model.name, [line for line in found if run.model.name in line.baselines]
     if not any(place in line.scores for line in both):
         return
     if all(place not in line.scores or line.scores[place].value == line.baselines[name].value for line in both):
+        own = {(line.task, line.metric) for line in both if place in line.scores}
         for line in both:
+            if place not in line.scores and (line.task, line.metric) in own:
+                continue
             line.scores.setdefault(place, line.baselines[name])
             del line.baselines[name]
 
@@ -150,8 +156,8 @@ def asked(runs: Sequence[RunRecord]) -> Iterator[str]:
 def notes(runs: Sequence[RunRecord]) -> Iterator[str]:
     """Yield notes for the reader of the numbers: routes, tasks without scores, warnings."""
     for name, run in zip(headings(runs), runs, strict=True):
-        routes = dict.fromkeys(f"{task.task_type} {task.route}" for task in run.tasks)
-        yield f"{name}: {', '.join(routes)}"
+        if routes := dict.fromkeys(f"{task.task_type} {task.route}" for task in run.tasks):
+            yield f"{name}: {', '.join(routes)}"
         for task in run.tasks:
             if not task.scores:
                 yield f"{name} has no scores on {task.task}: {task.status}"

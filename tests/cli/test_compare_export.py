@@ -128,12 +128,17 @@ def test_a_table_is_replaced_as_a_whole(cli: Cli, tmp_path: Path, monkeypatch: p
     assert cli("export", "run", "--to", "csv", "--output", "/dev/stdout").code == 0
 
 
-def test_export_in_a_layout(cli: Cli, runs: tuple[Path, Path]) -> None:
+def test_export_in_a_layout(cli: Cli, runs: tuple[Path, Path], tmp_path: Path) -> None:
     flags = ("--to", "latex", "--layout", "comparison", "--tasks", "mini_pairs,mini_fables", "--metrics", "acc")
     made = cli("export", *runs, *flags, "--examples").out
     assert made.index(r"mini\_pairs & acc") < made.index(r"mini\_fables & acc")
     assert "mini\\_retrieval &" not in made
-    assert "differs from random" in cli("export", *runs, *flags, "--against", runs[1]).out
+    assert "Bold" not in made, "the runs answered different examples, so none is the best of two"
+    assert "dagger" not in made
+    third = finished(tmp_path / "tfidf", "mini_fables", model="tfidf", baselines=False)
+    both = cli("export", runs[0], third, *flags[:4], "--tasks", "mini", "--against", third).out
+    assert "Bold: the best run. $\\dagger$ differs from tfidf" in both
+    assert both.count("\\bfseries") == 1
     alone = cli("export", "--to", "latex", "--layout", "impli_table_4")
     assert (alone.code, alone.out.count(r"\begin{tabular}")) == (0, 1)
 
