@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from figeval.errors import RecordError, near
 from figeval.evaluation.stored import (
+    Features,
     Values,
     seen_ids,
     stored_features,
@@ -21,18 +22,19 @@ from figeval.evaluation.stored import (
     stored_values,
 )
 from figeval.metrics.catalogue import Metrics, statistic_of
+from figeval.metrics.exchange import Combine, statistic_over_languages
 from figeval.metrics.paired import (
     PairedTest,
     paired,
     paired_over_languages,
     paired_over_seeds,
-    paired_statistic,
 )
 from figeval.metrics.statistic import Collective
 from figeval.records.run_folder import RunFolder
 from figeval.records.schema import CHOSEN_ON_TEST, RunRecord, TaskRecord
 from figeval.records.sweep import run_or_seeds
 
+Stored = TypeVar("Stored")
 DEFAULT = "default"  # a task's own prompt
 OTHER_ARGUMENT = "A and B computed the metric with different models or arguments, so its scores are not comparable"
 DISJOINT = "the runs have no example of it in common; give both the same --sample and --seed"
@@ -195,7 +197,7 @@ def compare_task(
 def _statistic_compared(
     name: str, a: tuple[Side, TaskRecord], b: tuple[Side, TaskRecord], metric: str, seed: int
 ) -> list[TaskComparison] | str:
-    """Return the comparison of two runs by a score that is no mean over examples, or why there is none."""
+    """Return the comparisons by a score that is no mean, one per language and one for all, or why there is none."""
     from figeval.evaluation.harness import Harness  # with all plugins, which means do not need
 
     (side_a, task), (side_b, other) = a, b
@@ -211,23 +213,17 @@ def _statistic_compared(
     if any(score.interval == CHOSEN_ON_TEST for one in (task, other) for score in one.scores):
         return ALL_SEEN
     seen = side_a.seen(task.task) | side_b.seen(other.task)
-    both = [example for example in features_a if example in features_b]
-    common = [example for example in both if example not in seen]
-    if not common:
+    both = features_a.keys() & features_b.keys()
+    if not both - seen:
         return ALL_SEEN if both else DISJOINT
-    clusters = [features_a[example][1] for example in common]
-    of_a, of_b = ([found[example][0] for example in common] for found in (features_a, features_b))
-    comparison = paired_statistic(of_a, of_b, clusters, statistic.combine, seed)
-    return [
-        TaskComparison(
-            task=name,
-            comparison=comparison,
-            unmatched_a=len(features_a) - len(both),
-            unmatched_b=len(features_b) - len(both),
-            unanswered=len(common) - comparison.n,
-            seen=len(both) - len(common),
-        )
-    ]
+    unseen_a, unseen_b = _without(features_a, seen), _without(features_b, seen)
+    languages, compared = stored_languages(side_a.folder, task), []
+    for part, members in languages.items():
+        of_a, of_b = _only(unseen_a, members), _only(unseen_b, members)
+        found = compare_features(f"{name} ({part})", of_a, of_b, statistic.combine, seed)
+        compared.append(replace(found, seen=len(both & seen & members.keys())))
+    found = compare_features(name, unseen_a, unseen_b, statistic.combine, seed, languages)
+    return [*compared, replace(found, seen=len(both & seen))]
 
 
 def argument_of(task: TaskRecord, metric: str) -> Mapping[str, Any]:
@@ -237,11 +233,11 @@ def argument_of(task: TaskRecord, metric: str) -> Mapping[str, Any]:
     return found
 
 
-def _only(values: Values, members: Collection[str]) -> Values:
+def _only(values: Mapping[str, Stored], members: Collection[str]) -> dict[str, Stored]:
     return {name: value for name, value in values.items() if name in members}
 
 
-def _without(values: Values, seen: Collection[str]) -> Values:
+def _without(values: Mapping[str, Stored], seen: Collection[str]) -> dict[str, Stored]:
     return {name: value for name, value in values.items() if name not in seen}
 
 
@@ -310,6 +306,30 @@ def compare_values(
         comparison = paired_over_languages(of_a, of_b, clusters, bounds, seed)
     else:
         comparison = paired(values_a, values_b, [a[example][1] for example in common], bounds, seed)
+    return TaskComparison(
+        task=task,
+        comparison=comparison,
+        unmatched_a=len(a) - len(common),
+        unmatched_b=len(b) - len(common),
+        unanswered=len(common) - comparison.n,
+    )
+
+
+def compare_features(
+    task: str,
+    a: Mapping[str, tuple[Features, str | None]],
+    b: Mapping[str, tuple[Features, str | None]],
+    combine: Combine,
+    seed: int = 0,
+    languages: Mapping[str, Collection[str]] | None = None,
+) -> TaskComparison:
+    """Compare two runs by a score that is no mean; with `languages`, compare the means of the languages' scores."""
+    common = [example for example in a if example in b]
+    parts = languages or {"": dict.fromkeys(common)}
+    ids = {name: [example for example in common if example in members] for name, members in parts.items()}
+    of_a, of_b = ({name: [run[one][0] for one in own] for name, own in ids.items()} for run in (a, b))
+    clusters = {name: [a[one][1] for one in own] for name, own in ids.items()}
+    comparison = statistic_over_languages(of_a, of_b, clusters, combine, seed)
     return TaskComparison(
         task=task,
         comparison=comparison,

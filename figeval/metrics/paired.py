@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
@@ -19,18 +19,14 @@ from numpy.typing import NDArray
 from figeval.metrics.combination import Clustered, Combination
 from figeval.metrics.intervals import (
     FEW,
-    FEWEST_CLUSTERS,
     NOTHING,
-    RESAMPLES,
     Bounds,
     Interval,
     Spread,
     blocks,
     by_cluster,
     clip,
-    cluster_places,
     interval_by_t,
-    interval_of_statistic,
     spread_of,
     t_interval,
 )
@@ -175,98 +171,6 @@ def paired_over_languages(
         p=sign_flip(np.array(list(weighted.values())), seed) if len(weighted) > 1 else None,
         note="; ".join(f"{name}: {part.note}" for name, part in zip(values_a, parts, strict=True) if part.note),
     )
-
-
-Features = Sequence[float]  # numbers of an example whose sums give a score, see `figeval.metrics.statistic`
-
-
-def paired_statistic(
-    features_a: Sequence[Features | None],
-    features_b: Sequence[Features | None],
-    clusters: Sequence[str | None],
-    combine: Callable[[Floats], Floats],
-    seed: int = 0,
-) -> PairedTest:
-    """Compare two runs by a score that is no mean over examples, e.g. macro-F1 or a correlation.
-
-    The p-value comes from permutations: in each, the two runs' answers to a cluster are exchanged with probability 1/2,
-    and the difference of the scores is computed anew from the exchanged sums (Noreen 1989; Yeh 2000). All 2^G patterns
-    are tried for few clusters. A permutation whose score is undefined counts as extreme. The interval is that of a
-    cluster bootstrap that draws the same clusters for both runs, for at least 40 effective clusters.
-
-    Args:
-        features_a: numbers of run A for each example, shape (k,), or None if the metric does not apply.
-        features_b: numbers of run B, in the same order.
-        clusters: cluster of each example, or None if it is independent.
-        combine: the score as a function of sums, (..., k) → (...).
-        seed: seed of the permutations and of the bootstrap.
-    """
-    rows = zip(features_a, features_b, clusters, strict=True)
-    common = [(a, b, cluster) for a, b, cluster in rows if a is not None and b is not None]
-    if not common:
-        return PairedTest(n=0, clusters=0, note="no example that both runs answered")
-    index = cluster_places([cluster for _, _, cluster in common])
-    sizes = np.bincount(index)
-    sums = np.zeros((len(sizes), 2, len(common[0][0])))
-    np.add.at(sums, index, np.array([row[:2] for row in common], dtype=np.float64))
-    effective = len(common) ** 2 / float(sizes @ sizes)
-    value_a, value_b = (float(combine(one)) for one in sums.sum(axis=0))
-    found = PairedTest(n=len(common), clusters=len(sizes), effective_clusters=effective)
-    if np.isnan((value_a, value_b)).any():
-        return replace(found, note="the score of one of the runs is undefined")
-    found = replace(found, value_a=value_a, value_b=value_b, difference=value_a - value_b)
-    unit = "examples" if len(sizes) == len(common) else "clusters"
-    if len(sizes) == 1:
-        return replace(found, note="no test and no interval: all examples belong to one cluster")
-    p = _permuted(sums, combine, seed)
-    if effective < FEWEST_CLUSTERS:
-        why = f"no interval: fewer than {FEWEST_CLUSTERS} effective {unit}"
-        return replace(found, test="permutation", p=p, note=why)
-    interval = interval_of_statistic(_redrawn(sums, combine, seed), "bootstrap")
-    return replace(
-        found,
-        low=interval.low,
-        high=interval.high,
-        stderr=interval.stderr,
-        freedom=None if interval.low is None else math.inf,
-        test="permutation",
-        p=p,
-        note="" if interval.low is not None else f"no interval: {interval.method.removeprefix('none: ')}",
-    )
-
-
-def _permuted(sums: Floats, combine: Callable[[Floats], Floats], seed: int) -> float:
-    """Return the p-value of the difference between scores, from the sums of clusters, shape (G, 2, k)."""
-    total = sums.sum(axis=(0, 1))
-    differing = sums[(sums[:, 0] != sums[:, 1]).any(axis=1)]
-    if not len(differing):
-        return 1.0
-    fixed = sums.sum(axis=0) - differing.sum(axis=0)  # of clusters in which nothing changes when it is exchanged
-
-    def differences(exchanged: Floats) -> Floats:
-        own = fixed[0] + exchanged @ differing[:, 1] + (1 - exchanged) @ differing[:, 0]
-        return combine(own) - combine(total - own)
-
-    seen = abs(float(combine(sums[:, 0].sum(axis=0)) - combine(sums[:, 1].sum(axis=0))))
-    seen -= NOTHING * max(1.0, seen)
-    if len(differing) <= EXACT:
-        patterns = np.array(list(product((0.0, 1.0), repeat=len(differing)))).reshape(-1, len(differing))
-        return float(np.mean(~(np.abs(differences(patterns)) < seen)))
-    generator, extreme = np.random.default_rng(seed), 0
-    for size in blocks(DRAWS, len(differing)):
-        exchanged = generator.integers(0, 2, size=(size, len(differing))).astype(np.float64)
-        extreme += int(np.sum(~(np.abs(differences(exchanged)) < seen)))
-    return (extreme + 1) / (DRAWS + 1)
-
-
-def _redrawn(sums: Floats, combine: Callable[[Floats], Floats], seed: int) -> Floats:
-    """Return differences of the scores for draws of the clusters with replacement, shape (RESAMPLES,)."""
-    generator, clusters = np.random.default_rng(seed), len(sums)
-    found = []
-    for size in blocks(RESAMPLES, clusters):
-        counts = generator.multinomial(clusters, np.full(clusters, 1 / clusters), size=size)
-        found.append(combine(counts @ sums[:, 0]) - combine(counts @ sums[:, 1]))
-    return np.concatenate(found)
 
 
 def paired_over_seeds(

@@ -155,6 +155,26 @@ def test_a_score_that_is_no_mean_is_tested_by_permutation(tmp_path: Path) -> Non
     assert one.comparison.note == "no interval: fewer than 40 effective examples"
 
 
+def test_a_score_that_is_no_mean_is_compared_within_languages(tmp_path: Path) -> None:
+    """As in the run's table, the score is the mean over the languages, whose own comparisons are listed, too."""
+    right, other_wrong, other_right = [1.0, 0, 1, 0, 1, 0], [0.0, 0, 1, 0, 0, 1], [0.0, 1, 0, 1, 0, 1]
+    settings = {"labels": ["x", "y"], "languages": ["de", "en"]}
+    sides = []
+    for name, good in (("a", {"de"}), ("b", {"en"})):
+        target = RunFolder(tmp_path / name)
+        target.predictions_file("x").parent.mkdir(parents=True)
+        target.write(run(task("t", task_type="pairs", settings=settings)))
+        with target.appending("t") as writer:
+            for place in range(18):
+                language = "de" if place < 6 else "en"
+                answer = right if place % 2 else (other_right if language in good else other_wrong)
+                writer.write(row(f"e{place}", metrics={"balanced_acc": answer}, language=language))
+        sides.append(tmp_path / name)
+    found = {one.task: one.comparison for one in compare_runs(*sides, metric="balanced_acc").tasks}
+    assert {name: one.difference for name, one in found.items()} == {"t (de)": 0.5, "t (en)": -0.5, "t": 0.0}
+    assert (found["t"].n, found["t"].value_a, found["t"].p) == (18, 0.75, 1.0)
+
+
 def test_an_unknown_metric_has_near_names(tmp_path: Path) -> None:
     with pytest.raises(RecordError, match=r"no task has 'ac'.*did you mean 'acc'"):
         compared(tmp_path, {"t": acc("10")}, {"t": acc("01")}, metric="ac")

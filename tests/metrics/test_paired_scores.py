@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from figeval.metrics.classification import macro_f1
-from figeval.metrics.paired import benjamini_hochberg, paired, paired_over_seeds, paired_statistic, sign_flip
+from figeval.metrics.exchange import paired_statistic, statistic_over_languages
+from figeval.metrics.paired import benjamini_hochberg, paired, paired_over_seeds, sign_flip
 from figeval.metrics.power import detectable, detectable_by, equivalence, planned
 from figeval.metrics.statistic import Statistic, as_statistic, ratio
 
@@ -59,6 +60,24 @@ def test_permutations_of_f1_are_those_of_brute_force() -> None:
         one, other = np.where(exchanged, features_b, features_a), np.where(exchanged, features_a, features_b)
         every.append(abs(score(one) - score(other)))
     assert found.p == pytest.approx(np.mean(np.array(every) >= abs(found.difference or 0) - 1e-9))
+
+
+def test_a_language_counts_the_same_however_many_examples_it_has() -> None:
+    """Constant answers, right for one language each: F1 is 1/3 in both, and would be higher or lower in a pool."""
+    gold = {"de": [0, 1] * 30, "en": [0, 1] * 50}
+    a, b = ({"de": [0] * 60, "en": [1] * 100}, {"de": [1 - one for one in gold["de"]], "en": [0, 1, 1, 1] * 25})
+    of_a, of_b = ({name: f1_features(gold[name], run[name]) for name in gold} for run in (a, b))
+    clusters = {name: [None] * len(rows) for name, rows in gold.items()}
+    found = statistic_over_languages(of_a, of_b, clusters, F1.combine)
+    alone = [paired_statistic(of_a[name], of_b[name], clusters[name], F1.combine) for name in gold]
+    assert found.value_a == pytest.approx(1 / 3)
+    assert found.difference == pytest.approx(sum(one.difference or 0 for one in alone) / 2)
+    assert found.low is not None
+    assert found.high is not None
+    assert found.low < (found.difference or 0) < found.high
+    few = {"de": clusters["de"][:20], "en": clusters["en"]}
+    short_a, short_b = ({**one, "de": one["de"][:20]} for one in (of_a, of_b))
+    assert statistic_over_languages(short_a, short_b, few, F1.combine).note.endswith("effective examples in de")
 
 
 def test_one_cluster_and_an_undefined_score_have_a_reason() -> None:
