@@ -125,6 +125,8 @@ class Comparison:
     def ranks(self) -> pandas.DataFrame:
         """Ranks of three or more runs, one row per task and run, with 95 % confidence sets from `best` to `worst`.
 
+        The values are of the `n` examples of a task that all runs answered.
+
         Raises:
             FigevalError: pandas is not installed.
         """
@@ -188,7 +190,7 @@ class Comparison:
         if result.margin is not None:
             yield f"p (equivalent): two one-sided tests of a difference of {result.margin:g} or more, uncorrected"
         if result.ranks:
-            yield "ranks: 95 % confidence sets from Holm-corrected tests of all pairs"
+            yield "ranks: 95 % confidence sets from Holm-corrected tests of all pairs, on examples all runs answered"
         yield from dict.fromkeys(f"{self.metric}: {remark}" for remark in self._remarks())
         lines: dict[str, list[str]] = {}
         for (a, b), pair in result.pairs.items():
@@ -253,10 +255,11 @@ def _ranking(ranks: tuple[RankedRun, ...], labels: list[str], metric: str) -> Gr
             table.number(one.value),
             table.NOTHING if one.rank is None else str(one.rank),
             table.NOTHING if one.best is None else f"{one.best} to {one.worst}",
+            str(one.n),
         )
         for one in ranks
     ]
-    head = ("task", "run", metric, "rank", "95 % set")
+    head = ("task", "run", metric, "rank", "95 % set", "n")
     return Grid(head, rows, f"{metric}: ranks", right=head[2:])
 
 

@@ -92,11 +92,16 @@ class RunComparison:
 
 @dataclass(frozen=True)
 class Side:
-    """A run with its predictions, or the runs of several seeds and a record of their means."""
+    """A run with its predictions, or the runs of several seeds and a record of their means.
+
+    Everything is read once, since a run may be in many comparisons. `only` limits tasks to some of their examples.
+    """
 
     record: RunRecord
     runs: list[tuple[RunRecord, RunFolder]]
+    only: Mapping[str, Collection[str]] = field(default_factory=dict)
     _values: dict[tuple[str, str], list[Values]] = field(default_factory=dict)
+    _features: dict[tuple[str, str], Mapping[str, tuple[Features, str | None]]] = field(default_factory=dict)
     _seen: dict[str, set[str]] = field(default_factory=dict)
 
     @classmethod
@@ -110,13 +115,28 @@ class Side:
         return self.runs[0][1]
 
     def values(self, task: str, metric: str) -> list[Values]:
-        """Return the values of a mean for every run; they are read once, since a run may be in many comparisons."""
+        """Return the values of a mean for every run, each empty if the metric is no mean."""
         if (task, metric) not in self._values:
             self._values[task, metric] = [stored_values(folder, task, metric) for _, folder in self.runs]
-        return self._values[task, metric]
+        found = self._values[task, metric]
+        return [_only(one, self.only[task]) for one in found] if task in self.only else found
+
+    def features(self, task: str, metric: str) -> Mapping[str, tuple[Features, str | None]]:
+        """Return the numbers of a score that is no mean, for the (first) run; empty if the metric is a mean."""
+        if (task, metric) not in self._features:
+            self._features[task, metric] = stored_features(self.folder, task, metric)
+        found = self._features[task, metric]
+        return _only(found, self.only[task]) if task in self.only else found
+
+    def answered(self, task: str, metric: str) -> set[str]:
+        """Return the ids of the examples to which all runs gave a valid answer that the metric applies to."""
+        values: list[Mapping[str, tuple[object, str | None]]] = [*self.values(task, metric)]
+        if not all(values):
+            values = [self.features(task, metric)]
+        return set.intersection(*({name for name, (value, _) in one.items() if value is not None} for one in values))
 
     def seen(self, task: str) -> set[str]:
-        """Return the ids of the examples that a training was trained or chosen on, which are read once, too."""
+        """Return the ids of the examples that a training was trained or chosen on."""
         if task not in self._seen:
             self._seen[task] = set[str]().union(*(seen_ids(folder, task) for _, folder in self.runs))
         return self._seen[task]
@@ -201,8 +221,7 @@ def _statistic_compared(
     from figeval.evaluation.harness import Harness  # with all plugins, which means do not need
 
     (side_a, task), (side_b, other) = a, b
-    features_a = stored_features(side_a.folder, task.task, metric)
-    features_b = stored_features(side_b.folder, other.task, metric)
+    features_a, features_b = side_a.features(task.task, metric), side_b.features(other.task, metric)
     if not features_a or not features_b:
         return f"it has no {metric} per example"
     metrics: Metrics = Harness().metrics

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from figeval.errors import RecordError
-from figeval.evaluation.comparisons import compare_runs
+from figeval.evaluation.comparisons import compare_all, compare_runs
 from figeval.metrics.paired import holm, mcnemar
 from figeval.records.run_folder import RunFolder
 from tests.runs import row, run, task
@@ -213,3 +213,21 @@ def test_a_floor_is_compared_only_where_probes_were_asked_for(tmp_path: Path) ->
     record.config["probes"] = True
     folder.write(record)
     assert [one.task for one in compare_runs(path, path).tasks] == ["t", "t@no_query"]
+
+
+def test_ranks_are_of_the_examples_that_all_runs_answered(tmp_path: Path) -> None:
+    """Each pair has its own examples, so the order of the runs would decide whose accuracy is ranked."""
+    answers = {"x": "10" * 10 + "-" * 20, "y": "0" * 20 + "1" * 20, "z": "1" * 20 + "0" * 20}
+    places = {name: written(tmp_path / name, {"t": acc(text)}) for name, text in answers.items()}
+    for order in ("xyz", "zyx", "yxz"):
+        found = compare_all([places[name] for name in order])
+        ranks = {order[one.run]: (one.value, one.rank, one.n) for one in found.ranks}
+        assert ranks == {"z": (1.0, 1, 20), "x": (0.5, 2, 20), "y": (0.0, 3, 20)}
+        (pair,) = found.pairs[tuple(sorted((order.index("y"), order.index("z"))))].tasks
+        assert pair.comparison.n == 40, "the pairs' own comparisons keep their examples"
+
+
+def test_a_run_is_ranked_once(tmp_path: Path) -> None:
+    a, b = (written(tmp_path / name, {"t": acc("10")}) for name in "ab")
+    with pytest.raises(RecordError, match="a was given more than once"):
+        compare_all([a, b, a / "run.json"])
