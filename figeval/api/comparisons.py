@@ -223,11 +223,13 @@ def _numbers(pair: RunComparison) -> JSON:
         fields = asdict(one)
         tasks.append({"task": fields.pop("task"), **fields.pop("comparison"), **fields})
     problem = {"problem": pair.problem} if pair.problem else {}
-    return {"tasks": tasks, "left_out": dict(pair.left_out), **problem}
+    caveats = {"caveats": list(pair.caveats)} if pair.caveats else {}
+    return {"tasks": tasks, "left_out": dict(pair.left_out), **problem, **caveats}
 
 
 def _left_out(pair: RunComparison) -> Iterator[str]:
-    """Yield a line per task about the examples that were left out, about its test, or why there is none."""
+    """Yield the pair's caveats and a line per task: examples that were left out, its test, or why there is none."""
+    yield from pair.caveats
     for one in pair.tasks:
         left = {
             "only in A": one.unmatched_a,

@@ -6,7 +6,7 @@ p-values for the number of tests.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -35,6 +35,7 @@ from figeval.records.schema import CHOSEN_ON_TEST, RunRecord, TaskRecord
 from figeval.records.sweep import run_or_seeds
 
 Stored = TypeVar("Stored")
+GIVEN = "predictions"  # backend of a run that was made from the predictions of another system
 DEFAULT = "default"  # a task's own prompt
 OTHER_ARGUMENT = "A and B computed the metric with different models or arguments, so its scores are not comparable"
 DISJOINT = "the runs have no example of it in common; give both the same --sample and --seed"
@@ -78,6 +79,7 @@ class RunComparison:
         family: number of tests for which p-values were corrected.
         left_out: reason why a task could not be compared, by task.
         problem: reason why nothing could be compared.
+        caveats: what the comparison does not say, or what differs between the runs apart from the model.
     """
 
     metric: str
@@ -88,6 +90,7 @@ class RunComparison:
     family: int = 0
     prompts: tuple[str, str] | None = None
     problem: str = ""
+    caveats: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -113,6 +116,21 @@ class Side:
     def folder(self) -> RunFolder:
         """Folder of the run, or of that of the first seed."""
         return self.runs[0][1]
+
+    @property
+    def varies(self) -> bool:
+        """True if another training could give other answers: the model was trained with a seed, or came as predictions.
+
+        A model that figeval did not train, such as TF-IDF or a published checkpoint, is what it is. Nothing is known
+        about the origin of predictions that were imported.
+        """
+        return self.runs[0][0].model.backend == GIVEN or self.is_trained
+
+    @property
+    def is_trained(self) -> bool:
+        """True if figeval trained the model, or what it was trained from, with a random seed."""
+        lineage = self.runs[0][0].model.lineage
+        return lineage is not None and any("seed" in one.about for one in lineage.ancestors)
 
     def values(self, task: str, metric: str) -> list[Values]:
         """Return the values of a mean for every run, each empty if the metric is no mean."""
@@ -175,7 +193,23 @@ def compare_sides(
         stored = [stored_metrics(folder_a, task.task) for task in tasks_a.values()]
         known = sorted({name for metrics in stored for name in metrics})
         raise RecordError(_excluded(left_out) or _nothing_in_common(tasks_a, tasks_b, metric, known))
-    return RunComparison(metric=metric, a=a, b=b, tasks=tuple(compared), left_out=left_out, prompts=prompts)
+    return RunComparison(
+        metric=metric,
+        a=a,
+        b=b,
+        tasks=tuple(compared),
+        left_out=left_out,
+        prompts=prompts,
+        caveats=tuple(_caveats(side_a, side_b)),
+    )
+
+
+def _caveats(side_a: Side, side_b: Side) -> Iterator[str]:
+    """Yield what has to be said about a comparison as a whole."""
+    single = [name for name, side in zip("AB", (side_a, side_b), strict=True) if side.is_trained]
+    if len(side_a.runs) == len(side_b.runs) == 1 and single:
+        which = "A and B are single trainings" if len(single) > 1 else f"{single[0]} is a single training"
+        yield f"{which}: p does not cover other seeds; compare folders of at least three seeds for that"
 
 
 def compare_task(
@@ -199,16 +233,17 @@ def compare_task(
         return ALL_SEEN
     left_seen = [example for example in values_a if example in values_b and example in seen]
     unseen_a, unseen_b = ([_without(values, seen) for values in every] for every in (all_a, all_b))
+    varies = side_a.varies, side_b.varies
     languages, compared = stored_languages(side_a.folder, task), []
     for part, members in languages.items():
         of_a, of_b = ([_only(values, members) for values in every] for every in (unseen_a, unseen_b))
-        found = compare_seeds(f"{name} ({part})", of_a, of_b, seed)
+        found = compare_seeds(f"{name} ({part})", of_a, of_b, seed, varies)
         compared.append(replace(found, seen=sum(example in members for example in left_seen)))
     if not (seeded and languages):  # the spread over seeds of a mean over languages is not known
         found = (
             compare_values(name, unseen_a[0], unseen_b[0], seed, languages)
             if languages
-            else compare_seeds(name, unseen_a, unseen_b, seed)
+            else compare_seeds(name, unseen_a, unseen_b, seed, varies)
         )
         compared.append(replace(found, seen=len(left_seen)))
     return compared
@@ -358,8 +393,13 @@ def compare_features(
     )
 
 
-def compare_seeds(task: str, a: Sequence[Values], b: Sequence[Values], seed: int = 0) -> TaskComparison:
-    """Compare two models on the examples that all their trainings have; for one training each, as `compare_values`."""
+def compare_seeds(
+    task: str, a: Sequence[Values], b: Sequence[Values], seed: int = 0, varies: tuple[bool, bool] = (False, False)
+) -> TaskComparison:
+    """Compare two models on the examples that all their trainings have; for one training each, as `compare_values`.
+
+    `varies` says whether another training of A, and of B, would give other values (`Side.varies`).
+    """
     if len(a) == len(b) == 1:
         return compare_values(task, a[0], b[0], seed)
     common = [example for example in a[0] if all(example in values for values in (*a, *b))]
@@ -367,7 +407,7 @@ def compare_seeds(task: str, a: Sequence[Values], b: Sequence[Values], seed: int
     of_a, of_b = ([[values[example][0] or 0.0 for example in answered] for values in every] for every in (a, b))
     known = [value for values in (*of_a, *of_b) for value in values]
     bounds = (0.0, 1.0) if all(0 <= value <= 1 for value in known) else None
-    comparison = paired_over_seeds(of_a, of_b, [a[0][example][1] for example in answered], bounds)
+    comparison = paired_over_seeds(of_a, of_b, [a[0][example][1] for example in answered], bounds, varies)
     return TaskComparison(
         task=task,
         comparison=comparison,

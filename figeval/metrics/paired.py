@@ -30,6 +30,7 @@ from figeval.metrics.intervals import (
     spread_of,
     t_interval,
 )
+from figeval.metrics.seeds import FEWEST_SEEDS
 
 Floats = NDArray[np.float64]
 DRAWS = 10_000
@@ -85,13 +86,14 @@ def paired(
         seed: seed of the sign-flip draws.
 
     Raises:
-        ValueError: the sequences differ in length.
+        ValueError: the sequences differ in length, or a value is NaN or infinite.
     """
     rows = zip(values_a, values_b, clusters or [None] * len(values_a), strict=True)
     common = [(a, b, cluster) for a, b, cluster in rows if a is not None and b is not None]
     if not common:
         return PairedTest(n=0, clusters=0, note="no example that both runs answered")
     a, b = np.array([row[:2] for row in common], dtype=np.float64).T
+    _refuse_infinite(a, b)
     sums, sizes, within = by_cluster(a - b, [row[2] for row in common])
     spread = spread_of(sums, sizes, within)
     interval = _interval(spread, bounds)
@@ -178,25 +180,36 @@ def paired_over_seeds(
     values_b: Sequence[Sequence[float]],
     clusters: Sequence[str | None],
     bounds: Bounds = (0.0, 1.0),
+    varies: tuple[bool, bool] = (False, False),
 ) -> PairedTest:
     """Compare the means of two models over their trainings, which differ in their seed, on the same examples.
 
     The variance of the difference is V = SE² + s_A² / S_A + s_B² / S_B: the clustered variance of the examples'
     differences of means over seeds, plus the variances of the trainings' scores. p and interval are by t with
-    Satterthwaite's (1946) degrees of freedom. A model without seeds, such as TF-IDF, has one row and adds nothing.
+    Satterthwaite's (1946) degrees of freedom.
+
+    A model without seeds, such as TF-IDF, has one row and adds nothing. A single training of a model that would vary
+    adds s² of the other side, i.e. both together s² (1 + 1 / S). As for the interval of a mean over seeds, there is no
+    test with two seeds.
 
     Args:
         values_a: values of each training of A on each example, shape (S_A, n).
         values_b: values of each training of B, shape (S_B, n).
         clusters: cluster of each example, or None if it is independent.
         bounds: bounds of the metric, or None if it has none.
+        varies: whether another training of A, and of B, would give other values; for sides with one row.
+
+    Raises:
+        ValueError: a value is NaN or infinite.
     """
     from scipy.special import stdtr
 
     a, b = (np.asarray(values, dtype=np.float64) for values in (values_a, values_b))
     if not a.size or not b.size:
         return PairedTest(n=0, clusters=0, note="no example that all trainings answered")
-    spread = spread_of(*by_cluster(a.mean(axis=0) - b.mean(axis=0), clusters))
+    _refuse_infinite(a, b)
+    sums, sizes, within = by_cluster(a.mean(axis=0) - b.mean(axis=0), clusters)
+    spread = spread_of(sums, sizes, within)
     known = PairedTest(
         n=spread.n,
         clusters=spread.clusters,
@@ -207,28 +220,54 @@ def paired_over_seeds(
     )
     if spread.clusters == 1:
         return replace(known, note="no test and no interval: all examples belong to one cluster")
-    parts = [(spread.stderr**2, spread.freedom)]
-    for trainings in (a, b):
-        if len(trainings) > 1:
-            scores = trainings.mean(axis=1)
-            parts.append((float(scores.var(ddof=1)) / len(scores), len(scores) - 1))
+    if any(1 < len(one) < FEWEST_SEEDS for one in (a, b)):
+        return replace(known, note="no test and no interval: fewer than three seeds")
+    of_seeds, borrowed = _seed_variances((a.mean(axis=1), b.mean(axis=1)), varies)
+    parts = [(spread.stderr**2, spread.freedom), *of_seeds]
     variance = math.fsum(part for part, _ in parts)
     if variance <= NOTHING**2:
-        return replace(known, note="no test and no interval: nothing differs")
+        why = _interval(spread, bounds).method.removeprefix("none: ")
+        return replace(known, test="sign flip", p=sign_flip(sums), note=f"no interval: {why}")
     stderr, freedom = math.sqrt(variance), variance**2 / math.fsum(part**2 / own for part, own in parts)
     low, high = t_interval(spread.mean, stderr, freedom)
     if bounds is not None:
         low, high = clip((low, high), (bounds[0] - bounds[1], bounds[1] - bounds[0]))
     p = max(2 * float(stdtr(freedom, -abs(spread.mean) / stderr)), TINIEST)
-    test = f"t over {len(a)} and {len(b)} seeds"
-    return replace(known, low=low, high=high, stderr=stderr, freedom=freedom, test=test, p=p, note=_few(spread))
+    test, note = f"t over {len(a)} and {len(b)} seeds", "; ".join(filter(None, (borrowed, _few(spread))))
+    return replace(known, low=low, high=high, stderr=stderr, freedom=freedom, test=test, p=p, note=note)
+
+
+def _seed_variances(scores: tuple[Floats, Floats], varies: tuple[bool, bool]) -> tuple[list[tuple[float, float]], str]:
+    """Return the parts of the variance of a difference that are due to seeds, and a note about a side that has none.
+
+    A part is a variance and its degrees of freedom.
+    """
+    parts, note = [], ""
+    for place, own in enumerate(scores):
+        if len(own) > 1:
+            new = len(scores[1 - place]) == 1 and varies[1 - place]
+            parts.append((float(own.var(ddof=1)) * (1 / len(own) + new), len(own) - 1.0))
+            if new:
+                one, other = "BA"[place], "AB"[place]
+                note = f"{one} is a single training, and its variance over seeds is taken to be that of {other}"
+    return parts, note
 
 
 def _interval(spread: Spread, bounds: Bounds) -> Interval:
     """Return the t interval of the difference; none if it is the same in all clusters (two runs that always agree)."""
+    unit = "row" if spread.independent else "cluster"
     if spread.clusters == 1:
         return Interval("none: one cluster" if spread.n > 1 else "none: one row")
+    if spread.alike:
+        differs = abs(spread.mean) > NOTHING
+        return Interval(f"none: {f'every {unit} differs by the same amount' if differs else f'no {unit} differs'}")
     return interval_by_t(spread, None if bounds is None else (bounds[0] - bounds[1], bounds[1] - bounds[0]))
+
+
+def _refuse_infinite(*values: Floats) -> None:
+    """Raise `ValueError` if a value is NaN or infinite, which a comparison would take for a number."""
+    if not all(np.isfinite(one).all() for one in values):
+        raise ValueError("a value is NaN or infinite; use None for a missing value")
 
 
 def _note(spread: Spread, interval: Interval) -> str:

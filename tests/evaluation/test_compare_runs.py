@@ -10,7 +10,8 @@ import pytest
 from figeval.errors import RecordError
 from figeval.evaluation.comparisons import compare_all, compare_runs
 from figeval.metrics.paired import holm, mcnemar
-from figeval.records.run_folder import RunFolder
+from figeval.records.run_folder import RunFolder, read_run
+from figeval.records.schema import AncestorRecord, LineageRecord
 from tests.runs import row, run, task
 
 Answers = dict[str, float | list[float] | None]
@@ -231,3 +232,16 @@ def test_a_run_is_ranked_once(tmp_path: Path) -> None:
     a, b = (written(tmp_path / name, {"t": acc("10")}) for name in "ab")
     with pytest.raises(RecordError, match="a was given more than once"):
         compare_all([a, b, a / "run.json"])
+
+
+def test_a_single_training_says_what_p_is_about(tmp_path: Path) -> None:
+    places = [written(tmp_path / name, {"t": acc("1010110010")}) for name in "ab"]
+    for place in places:
+        folder = RunFolder(place)
+        record = read_run(place)[0]
+        about = AncestorRecord(model="m", about={"task": "t", "seed": 1})
+        lineage = LineageRecord(ancestors=[about], trained=1, chosen=0)
+        folder.write(record.model_copy(update={"model": record.model.model_copy(update={"lineage": lineage})}))
+        start = "A is a single training" if place == places[0] else "A and B are single trainings"
+        (caveat,) = compare_runs(*places).caveats
+        assert caveat.startswith(f"{start}: p does not cover other seeds")

@@ -127,6 +127,18 @@ def test_identical_runs() -> None:
     assert (result.difference, result.p, result.low, result.note) == (0.0, 1.0, None, IDENTICAL)
 
 
+def test_runs_that_always_differ_are_not_called_alike() -> None:
+    found = paired([1.0] * 8, [0.0] * 8, ["a", "a", "b", "b", "c", "c", "d", "d"])
+    assert found.note.startswith("no interval: every cluster differs by the same amount")
+    assert found.p == 2 / 2**4
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_a_value_that_is_no_number_is_refused(value: float) -> None:
+    with pytest.raises(ValueError, match="a value is NaN or infinite; use None"):
+        paired([value, 1.0], [0.0, 1.0])
+
+
 def test_lengths_must_agree() -> None:
     with pytest.raises(ValueError, match="zip"):
         paired([1, 0], [1])
