@@ -6,8 +6,9 @@ p-values for the number of tests.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -22,8 +23,9 @@ from figeval.evaluation.stored import (
     stored_values,
 )
 from figeval.metrics.catalogue import Metrics, statistic_of
-from figeval.metrics.exchange import Combine, statistic_over_languages
+from figeval.metrics.exchange import statistic_over_languages
 from figeval.metrics.paired import (
+    DRAWS,
     PairedTest,
     paired,
     paired_over_languages,
@@ -161,12 +163,17 @@ class Side:
 
 
 def compare_sides(
-    side_a: Side, side_b: Side, metric: str, seed: int, prompts: tuple[str, str] | None = None
+    side_a: Side,
+    side_b: Side,
+    metric: str,
+    seed: int,
+    prompts: tuple[str, str] | None = None,
+    draws: int = DRAWS,
 ) -> RunComparison:
     """Compare two runs on every task that both have; p-values are not corrected yet.
 
     A task with rows in several languages has one comparison per language, and one of the means over the languages under
-    its own name.
+    its own name. A test that has to draw random signs or permutations draws at most `draws`.
 
     Raises:
         RecordError: predictions are missing, the runs have no task in common, a task has another version or other
@@ -183,7 +190,7 @@ def compare_sides(
             continue
         other = tasks_b[name]
         refuse_other_examples(task, other)
-        found = compare_task(name, (side_a, task), (side_b, other), metric, seed)
+        found = compare_task(name, (side_a, task), (side_b, other), metric, seed, draws)
         if isinstance(found, str):
             left_out[name] = found
         else:
@@ -213,7 +220,12 @@ def _caveats(side_a: Side, side_b: Side) -> Iterator[str]:
 
 
 def compare_task(
-    name: str, a: tuple[Side, TaskRecord], b: tuple[Side, TaskRecord], metric: str, seed: int
+    name: str,
+    a: tuple[Side, TaskRecord],
+    b: tuple[Side, TaskRecord],
+    metric: str,
+    seed: int,
+    draws: int = DRAWS,
 ) -> list[TaskComparison] | str:
     """Return the comparisons of two runs on a task, one for each language and one for all, or why there is none."""
     (side_a, task), (side_b, other) = a, b
@@ -222,7 +234,7 @@ def compare_task(
         return OTHER_ARGUMENT
     seeded = len(all_a) > 1 or len(all_b) > 1
     if not all(all_a) or not all(all_b):
-        return f"{metric} {SEEDED}" if seeded else _statistic_compared(name, a, b, metric, seed)
+        return f"{metric} {SEEDED}" if seeded else _statistic_compared(name, a, b, metric, seed, draws)
     values_a, values_b = all_a[0], all_b[0]
     if not values_a.keys() & values_b.keys():
         return DISJOINT
@@ -237,20 +249,25 @@ def compare_task(
     languages, compared = stored_languages(side_a.folder, task), []
     for part, members in languages.items():
         of_a, of_b = ([_only(values, members) for values in every] for every in (unseen_a, unseen_b))
-        found = compare_seeds(f"{name} ({part})", of_a, of_b, seed, varies)
+        found = compare_seeds(f"{name} ({part})", of_a, of_b, seed, varies, draws)
         compared.append(replace(found, seen=sum(example in members for example in left_seen)))
     if not (seeded and languages):  # the spread over seeds of a mean over languages is not known
         found = (
-            compare_values(name, unseen_a[0], unseen_b[0], seed, languages)
+            compare_values(name, unseen_a[0], unseen_b[0], seed, languages, draws)
             if languages
-            else compare_seeds(name, unseen_a, unseen_b, seed, varies)
+            else compare_seeds(name, unseen_a, unseen_b, seed, varies, draws)
         )
         compared.append(replace(found, seen=len(left_seen)))
     return compared
 
 
 def _statistic_compared(
-    name: str, a: tuple[Side, TaskRecord], b: tuple[Side, TaskRecord], metric: str, seed: int
+    name: str,
+    a: tuple[Side, TaskRecord],
+    b: tuple[Side, TaskRecord],
+    metric: str,
+    seed: int,
+    draws: int = DRAWS,
 ) -> list[TaskComparison] | str:
     """Return the comparisons by a score that is no mean, one per language and one for all, or why there is none."""
     from figeval.evaluation.harness import Harness  # with all plugins, which means do not need
@@ -271,12 +288,13 @@ def _statistic_compared(
     if not both - seen:
         return ALL_SEEN if both else DISJOINT
     unseen_a, unseen_b = _without(features_a, seen), _without(features_b, seen)
+    test = partial(statistic_over_languages, combine=statistic.combine, seed=seed, draws=draws)
     languages, compared = stored_languages(side_a.folder, task), []
     for part, members in languages.items():
         of_a, of_b = _only(unseen_a, members), _only(unseen_b, members)
-        found = compare_features(f"{name} ({part})", of_a, of_b, statistic.combine, seed)
+        found = compare_features(f"{name} ({part})", of_a, of_b, test)
         compared.append(replace(found, seen=len(both & seen & members.keys())))
-    found = compare_features(name, unseen_a, unseen_b, statistic.combine, seed, languages)
+    found = compare_features(name, unseen_a, unseen_b, test, languages)
     return [*compared, replace(found, seen=len(both & seen))]
 
 
@@ -345,7 +363,12 @@ def refuse_other_examples(a: TaskRecord, b: TaskRecord) -> None:
 
 
 def compare_values(
-    task: str, a: Values, b: Values, seed: int = 0, languages: Mapping[str, Collection[str]] | None = None
+    task: str,
+    a: Values,
+    b: Values,
+    seed: int = 0,
+    languages: Mapping[str, Collection[str]] | None = None,
+    draws: int = DRAWS,
 ) -> TaskComparison:
     """Compare two runs on the examples that both have; with `languages`, compare the means over the languages."""
     common = [example for example in a if example in b]
@@ -357,9 +380,9 @@ def compare_values(
         ids = {name: [example for example in common if example in members] for name, members in languages.items()}
         of_a, of_b = ({name: [run[one][0] for one in own] for name, own in ids.items()} for run in (a, b))
         clusters = {name: [a[one][1] for one in own] for name, own in ids.items()}
-        comparison = paired_over_languages(of_a, of_b, clusters, bounds, seed)
+        comparison = paired_over_languages(of_a, of_b, clusters, bounds, seed, draws)
     else:
-        comparison = paired(values_a, values_b, [a[example][1] for example in common], bounds, seed)
+        comparison = paired(values_a, values_b, [a[example][1] for example in common], bounds, seed, draws)
     return TaskComparison(
         task=task,
         comparison=comparison,
@@ -373,17 +396,19 @@ def compare_features(
     task: str,
     a: Mapping[str, tuple[Features, str | None]],
     b: Mapping[str, tuple[Features, str | None]],
-    combine: Combine,
-    seed: int = 0,
+    test: Callable[..., PairedTest],
     languages: Mapping[str, Collection[str]] | None = None,
 ) -> TaskComparison:
-    """Compare two runs by a score that is no mean; with `languages`, compare the means of the languages' scores."""
+    """Compare two runs by a score that is no mean; with `languages`, compare the means of the languages' scores.
+
+    `test` is `statistic_over_languages` of the score.
+    """
     common = [example for example in a if example in b]
     parts = languages or {"": dict.fromkeys(common)}
     ids = {name: [example for example in common if example in members] for name, members in parts.items()}
     of_a, of_b = ({name: [run[one][0] for one in own] for name, own in ids.items()} for run in (a, b))
     clusters = {name: [a[one][1] for one in own] for name, own in ids.items()}
-    comparison = statistic_over_languages(of_a, of_b, clusters, combine, seed)
+    comparison = test(of_a, of_b, clusters)
     return TaskComparison(
         task=task,
         comparison=comparison,
@@ -394,14 +419,19 @@ def compare_features(
 
 
 def compare_seeds(
-    task: str, a: Sequence[Values], b: Sequence[Values], seed: int = 0, varies: tuple[bool, bool] = (False, False)
+    task: str,
+    a: Sequence[Values],
+    b: Sequence[Values],
+    seed: int = 0,
+    varies: tuple[bool, bool] = (False, False),
+    draws: int = DRAWS,
 ) -> TaskComparison:
     """Compare two models on the examples that all their trainings have; for one training each, as `compare_values`.
 
     `varies` says whether another training of A, and of B, would give other values (`Side.varies`).
     """
     if len(a) == len(b) == 1:
-        return compare_values(task, a[0], b[0], seed)
+        return compare_values(task, a[0], b[0], seed, None, draws)
     common = [example for example in a[0] if all(example in values for values in (*a, *b))]
     answered = [example for example in common if all(values[example][0] is not None for values in (*a, *b))]
     of_a, of_b = ([[values[example][0] or 0.0 for example in answered] for values in every] for every in (a, b))

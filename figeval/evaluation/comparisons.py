@@ -18,7 +18,7 @@ from figeval.evaluation.compare import (
     refuse_other_examples,
     tasks_of,
 )
-from figeval.metrics.paired import ALPHA, benjamini_hochberg, holm
+from figeval.metrics.paired import ALPHA, benjamini_hochberg, draws_for, holm
 from figeval.metrics.power import detectable_by, equivalence
 from figeval.records.schema import RunRecord, TaskRecord
 
@@ -138,11 +138,12 @@ def compare_all(
     design = design or Design()
     sides = [Side.at(path) for path in paths]
     _refuse_twice(sides)
+    draws = draws_for(len(design.places(len(sides))) * max(map(_tests, sides)))
     places = design.places(len(sides))
     found: dict[tuple[int, int], RunComparison] = {}
     for one, other in places:
         try:
-            found[one, other] = compare_sides(sides[one], sides[other], metric, seed, prompts)
+            found[one, other] = compare_sides(sides[one], sides[other], metric, seed, prompts, draws)
         except RecordError as error:
             a, b, problem = sides[one].record, sides[other].record, str(error)
             found[one, other] = RunComparison(metric=metric, a=a, b=b, left_out={}, problem=problem)
@@ -159,8 +160,13 @@ def compare_all(
         correction=correction,
         family=family,
         margin=design.margin,
-        ranks=() if planned else tuple(_ranks(corrected(_alike(sides, metric, seed, found), "holm"), metric)),
+        ranks=() if planned else tuple(_ranks(corrected(_alike(sides, metric, (seed, draws), found), "holm"), metric)),
     )
+
+
+def _tests(side: Side) -> int:
+    """Return the largest number of tests that a comparison of a run may have, one for each task and language."""
+    return sum(1 + len(task.settings.get("languages", ())) for task in side.record.tasks)
 
 
 def _refuse_twice(sides: Sequence[Side]) -> None:
@@ -206,14 +212,15 @@ def ranked(sides: Sequence[Side], task: str, metric: str, seed: int = 0) -> list
         RecordError: predictions are damaged.
     """
     own = [next(one for one in side.record.tasks if one.task == task) for side in sides]
+    chance = seed, draws_for(len(sides) * (len(sides) - 1) // 2)
     pairs = {
         places: replace(pair, tasks=tuple(one for one in pair.tasks if one.task == task))
-        for places, pair in _on_common(sides, task, own, metric, seed, {}).items()
+        for places, pair in _on_common(sides, task, own, metric, chance, {}).items()
     }
     return _ranks(corrected(pairs, "holm"), metric)
 
 
-def _alike(sides: Sequence[Side], metric: str, seed: int, known: Pairs) -> Pairs:
+def _alike(sides: Sequence[Side], metric: str, chance: tuple[int, int], known: Pairs) -> Pairs:
     """Return the comparisons of all pairs on every task that all runs have, each on the same examples for all pairs."""
     tasks = [tasks_of(side.record, None) for side in sides]
     found: dict[tuple[int, int], list[TaskComparison]] = {places: [] for places in known}
@@ -226,17 +233,18 @@ def _alike(sides: Sequence[Side], metric: str, seed: int, known: Pairs) -> Pairs
                 refuse_other_examples(own[0], other)
         except RecordError:
             continue  # the pairs' comparison says so
-        for places, pair in _on_common(sides, name, own, metric, seed, known).items():
+        for places, pair in _on_common(sides, name, own, metric, chance, known).items():
             found[places] += pair.tasks
     return {places: replace(pair, tasks=tuple(found[places])) for places, pair in known.items()}
 
 
 def _on_common(
-    sides: Sequence[Side], name: str, own: Sequence[TaskRecord], metric: str, seed: int, known: Pairs
+    sides: Sequence[Side], name: str, own: Sequence[TaskRecord], metric: str, chance: tuple[int, int], known: Pairs
 ) -> dict[tuple[int, int], RunComparison]:
     """Return the comparisons of all pairs on the examples of a task that every run answered and none has seen.
 
     Those in `known` are on the examples that the two runs of a pair answered. They are kept if these are the same.
+    `chance` is the seed of the tests and their largest number of draws.
     """
     both = list(zip(sides, own, strict=True))
     common = set.intersection(*(side.answered(task.task, metric) for side, task in both))
@@ -251,7 +259,7 @@ def _on_common(
     limited = [(replace(side, only={task.task: common}), task) for side, task in both]
     pairs = {}
     for a, b in combinations(range(len(sides)), 2):
-        found = compare_task(name, limited[a], limited[b], metric, seed) if common else ""
+        found = compare_task(name, limited[a], limited[b], metric, *chance) if common else ""
         tasks = () if isinstance(found, str) else tuple(found)
         pairs[a, b] = RunComparison(metric=metric, a=sides[a].record, b=sides[b].record, left_out={}, tasks=tasks)
     return pairs

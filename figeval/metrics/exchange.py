@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import product
 
 import numpy as np
@@ -18,7 +18,7 @@ from figeval.metrics.intervals import (
     cluster_places,
     interval_of_statistic,
 )
-from figeval.metrics.paired import DRAWS, EXACT, PairedTest
+from figeval.metrics.paired import DRAWS, EXACT, PairedTest, coins, drawn_p
 
 Floats = NDArray[np.float64]
 Features = Sequence[float]  # numbers of an example whose sums give a score, see `figeval.metrics.statistic`
@@ -31,6 +31,7 @@ def paired_statistic(
     clusters: Sequence[str | None],
     combine: Combine,
     seed: int = 0,
+    draws: int = DRAWS,
 ) -> PairedTest:
     """Compare two runs by a score that is no mean over examples, e.g. macro-F1.
 
@@ -45,8 +46,9 @@ def paired_statistic(
         clusters: cluster of each example, or None if it is independent.
         combine: the score as a function of sums, (..., k) → (...).
         seed: seed of the permutations and of the bootstrap.
+        draws: largest number of permutations.
     """
-    return statistic_over_languages({"": features_a}, {"": features_b}, {"": clusters}, combine, seed)
+    return statistic_over_languages({"": features_a}, {"": features_b}, {"": clusters}, combine, seed, draws)
 
 
 def statistic_over_languages(
@@ -55,6 +57,7 @@ def statistic_over_languages(
     clusters: Mapping[str, Sequence[str | None]],
     combine: Combine,
     seed: int = 0,
+    draws: int = DRAWS,
 ) -> PairedTest:
     """Compare the unweighted means over languages of a score that is no mean over examples.
 
@@ -86,7 +89,7 @@ def statistic_over_languages(
         parts = combine(flat.reshape(*flat.shape[:-1], len(common), width))
         return np.asarray(parts.mean(axis=-1), dtype=np.float64)
 
-    return _exchanged(sums.reshape(groups, 2, -1), index, mean, seed, few)
+    return _Exchange(sums.reshape(groups, 2, -1), index, mean, seed, draws).test(few)
 
 
 def _effective(index: NDArray[np.int64]) -> float:
@@ -95,68 +98,65 @@ def _effective(index: NDArray[np.int64]) -> float:
     return len(index) ** 2 / float(sizes @ sizes)
 
 
-def _exchanged(sums: Floats, index: NDArray[np.int64], combine: Combine, seed: int, few: str) -> PairedTest:
-    """Return the comparison from the clusters' sums, shape (G, 2, k).
+@dataclass(frozen=True, slots=True)
+class _Exchange:
+    """Sums of two runs by cluster, shape (G, 2, k), the number of each row's cluster, and the score of sums."""
 
-    Args:
-        sums: sums of the clusters.
-        index: number of each row's cluster.
-        combine: the score as a function of sums.
-        seed: seed of the permutations and of the bootstrap.
-        few: where a language has too few clusters for an interval; empty if none has.
-    """
-    groups, effective = len(sums), _effective(index)
-    value_a, value_b = (float(combine(one)) for one in sums.sum(axis=0))
-    found = PairedTest(n=len(index), clusters=groups, effective_clusters=effective)
-    if np.isnan((value_a, value_b)).any():
-        return replace(found, note="the score of one of the runs is undefined")
-    found = replace(found, value_a=value_a, value_b=value_b, difference=value_a - value_b)
-    if groups == 1:
-        return replace(found, note="no test and no interval: all examples belong to one cluster")
-    found = replace(found, test="permutation", p=_permuted(sums, combine, seed))
-    if few or effective < FEWEST_CLUSTERS:
-        unit = "examples" if groups == len(index) else "clusters"
-        return replace(found, note=f"no interval: fewer than {FEWEST_CLUSTERS} effective {unit}{few}")
-    interval = interval_of_statistic(_redrawn(sums, combine, seed), "bootstrap")
-    return replace(
-        found,
-        low=interval.low,
-        high=interval.high,
-        stderr=interval.stderr,
-        freedom=None if interval.low is None else math.inf,
-        note="" if interval.low is not None else f"no interval: {interval.method.removeprefix('none: ')}",
-    )
+    sums: Floats
+    index: NDArray[np.int64]
+    combine: Combine
+    seed: int
+    draws: int
 
+    def test(self, few: str) -> PairedTest:
+        """Return the comparison; `few` says where a language has too few clusters for an interval, if one has."""
+        groups, effective = len(self.sums), _effective(self.index)
+        value_a, value_b = (float(self.combine(one)) for one in self.sums.sum(axis=0))
+        found = PairedTest(n=len(self.index), clusters=groups, effective_clusters=effective)
+        if np.isnan((value_a, value_b)).any():
+            return replace(found, note="the score of one of the runs is undefined")
+        found = replace(found, value_a=value_a, value_b=value_b, difference=value_a - value_b)
+        if groups == 1:
+            return replace(found, note="no test and no interval: all examples belong to one cluster")
+        found = replace(found, test="permutation", p=self.p(abs(value_a - value_b)))
+        if few or effective < FEWEST_CLUSTERS:
+            unit = "examples" if groups == len(self.index) else "clusters"
+            return replace(found, note=f"no interval: fewer than {FEWEST_CLUSTERS} effective {unit}{few}")
+        interval = interval_of_statistic(self.redrawn(), "bootstrap")
+        return replace(
+            found,
+            low=interval.low,
+            high=interval.high,
+            stderr=interval.stderr,
+            freedom=None if interval.low is None else math.inf,
+            note="" if interval.low is not None else f"no interval: {interval.method.removeprefix('none: ')}",
+        )
 
-def _permuted(sums: Floats, combine: Combine, seed: int) -> float:
-    """Return the p-value of the difference between scores, from the sums of clusters, shape (G, 2, k)."""
-    total = sums.sum(axis=(0, 1))
-    differing = sums[(sums[:, 0] != sums[:, 1]).any(axis=1)]
-    if not len(differing):
-        return 1.0
-    fixed = sums.sum(axis=0) - differing.sum(axis=0)  # of clusters in which nothing changes when it is exchanged
+    def p(self, seen: float) -> float:
+        """Return the p-value of a difference between the scores."""
+        total = self.sums.sum(axis=(0, 1))
+        differing = self.sums[(self.sums[:, 0] != self.sums[:, 1]).any(axis=1)]
+        if not len(differing):
+            return 1.0
+        fixed = self.sums.sum(axis=0) - differing.sum(axis=0)  # of clusters in which an exchange changes nothing
+        least = seen - NOTHING * max(1.0, seen)
 
-    def differences(exchanged: Floats) -> Floats:
-        own = fixed[0] + exchanged @ differing[:, 1] + (1 - exchanged) @ differing[:, 0]
-        return combine(own) - combine(total - own)
+        def extreme(exchanged: Floats) -> NDArray[np.bool_]:
+            own = fixed[0] + differing[:, 0].sum(axis=0) + exchanged @ (differing[:, 1] - differing[:, 0])
+            return ~(np.abs(self.combine(own) - self.combine(total - own)) < least)
 
-    seen = abs(float(combine(sums[:, 0].sum(axis=0)) - combine(sums[:, 1].sum(axis=0))))
-    seen -= NOTHING * max(1.0, seen)
-    if len(differing) <= EXACT:
-        patterns = np.array(list(product((0.0, 1.0), repeat=len(differing)))).reshape(-1, len(differing))
-        return float(np.mean(~(np.abs(differences(patterns)) < seen)))
-    generator, extreme = np.random.default_rng(seed), 0
-    for size in blocks(DRAWS, len(differing)):
-        exchanged = generator.integers(0, 2, size=(size, len(differing))).astype(np.float64)
-        extreme += int(np.sum(~(np.abs(differences(exchanged)) < seen)))
-    return (extreme + 1) / (DRAWS + 1)
+        if len(differing) <= EXACT:
+            patterns = np.array(list(product((0.0, 1.0), repeat=len(differing)))).reshape(-1, len(differing))
+            return float(extreme(patterns).mean())
+        generator = np.random.default_rng(self.seed)
+        width = max(len(differing), differing.shape[-1])
+        return drawn_p(lambda size: int(extreme(coins(generator, size, len(differing))).sum()), width, self.draws)
 
-
-def _redrawn(sums: Floats, combine: Combine, seed: int) -> Floats:
-    """Return differences of the scores for draws of the clusters with replacement, shape (RESAMPLES,)."""
-    generator, clusters = np.random.default_rng(seed), len(sums)
-    found = []
-    for size in blocks(RESAMPLES, clusters):
-        counts = generator.multinomial(clusters, np.full(clusters, 1 / clusters), size=size)
-        found.append(combine(counts @ sums[:, 0]) - combine(counts @ sums[:, 1]))
-    return np.concatenate(found)
+    def redrawn(self) -> Floats:
+        """Return differences of the scores for draws of the clusters with replacement, shape (RESAMPLES,)."""
+        generator, clusters = np.random.default_rng(self.seed), len(self.sums)
+        found = []
+        for size in blocks(RESAMPLES, clusters):
+            counts = generator.multinomial(clusters, np.full(clusters, 1 / clusters), size=size)
+            found.append(self.combine(counts @ self.sums[:, 0]) - self.combine(counts @ self.sums[:, 1]))
+        return np.concatenate(found)

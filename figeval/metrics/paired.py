@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import sys
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
@@ -36,6 +36,10 @@ Floats = NDArray[np.float64]
 DRAWS = 10_000
 EXACT = 14  # with at most this many clusters, all 2^G sign patterns are tried
 ALPHA = 0.05
+ENOUGH = 20  # extreme draws after which no more are drawn
+MOST_DRAWS = 1_000_000
+UNITS = (1, 2, 6, 12, 60)  # 0/1 values, and shares of ties of up to six answers, are multiples of one of 1 / unit
+MOST_STEPS = 3e8  # additions of an exact distribution, which take a fraction of a second
 TINIEST = sys.float_info.min  # a p-value that underflows is tiny, not 0
 
 
@@ -71,6 +75,7 @@ def paired(
     clusters: Sequence[str | None] | None = None,
     bounds: Bounds = (0.0, 1.0),
     seed: int = 0,
+    draws: int = DRAWS,
 ) -> PairedTest:
     """Compare per-example values of two runs, aligned by example, with None for a missing value.
 
@@ -84,6 +89,7 @@ def paired(
         clusters: cluster of each example, or None if it is independent.
         bounds: bounds of the metric, or None if it has none.
         seed: seed of the sign-flip draws.
+        draws: largest number of draws.
 
     Raises:
         ValueError: the sequences differ in length, or a value is NaN or infinite.
@@ -103,7 +109,7 @@ def paired(
     if binary and spread.independent:
         test, p = "exact McNemar", mcnemar(a_only, b_only)
     elif spread.clusters > 1:
-        test, p = "sign flip", sign_flip(sums, seed)
+        test, p = "sign flip", sign_flip(sums, seed, draws)
     return PairedTest(
         n=spread.n,
         clusters=spread.clusters,
@@ -129,6 +135,7 @@ def paired_over_languages(
     clusters: Mapping[str, Sequence[str | None]],
     bounds: Bounds = (0.0, 1.0),
     seed: int = 0,
+    draws: int = DRAWS,
 ) -> PairedTest:
     """Compare the unweighted means of two runs over languages; the arguments are those of `paired`, by language.
 
@@ -170,7 +177,7 @@ def paired_over_languages(
         low=limits[0],
         high=limits[1],
         test="sign flip" if len(weighted) > 1 else "",
-        p=sign_flip(np.array(list(weighted.values())), seed) if len(weighted) > 1 else None,
+        p=sign_flip(np.array(list(weighted.values())), seed, draws) if len(weighted) > 1 else None,
         note="; ".join(f"{name}: {part.note}" for name, part in zip(values_a, parts, strict=True) if part.note),
     )
 
@@ -304,21 +311,80 @@ def mcnemar(a_only: int, b_only: int, *, mid: bool = False) -> float:
 def sign_flip(sums: Floats, seed: int = 0, draws: int = DRAWS) -> float:
     """Return the two-sided p of Σ D_c under random signs of the clusters' sums D_c, shape (G,).
 
-    It is exact for few clusters. Otherwise it is (r + 1) / (draws + 1), where r is the number of draws that are at
-    least as extreme (Phipson and Smyth 2010), and so never 0.
+    It is exact for few clusters, and for sums of 0/1 values or of fair shares of ties, whose distribution is a
+    convolution of two-point distributions. Otherwise it is drawn, see `drawn_p`.
+
+    Args:
+        sums: sums of the clusters.
+        seed: seed of the draws.
+        draws: largest number of draws.
     """
-    sizes, repeats = np.unique(np.abs(sums[sums != 0]), return_counts=True)
+    found = np.abs(sums[sums != 0])
     seen = abs(float(sums.sum())) - NOTHING * float(np.abs(sums).sum())  # rounding must not hide an equal pattern
-    count = int(repeats.sum())
-    if count <= EXACT:
-        signs = np.array(list(product((-1.0, 1.0), repeat=count))).reshape(2**count, count)
-        return float(np.mean(np.abs(signs @ np.repeat(sizes, repeats)) >= seen))
+    if len(found) <= EXACT:
+        signs = np.array(list(product((-1.0, 1.0), repeat=len(found)))).reshape(2 ** len(found), len(found))
+        return float(np.mean(np.abs(signs @ found) >= seen))
+    for unit in UNITS:
+        steps = np.rint(found * unit)
+        if np.abs(steps - found * unit).max() <= NOTHING * unit and len(steps) * steps.sum() <= MOST_STEPS:
+            return max(_convolved(steps.astype(np.int64), round(abs(float(sums.sum())) * unit)), TINIEST)
+    sizes, repeats = np.unique(found, return_counts=True)
+    single = len(sizes) == len(found)
     generator = np.random.default_rng(seed)
-    extreme = 0
-    for size in blocks(draws, len(sizes)):
-        positive = generator.binomial(repeats, 0.5, size=(size, len(sizes)))
-        extreme += int(np.sum(np.abs((2 * positive - repeats) @ sizes) >= seen))
-    return (extreme + 1) / (draws + 1)
+
+    def extreme(size: int) -> int:
+        positive = (
+            coins(generator, size, len(sizes)) if single else generator.binomial(repeats, 0.5, (size, len(sizes)))
+        )
+        return int(np.sum(np.abs((2 * positive - repeats) @ sizes) >= seen))
+
+    return drawn_p(extreme, len(sizes), draws)
+
+
+def _convolved(steps: NDArray[np.int64], seen: int) -> float:
+    """Return the probability that positive integers with random signs have a sum of at least ±`seen`."""
+    total = int(steps.sum())
+    share, reached = np.zeros(total + 1), 0  # probability of each sum of the integers that have a plus
+    share[0] = 1.0
+    for step in sorted(steps.tolist()):
+        reached += step
+        part = share[: reached + 1]
+        part[step:] += part[:-step].copy()
+        part *= 0.5
+    return float(share[np.abs(2 * np.arange(total + 1) - total) >= seen].sum())
+
+
+def coins(generator: np.random.Generator, size: int, width: int) -> Floats:
+    """Return fair 0/1 draws, shape (size, width)."""
+    drawn = generator.integers(0, 256, size=(size, -(-width // 8)), dtype=np.uint8)
+    return np.unpackbits(drawn, axis=1, count=width).astype(np.float64)
+
+
+def drawn_p(extreme: Callable[[int], int], width: int, most: int) -> float:
+    """Return the p-value of a Monte Carlo test, (r + 1) / (B + 1) (Phipson and Smyth 2010), which is never 0.
+
+    There are 10,000 draws B, and four times as many again and again while fewer than 20 of them are extreme. This is
+    valid: for the first number of draws with 21 / (B + 1) ≤ α, p ≤ α implies that it is at most α after B draws, too,
+    since tests that stopped before have a larger one, and tests that go on have fewer than 20 extreme draws.
+
+    Args:
+        extreme: draws this many times and returns how often the result was at least as extreme as the observed one.
+        width: numbers of one draw, which bound the size of a block.
+        most: largest number of draws.
+    """
+    done = found = 0
+    stage = min(DRAWS, most)
+    while True:
+        found += sum(extreme(size) for size in blocks(stage - done, width))
+        done = stage
+        if found >= ENOUGH or done == most:
+            return (found + 1) / (done + 1)
+        stage = min(4 * stage, most)
+
+
+def draws_for(tests: int) -> int:
+    """Return the largest number of draws for each of several tests: 20 for each possible p-value of α / tests."""
+    return min(MOST_DRAWS, max(DRAWS, math.ceil(20 * tests / ALPHA)))
 
 
 def holm(pvalues: Sequence[float]) -> list[float]:

@@ -228,6 +228,20 @@ def test_ranks_are_of_the_examples_that_all_runs_answered(tmp_path: Path) -> Non
         assert pair.comparison.n == 40, "the pairs' own comparisons keep their examples"
 
 
+def test_a_large_family_of_tests_can_find_differences(tmp_path: Path) -> None:
+    """Of 24 runs, 12 are always wrong but for two examples, and 12 always right; there are 276 pairs and two tasks.
+
+    If p could not fall below 1 / 10,001, none of 552 tests could be significant after Holm's correction.
+    """
+    clusters = {f"e{place}": f"c{place // 2}" for place in range(60)}
+    places = []
+    for number in range(24):
+        text = "".join("10"[(number < 12) == (place not in {number, number + 24})] for place in range(60))
+        places.append(written(tmp_path / str(number), {"t": acc(text), "u": acc(text)}, clusters))
+    ranks = compare_all(places).ranks
+    assert {(one.best, one.worst) for one in ranks} == {(1, 12), (13, 24)}
+
+
 def test_a_run_is_ranked_once(tmp_path: Path) -> None:
     a, b = (written(tmp_path / name, {"t": acc("10")}) for name in "ab")
     with pytest.raises(RecordError, match="a was given more than once"):
