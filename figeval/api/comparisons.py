@@ -13,6 +13,7 @@ from figeval.errors import OptionError
 from figeval.evaluation.compare import RunComparison, TaskComparison, argument_of
 from figeval.evaluation.comparisons import Design, RankedRun, RunComparisons, compare_all
 from figeval.metrics.paired import ALPHA
+from figeval.metrics.power import reachable
 from figeval.records import conditions
 from figeval.report import table
 from figeval.report.grid import Grid, page, plain
@@ -189,6 +190,7 @@ class Comparison:
             yield f"detectable: the difference that p < {ALPHA:g}, uncorrected, would find with probability 0.8"
         if result.margin is not None:
             yield f"p (equivalent): two one-sided tests of a difference of {result.margin:g} or more, uncorrected"
+            yield "p (equivalent): for each task alone; none if fewer than ten clusters differ in values not 0 or 1"
         if result.ranks:
             yield "ranks: 95 % confidence sets from Holm-corrected tests of all pairs, on examples all runs answered"
         yield from dict.fromkeys(f"{self.metric}: {remark}" for remark in self._remarks())
@@ -274,8 +276,15 @@ def _cells(one: TaskComparison, *, equivalence: bool) -> tuple[str, ...]:
     values = (table.number(found.value_a), table.number(found.value_b), difference)
     clusters = f"{found.clusters}{table.effective(found.clusters, found.effective_clusters)}"
     equivalent = (_pvalue(one.p_equivalence),) if equivalence else ()
-    tests = (_pvalue(found.p), _pvalue(one.p_adjusted), *equivalent, table.number(one.detectable))
+    tests = (_pvalue(found.p), _pvalue(one.p_adjusted), *equivalent, _detectable(one))
     return (one.task, *values, interval, *tests, str(found.n), clusters, found.test)
+
+
+def _detectable(one: TaskComparison) -> str:
+    """Return the detectable difference, `none` if the test can find none, or a dash if there is no test."""
+    if one.detectable is None and one.comparison.p is not None and reachable(one.comparison) == 0:
+        return "none"
+    return table.number(one.detectable)
 
 
 def _pvalue(p: float | None) -> str:

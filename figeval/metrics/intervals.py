@@ -14,6 +14,7 @@ The choice of intervals rests on the simulated coverage in docs/statistics.md.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
@@ -30,6 +31,7 @@ LEVEL = 0.95
 NOTHING = 1e-12  # smaller variation, relative to the values, is rounding error
 # With fewer effective clusters, an interval is marked as unreliable, and no test that keeps its level has power.
 FEW = 10
+TINIEST = sys.float_info.min  # a p-value that underflows is tiny, not 0
 PRIOR_CORRELATION = 0.2  # prior worth one pair of events in a cluster; without it, rare events hide the correlation
 RESAMPLES = 10_000
 FEWEST_CLUSTERS = 40  # with fewer effective clusters, percentile intervals are too narrow (docs/statistics.md)

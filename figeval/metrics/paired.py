@@ -7,7 +7,6 @@ intervals overlap) would discard most of the evidence.
 from __future__ import annotations
 
 import math
-import sys
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,6 +19,7 @@ from figeval.metrics.combination import Clustered, Combination
 from figeval.metrics.intervals import (
     FEW,
     NOTHING,
+    TINIEST,
     Bounds,
     Interval,
     Spread,
@@ -30,6 +30,7 @@ from figeval.metrics.intervals import (
     spread_of,
     t_interval,
 )
+from figeval.metrics.matched import mcnemar
 from figeval.metrics.seeds import FEWEST_SEEDS
 
 Floats = NDArray[np.float64]
@@ -40,7 +41,6 @@ ENOUGH = 20  # extreme draws after which no more are drawn
 MOST_DRAWS = 1_000_000
 UNITS = (1, 2, 6, 12, 60)  # 0/1 values, and shares of ties of up to six answers, are multiples of one of 1 / unit
 MOST_STEPS = 3e8  # additions of an exact distribution, which take a fraction of a second
-TINIEST = sys.float_info.min  # a p-value that underflows is tiny, not 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +49,9 @@ class PairedTest:
 
     `p` is the p-value of `test`, or None if there is nothing to test. The interval of the difference is by t with
     `freedom` degrees of freedom. `effective_clusters` is the number of equally sized groups with the same precision.
-    `a_only` and `b_only` count the examples that only one run got right, for 0/1 values. `note` is a caveat.
+    `a_only` and `b_only` count the examples that only one run got right, for 0/1 values, and `effective_n` is the
+    number of independent examples with the same precision. `differing` clusters have different sums. `note` is a
+    caveat.
     """
 
     n: int
@@ -66,6 +68,8 @@ class PairedTest:
     p: float | None = None
     a_only: int | None = None
     b_only: int | None = None
+    effective_n: float | None = None
+    differing: int | None = None
     note: str = ""
 
 
@@ -125,6 +129,8 @@ def paired(
         p=p,
         a_only=a_only if binary else None,
         b_only=b_only if binary else None,
+        effective_n=_effective_n(spread, a_only + b_only, int(np.count_nonzero(sums))) if binary else None,
+        differing=int(np.count_nonzero(sums)),
         note=_note(spread, interval),
     )
 
@@ -140,7 +146,8 @@ def paired_over_languages(
     """Compare the unweighted means of two runs over languages; the arguments are those of `paired`, by language.
 
     The p-value comes from sign flips of Σ_l D_cl / (L n_l), where D_cl is the sum of a cluster's differences in one of
-    the L languages, which has n_l rows. The languages' intervals are combined by `figeval.metrics.combination`. If a
+    the L languages, which has n_l rows. The languages' intervals and standard errors are combined by
+    `figeval.metrics.combination`, and the degrees of freedom are Satterthwaite's of independent languages. If a
     language has no common example, there is no comparison.
     """
     parts = [paired(values_a[one], values_b[one], clusters[one], bounds, seed) for one in values_a]
@@ -167,7 +174,15 @@ def paired_over_languages(
     differences = [part.difference for part in parts if part.difference is not None]
     lows = [part.low for part in parts if part.low is not None]
     highs = [part.high for part in parts if part.high is not None]
-    limits = Combination.of(found).interval(differences, lows, highs) if len(lows) == len(parts) else (None, None)
+    together = Combination.of(found)
+    whole = len(lows) == len(parts)
+    limits = together.interval(differences, lows, highs) if whole else (None, None)
+    errors = [part.stderr or 0.0 for part in parts]
+    stderr = together.margin(errors) if whole else None
+    alone = math.fsum(
+        (error / len(parts)) ** 4 / part.freedom for error, part in zip(errors, parts, strict=True) if part.freedom
+    )
+    nonzero = sum(abs(total) > NOTHING for total in weighted.values())
     return PairedTest(
         n=n,
         clusters=len(weighted),
@@ -176,6 +191,9 @@ def paired_over_languages(
         difference=float(np.mean(differences)),
         low=limits[0],
         high=limits[1],
+        stderr=stderr,
+        freedom=None if stderr is None else (min(stderr**4 / alone, len(weighted) - 1.0) if alone else None),
+        differing=nonzero,
         test="sign flip" if len(weighted) > 1 else "",
         p=sign_flip(np.array(list(weighted.values())), seed, draws) if len(weighted) > 1 else None,
         note="; ".join(f"{name}: {part.note}" for name, part in zip(values_a, parts, strict=True) if part.note),
@@ -271,6 +289,20 @@ def _interval(spread: Spread, bounds: Bounds) -> Interval:
     return interval_by_t(spread, None if bounds is None else (bounds[0] - bounds[1], bounds[1] - bounds[0]))
 
 
+def _effective_n(spread: Spread, discordant: int, differing: int) -> float:
+    """Return the number of independent pairs of 0/1 values with the same precision.
+
+    It is N over the design effect of the differences. If fewer than ten clusters differ, it cannot be estimated, and
+    examples of a cluster are taken to agree completely.
+    """
+    if spread.independent:
+        return float(spread.n)
+    alone = discordant / spread.n - spread.mean**2
+    if differing < FEW or alone <= 0:
+        return spread.effective_clusters
+    return min(float(spread.n), max(spread.effective_clusters, alone / spread.stderr**2))
+
+
 def _refuse_infinite(*values: Floats) -> None:
     """Raise `ValueError` if a value is NaN or infinite, which a comparison would take for a number."""
     if not all(np.isfinite(one).all() for one in values):
@@ -292,20 +324,6 @@ def _few(spread: Spread) -> str:
     unit = "examples" if spread.independent else "clusters"
     unequal = "" if math.isclose(spread.effective_clusters, spread.clusters) else " effective"
     return f"too few {unit} ({spread.effective_clusters:.3g}{unequal}): the test has little power"
-
-
-def mcnemar(a_only: int, b_only: int, *, mid: bool = False) -> float:
-    """Return the two-sided exact McNemar (1947) p from the counts that only one run got right; `mid` for the mid-p."""
-    from scipy.special import bdtr
-
-    n, fewer = a_only + b_only, min(a_only, b_only)
-    if a_only == b_only:
-        return 1.0
-    below = float(bdtr(fewer, n, 0.5))
-    if mid:
-        point = below - (float(bdtr(fewer - 1, n, 0.5)) if fewer else 0.0)
-        return max(2 * below - point, TINIEST)
-    return max(min(1.0, 2 * below), TINIEST)
 
 
 def sign_flip(sums: Floats, seed: int = 0, draws: int = DRAWS) -> float:

@@ -228,6 +228,7 @@ def test_ranks_are_of_the_examples_that_all_runs_answered(tmp_path: Path) -> Non
         assert pair.comparison.n == 40, "the pairs' own comparisons keep their examples"
 
 
+@pytest.mark.slow
 def test_a_large_family_of_tests_can_find_differences(tmp_path: Path) -> None:
     """Of 24 runs, 12 are always wrong but for two examples, and 12 always right; there are 276 pairs and two tasks.
 
