@@ -35,6 +35,7 @@ from figeval.metrics.statistic import Collective
 from figeval.records.run_folder import RunFolder
 from figeval.records.schema import CHOSEN_ON_TEST, RunRecord, TaskRecord
 from figeval.records.sweep import run_or_seeds
+from figeval.text import one_line
 
 Stored = TypeVar("Stored")
 GIVEN = "predictions"  # backend of a run that was made from the predictions of another system
@@ -42,7 +43,8 @@ DEFAULT = "default"  # a task's own prompt
 OTHER_ARGUMENT = "A and B computed the metric with different models or arguments, so its scores are not comparable"
 DISJOINT = "the runs have no example of it in common; give both the same --sample and --seed"
 ALL_SEEN = "a model was trained or chosen on these examples, so no valid test exists"
-POOLED = "the score describes all examples together, so the answers to some of them cannot be exchanged"
+POOLED = "the score is computed from all examples together, and there is no test of its difference between runs"
+UNSTORED = "has no predictions of it"
 SEEDED = "is no mean over examples, which alone can be compared over seeds; compare the runs of single seeds"
 
 
@@ -119,6 +121,10 @@ class Side:
         """Folder of the run, or of that of the first seed."""
         return self.runs[0][1]
 
+    def has(self, task: TaskRecord) -> bool:
+        """Return whether the predictions of a task are there, of every seed."""
+        return all(folder.has_predictions(task.task) for _, folder in self.runs)
+
     @property
     def varies(self) -> bool:
         """True if another training could give other answers: the model was trained with a seed, or came as predictions.
@@ -182,6 +188,7 @@ def compare_sides(
     a, b, folder_a, folder_b = side_a.record, side_b.record, side_a.folder, side_b.folder
     tasks_a, tasks_b = (tasks_of(run, prompt) for run, prompt in zip((a, b), prompts or (None, None), strict=True))
     _refuse_without_predictions(tasks_a, tasks_b, folder_a, folder_b)
+    tasks = {"A": tasks_a, "B": tasks_b}
     left_out = dict.fromkeys(tasks_b, "only in B")
     compared: list[TaskComparison] = []
     for name, task in tasks_a.items():
@@ -190,6 +197,9 @@ def compare_sides(
             continue
         other = tasks_b[name]
         refuse_other_examples(task, other)
+        if without := [key for key, side in zip("AB", (side_a, side_b), strict=True) if not side.has(tasks[key][name])]:
+            left_out[name] = f"{' and '.join(without)} {UNSTORED}"
+            continue
         found = compare_task(name, (side_a, task), (side_b, other), metric, seed, draws)
         if isinstance(found, str):
             left_out[name] = found
@@ -207,7 +217,14 @@ def compare_sides(
         tasks=tuple(compared),
         left_out=left_out,
         prompts=prompts,
-        caveats=tuple(_caveats(side_a, side_b)),
+        caveats=(
+            *_caveats(side_a, side_b),
+            *(
+                _conditions(tasks_a, tasks_b, [one for one in tasks_a if one not in left_out])
+                if prompts is None
+                else ()
+            ),
+        ),
     )
 
 
@@ -217,6 +234,18 @@ def _caveats(side_a: Side, side_b: Side) -> Iterator[str]:
     if len(side_a.runs) == len(side_b.runs) == 1 and single:
         which = "A and B are single trainings" if len(single) > 1 else f"{single[0]} is a single training"
         yield f"{which}: p does not cover other seeds; compare folders of at least three seeds for that"
+
+
+def _conditions(a: Mapping[str, TaskRecord], b: Mapping[str, TaskRecord], compared: Sequence[str]) -> Iterator[str]:
+    """Yield what differs between the runs in how they asked the tasks, or read the answers."""
+    if names := [one for one in compared if a[one].template_sha256 != b[one].template_sha256]:
+        yield f"the runs asked with different prompts: {', '.join(names)}"
+    for what, key in (("routes", "route"), ("versions of the extractor of answers", "extractor")):
+        values = {one: (getattr(a[one], key), getattr(b[one], key)) for one in compared}
+        differing = {one: pair for one, pair in values.items() if pair[0] != pair[1]}
+        if differing:
+            shown = "; ".join(f"{one}: {pair[0] or 'none'} and {pair[1] or 'none'}" for one, pair in differing.items())
+            yield f"the runs have different {what}: {one_line(shown)}"
 
 
 def compare_task(
@@ -449,9 +478,10 @@ def compare_seeds(
 
 def _excluded(left_out: Mapping[str, str]) -> str:
     """Name the tasks that have values in both runs but were left out, and say why; empty if there are none."""
-    for why in (ALL_SEEN, OTHER_ARGUMENT, DISJOINT, POOLED):
-        if names := ", ".join(name for name, reason in left_out.items() if reason == why):
-            return f"{names}: {why}"
+    for why in (ALL_SEEN, OTHER_ARGUMENT, DISJOINT, POOLED, SEEDED, UNSTORED):
+        having = {name: reason for name, reason in left_out.items() if reason.endswith(why)}
+        if having:
+            return f"{', '.join(having)}: {next(iter(having.values()))}"
     return ""
 
 
