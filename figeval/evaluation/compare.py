@@ -44,7 +44,7 @@ OTHER_ARGUMENT = "A and B computed the metric with different models or arguments
 DISJOINT = "the runs have no example of it in common; give both the same --sample and --seed"
 ALL_SEEN = "a model was trained or chosen on these examples, so no valid test exists"
 POOLED = "the score is computed from all examples together, and there is no test of its difference between runs"
-UNSTORED = "has no predictions of it"
+UNSTORED = "lacks predictions of it"
 SEEDED = "is no mean over examples, which alone can be compared over seeds; compare the runs of single seeds"
 
 
@@ -217,14 +217,7 @@ def compare_sides(
         tasks=tuple(compared),
         left_out=left_out,
         prompts=prompts,
-        caveats=(
-            *_caveats(side_a, side_b),
-            *(
-                _conditions(tasks_a, tasks_b, [one for one in tasks_a if one not in left_out])
-                if prompts is None
-                else ()
-            ),
-        ),
+        caveats=(*_caveats(side_a, side_b), *(() if prompts else _conditions(tasks_a, tasks_b, left_out))),
     )
 
 
@@ -236,8 +229,9 @@ def _caveats(side_a: Side, side_b: Side) -> Iterator[str]:
         yield f"{which}: p does not cover other seeds; compare folders of at least three seeds for that"
 
 
-def _conditions(a: Mapping[str, TaskRecord], b: Mapping[str, TaskRecord], compared: Sequence[str]) -> Iterator[str]:
-    """Yield what differs between the runs in how they asked the tasks, or read the answers."""
+def _conditions(a: Mapping[str, TaskRecord], b: Mapping[str, TaskRecord], left_out: Collection[str]) -> Iterator[str]:
+    """Yield what differs between the runs in how they asked the tasks that were compared, or read the answers."""
+    compared = [one for one in a if one not in left_out]
     if names := [one for one in compared if a[one].template_sha256 != b[one].template_sha256]:
         yield f"the runs asked with different prompts: {', '.join(names)}"
     for what, key in (("routes", "route"), ("versions of the extractor of answers", "extractor")):

@@ -271,12 +271,14 @@ def interval_of_mean(spread: Spread, bounds: Bounds) -> Interval:
         return interval_by_t(spread)
     low, high = bounds
     share = min(1.0, max(0.0, (spread.mean - low) / (high - low)))
+    few = reliability(spread)
     if spread.constant:
-        limits, method, stderr = wilson(share * spread.clusters, spread.clusters), f"wilson on {rows}s", None
+        limits, stderr = wilson(share * spread.clusters, spread.clusters), None
+        method = f"wilson on {rows}s{few}"
     else:
         variance = variance_of_mean(spread, bounds)
         limits = effective_wilson(share, variance / (high - low) ** 2, max(1.0, spread.effective_clusters - 1))
-        method, stderr = f"wilson on effective n{reliability(spread)}", math.sqrt(variance)
+        method, stderr = f"wilson on effective n{few}", math.sqrt(variance)
     return Interval(method, low + (high - low) * limits[0], low + (high - low) * limits[1], stderr)
 
 

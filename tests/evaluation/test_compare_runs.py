@@ -260,3 +260,20 @@ def test_a_single_training_says_what_p_is_about(tmp_path: Path) -> None:
         start = "A is a single training" if place == places[0] else "A and B are single trainings"
         (caveat,) = compare_runs(*places).caveats
         assert caveat.startswith(f"{start}: p does not cover other seeds")
+
+
+def test_another_prompt_or_route_of_a_task_is_said(tmp_path: Path) -> None:
+    a = written(tmp_path / "a", {"t": acc("10"), "u": acc("10")}, template_sha256="1" * 64)
+    b = written(tmp_path / "b", {"t": acc("01"), "u": acc("01")}, template_sha256="2" * 64, route="by_head")
+    assert compare_runs(a, b).caveats == (
+        "the runs asked with different prompts: t, u",
+        "the runs have different routes: t: by_cosine and by_head; u: by_cosine and by_head",
+    )
+    assert compare_runs(a, a).caveats == ()
+
+
+def test_missing_predictions_of_a_task_are_named(tmp_path: Path) -> None:
+    a, b = (written(tmp_path / name, {"t": acc("10"), "u": acc("10")}) for name in "ab")
+    RunFolder(b).predictions_file("u").unlink()
+    found = compare_runs(a, b)
+    assert ([one.task for one in found.tasks], found.left_out) == (["t"], {"u": "B lacks predictions of it"})
