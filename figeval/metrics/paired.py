@@ -171,33 +171,41 @@ def paired_over_languages(
         found.append(Clustered(named, spread_of(sums, sizes, within)))
         for cluster, total in zip(names, sums, strict=True):
             weighted[cluster] += total / len(rows) / len(parts)
-    differences = [part.difference for part in parts if part.difference is not None]
-    lows = [part.low for part in parts if part.low is not None]
-    highs = [part.high for part in parts if part.high is not None]
-    together = Combination.of(found)
-    whole = len(lows) == len(parts)
-    limits = together.interval(differences, lows, highs) if whole else (None, None)
-    errors = [part.stderr or 0.0 for part in parts]
-    stderr = together.margin(errors) if whole else None
-    alone = math.fsum(
-        (error / len(parts)) ** 4 / part.freedom for error, part in zip(errors, parts, strict=True) if part.freedom
+    sums = np.array(list(weighted.values()))
+    return replace(
+        _mean_difference(parts, Combination.of(found)),
+        clusters=len(sums),
+        differing=int((np.abs(sums) > NOTHING).sum()),
+        test="sign flip" if len(sums) > 1 else "",
+        p=sign_flip(sums, seed, draws) if len(sums) > 1 else None,
+        note="; ".join(f"{name}: {part.note}" for name, part in zip(values_a, parts, strict=True) if part.note),
     )
-    nonzero = sum(abs(total) > NOTHING for total in weighted.values())
-    return PairedTest(
-        n=n,
-        clusters=len(weighted),
+
+
+def _mean_difference(parts: Sequence[PairedTest], together: Combination) -> PairedTest:
+    """Return the mean of differences with its interval, standard error and Satterthwaite's degrees of freedom."""
+    differences = [part.difference for part in parts if part.difference is not None]
+    mean = PairedTest(
+        n=sum(part.n for part in parts),
+        clusters=0,
         value_a=float(np.mean([part.value_a for part in parts])),
         value_b=float(np.mean([part.value_b for part in parts])),
         difference=float(np.mean(differences)),
-        low=limits[0],
-        high=limits[1],
-        stderr=stderr,
-        freedom=None if stderr is None else (min(stderr**4 / alone, len(weighted) - 1.0) if alone else None),
-        differing=nonzero,
-        test="sign flip" if len(weighted) > 1 else "",
-        p=sign_flip(np.array(list(weighted.values())), seed, draws) if len(weighted) > 1 else None,
-        note="; ".join(f"{name}: {part.note}" for name, part in zip(values_a, parts, strict=True) if part.note),
     )
+    known = [
+        (part.low, part.high, part.stderr, part.freedom)
+        for part in parts
+        if part.low is not None and part.high is not None and part.stderr and part.freedom
+    ]
+    if len(known) < len(parts):
+        return mean
+    lows, highs, errors, freedoms = zip(*known, strict=True)
+    low, high = together.interval(differences, lows, highs)
+    stderr = together.margin(errors)
+    own = math.fsum((error / len(parts)) ** 4 / freedom for error, freedom in zip(errors, freedoms, strict=True))
+    # Correlated languages are not more independent than the sum of their clusters.
+    freedom = min(stderr**4 / own, math.fsum(freedoms))
+    return replace(mean, low=low, high=high, stderr=stderr, freedom=freedom)
 
 
 def paired_over_seeds(
