@@ -45,6 +45,9 @@ if TYPE_CHECKING:
     from pydantic import JsonValue, TypeAdapter
 
 
+SEEDS = "seeds.json"  # the record of several seeds, above the folders of their runs
+
+
 class RunFolder:
     """Reader and writer of one run folder."""
 
@@ -110,21 +113,25 @@ class RunFolder:
     def put_aside(self) -> None:
         """Move an earlier run to `earlier/<start time>-<identity>/`, where it remains readable.
 
-        `run.json` is moved last, so that the next call finishes a move that was killed.
+        Runs of several seeds move together with their `seeds.json`. The records are moved last, so that the next call
+        finishes a move that was killed.
 
         Raises:
-            RecordError: the run cannot be moved, or `run.json` is not a record of a run.
+            RecordError: the run cannot be moved, or a record is none.
         """
-        record = self.read()
-        if record is None and not self.has_rows:
+        seeds = sorted(self.path.glob("seed-*"))
+        records = (self.run_file, *(seed / self.run_file.name for seed in seeds))
+        first = next((read_record(file) for file in records if file.exists()), None)
+        if first is None and not self.has_rows and not (seeds or (self.path / SEEDS).exists()):
             return
-        name = "unknown" if record is None else f"{record.started}-{record.identity}"
+        name = "unknown" if first is None else f"{first.started}-{first.identity}"
         place = own_folder(self.path / "earlier") / re.sub(r"[^0-9A-Za-z-]", "", name)[:40]
-        while (place / "run.json").exists():
+        while any((place / last).exists() for last in (SEEDS, self.run_file.name)):
             place = place.with_name(f"{place.name}-again")
         with cure(place):
             place.mkdir(parents=True, exist_ok=True)
-            for name in ("predictions", "replies", "shards", "logs", "run.json"):
+            parts = ("predictions", "replies", "shards", "logs", *(seed.name for seed in seeds))
+            for name in (*parts, SEEDS, self.run_file.name):
                 if (self.path / name).exists() and not (place / name).exists():
                     (self.path / name).rename(place / name)
             self.predictions_file("x").parent.mkdir(exist_ok=True)
