@@ -72,6 +72,11 @@ def csv_cell(value: T) -> T | str:
     return f"'{text}" if text.startswith(FORMULA) else text
 
 
+def csv_text(cell: str) -> str:
+    """Return the text of a cell that `csv_cell` made, without its apostrophe."""
+    return cell[1:] if cell.startswith("'") and cell[1:].startswith(FORMULA) else cell
+
+
 def cleaned(value: T, mend: Callable[[str], str] = clean) -> T:
     """Return a JSON value with all texts in it (keys included) mended; other values stay unchanged."""
     found: Any = value
