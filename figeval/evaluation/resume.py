@@ -26,7 +26,8 @@ from figeval.evaluation.score import MetricSet
 from figeval.evaluation.task_metrics import described
 from figeval.models.model import Model
 from figeval.records import conditions, provenance
-from figeval.records.predictions import PredictionRow, is_own
+from figeval.records.predictions import PredictionRow
+from figeval.records.rows_file import is_own
 from figeval.records.run_folder import SEEDS, RunFolder, own_folder
 from figeval.records.schema import LineageRecord, ModelRecord, RunRecord, TaskRecord
 from figeval.spec import TaskSpec

@@ -30,8 +30,9 @@ from figeval.plugins import describe
 from figeval.prompts import Shots
 from figeval.records.differences import differences, listed
 from figeval.records.integrity import changed_parts
-from figeval.records.predictions import PredictionRow, opened, stored
+from figeval.records.predictions import PredictionRow
 from figeval.records.provenance import installed
+from figeval.records.rows_file import opened, stored
 from figeval.records.run_folder import RunFolder, find_record, read_record
 from figeval.records.schema import SCHEMA_VERSION, RunRecord, TaskRecord
 from figeval.spec import TaskSpec

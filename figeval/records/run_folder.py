@@ -29,12 +29,10 @@ from figeval.records.predictions import (
     StoredLine,
     appended,
     indexed,
-    is_own,
     replaced,
     rewrite,
-    sha256_of,
-    stored,
 )
+from figeval.records.rows_file import has_more_lines, is_own, sha256_of, stored
 from figeval.records.schema import READABLE, SCHEMA_VERSION, TASK_NAME, RunRecord, TaskRecord
 from figeval.storage import cure, locked, replace_text
 from figeval.text import cleaned, one_line, valid
@@ -161,7 +159,7 @@ class RunFolder:
         task.predictions_sha256 = sha256_of(file)
 
     def check(self, task: TaskRecord) -> None:
-        """Check that the predictions of a finished task are unchanged since it was scored.
+        """Check that the predictions of a finished task are unchanged since it was scored, and no more than examples.
 
         Records before 1.4 have no sha256, and records may be shared without predictions: both are accepted.
 
@@ -169,14 +167,19 @@ class RunFolder:
             RecordError: the predictions have been changed.
         """
         file = self.predictions_file(task.task)
-        if task.predictions_sha256 is None or not self.has_predictions(task.task):
+        if not self.has_predictions(task.task):
             return
-        found = sha256_of(file)
+        found = task.predictions_sha256 and sha256_of(file)
         if found != task.predictions_sha256:
             raise RecordError(
                 f"{file} has been changed since {task.task} was scored (its sha256 is "
                 f"{found:.8}…, not {task.predictions_sha256:.8}…); restore it, or move it away and run the same "
                 "command again to recompute its predictions"
+            )
+        if task.status == "done" and has_more_lines(file, task.n):  # readers keep them in memory
+            raise RecordError(
+                f"{file} has more rows than {task.task} has examples ({task.n:,}); restore it, or move it away and run "
+                "the same command again to recompute its predictions"
             )
 
     def drop(self, task: str, unwanted: Callable[[PredictionRow], bool]) -> int:
