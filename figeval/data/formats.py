@@ -11,6 +11,7 @@ import csv
 import json
 import os
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from importlib.resources.abc import Traversable
 from typing import Any, TypeAlias, cast
@@ -23,6 +24,7 @@ from figeval.jsonfile import InvalidJSON, parse_json
 from figeval.text import one_line, whole_number
 
 MAX_ROW_BYTES = 1_000_000
+MAX_COLUMNS = 10_000  # every row becomes a mapping with a key for each
 Dialect: TypeAlias = str | type[csv.Dialect]  # a name that csv knows, or a class from this module
 
 
@@ -160,8 +162,10 @@ def read_table(file: Traversable, dialect: Dialect) -> Iterator[Row]:
     _, header = next(rows, (1, []))
     if not any(header):
         raise DataError(f"{file}: the file is empty; its first line must name the columns")
-    if twice := sorted({name for name in header if header.count(name) > 1}):
-        raise DataError(f"{file}:1: column {twice[0]!r} is named twice")
+    if len(header) > MAX_COLUMNS:
+        raise DataError(f"{file}:1: {len(header):,} columns, but at most {MAX_COLUMNS:,} are read; leave some out")
+    if twice := sorted(name for name, count in Counter(header).items() if count > 1):
+        raise DataError(f"{file}:1: column {twice[0]!r:.80} is named twice")
     for line, record in rows:
         if len(record) != len(header):
             columns = one_line(", ".join(header), 200)

@@ -97,8 +97,9 @@ def _body(table: Sequence[Line], trivial: Sequence[str], runs: int) -> Iterable[
 
 
 def row(cells: Iterable[str]) -> str:
-    """Return one line of the table."""
-    return rf"{' & '.join(cells)} \\"
+    r"""Return one line of the table. Braces before `[` and `*` keep them from being an argument of the `\\` before."""
+    line = " & ".join(cells)
+    return rf"{'{}' if line.startswith(('[', '*')) else ''}{line} \\"
 
 
 def cell(score: ScoreRecord | None) -> str:

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from figeval.records.run_folder import RunFolder, read_run
-from figeval.text import UNSAFE, clean, cleaned, csv_cell, one_line, shown_json, valid
+from figeval.text import UNSAFE, clean, cleaned, csv_cell, csv_text, one_line, shown_json, valid
 from tests.cli.conftest import Cli
 from tests.runs import run, score, task
 
@@ -63,6 +63,13 @@ def test_json_for_a_terminal_says_the_same(value: dict) -> None:
 @pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@x", "\t=1", "\r=1", "\x1b[0m=1", "＝1"])
 def test_no_cell_is_a_formula(text: str) -> None:
     assert csv_cell(text)[0] not in "=+-@\t\r＝"
+    assert csv_cell(f"a;{text}").split(";")[1][0] not in "=+-@\t\r＝"
+
+
+@given(HOSTILE)
+def test_a_cell_is_read_as_the_text_that_was_written(text: str) -> None:
+    text = clean(text).replace("'", "’")
+    assert csv_text(csv_cell(text)) == text
 
 
 def test_numbers_stay_numbers() -> None:
