@@ -56,12 +56,14 @@ def report(  # noqa: PLR0913 - one argument per option
     figeval report models/proverbs --no_texts
     """
     from figeval import plugins
+    from figeval.evaluation.outputs import check_output
     from figeval.evaluation.report_content import report_content
     from figeval.evaluation.report_texts import ExampleTexts
     from figeval.report.exporters import load_exporters
     from figeval.report.html.page import Panels, page
     from figeval.storage import cure, replace_text
 
+    check_output(output, runs)
     manager = plugins.plugin_manager()
     texts = None if no_texts else ExampleTexts(manager, include_path, allow_noncommercial=allow_noncommercial)
     found = report_content(runs, texts, metric=metric, by=by, seed=seed)
@@ -79,7 +81,7 @@ def report(  # noqa: PLR0913 - one argument per option
     )
     made = page(title, found.runs, panels, draw=not no_plots)
     with cure(output, "--output"):
-        replace_text(output.resolve(), made)
+        replace_text(output, made)
     for notice in dict.fromkeys(found.notices):
         echo(notice)
     echo(f"{output} ({counted(len(found.runs), 'run')}, {len(made.encode()) / 1e6:.1f} MB)")
