@@ -12,7 +12,7 @@ import json
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from importlib.resources.abc import Traversable
 from typing import Any, TypeAlias, cast
 
@@ -104,11 +104,11 @@ def too_long(where: str, limit: int) -> DataError:
     return DataError(f"{where}: a row of more than {limit:,} bytes; split it, or raise FIGEVAL_MAX_ROW_BYTES")
 
 
-def read_jsonl(file: Traversable) -> Iterator[Row]:
-    """Yield the rows of a JSON Lines file. Raises `DataError` for a line that is not a JSON object."""
+def read_jsonl(file: Traversable, loads: Callable[[str], Any] | None = None) -> Iterator[Row]:
+    """Yield the rows of a JSON Lines file, parsed by `loads`. Raises `DataError` for a line that is not an object."""
     import jsonlines
 
-    reader = jsonlines.Reader(text_lines(file), loads=_loads)
+    reader = jsonlines.Reader(text_lines(file), loads=loads or _loads)
     try:
         yield from reader.iter(type=dict, skip_empty=True)
     except jsonlines.InvalidLineError as error:
@@ -118,11 +118,15 @@ def read_jsonl(file: Traversable) -> Iterator[Row]:
         raise DataError(f"{file}:{error.lineno}: {message}; a row is one JSON object on one line") from error
 
 
-def read_json(file: Traversable) -> Any:
-    """Return the value of a JSON file. Raises `DataError` with line and column, or with the byte that is not UTF-8."""
+def read_json(file: Traversable, loads: Callable[[str], Any] | None = None) -> Any:
+    """Return the value of a JSON file, parsed by `loads`.
+
+    Raises:
+        DataError: the file is not JSON (with line and column), or a byte is not UTF-8.
+    """
     text = read_text(file, DataError, cure="write one object per line and use jsonl:", max_bytes=MAX_JSON_BYTES)
     try:
-        return _loads(text)
+        return (loads or _loads)(text)
     except InvalidJSON as error:
         place = f"{file}:{error.line}" if error.line else f"{file}"
         raise DataError(f"{place}: not valid JSON: {error}") from error
@@ -133,6 +137,21 @@ def _loads(text: str) -> Any:
     value = parse_json(text)
     if "\\ud" in text.lower() and re.search("[\ud800-\udfff]", json.dumps(value, ensure_ascii=False)):
         raise InvalidJSON("a lone surrogate (\\ud800 to \\udfff), which is not a character")
+    return value
+
+
+def unambiguous(text: str) -> Any:
+    """Parse JSON in which no object has a key twice, of which others would read the first. Raises `InvalidJSON`."""
+
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            twice = next(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
+            raise InvalidJSON(f"the key {twice!r:.40} is given twice")
+        return found
+
+    value = _loads(text)
+    json.loads(text, object_pairs_hook=once)
     return value
 
 

@@ -6,6 +6,7 @@ protect what no computation confirms, such as times and versions (`figeval.recor
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
@@ -158,6 +159,9 @@ class _Verification:
     def check_record(self, file: Path) -> None:
         """Compare the record with its digests, and its identity with its settings."""
         version = f"schema {self.record.schema_version}"
+        names = Counter(task.task for task in self.record.tasks)
+        if twice := [f"{name} is listed {count} times" for name, count in names.items() if count > 1]:
+            self.found("run.json", "tasks", twice, "")
         changed = changed_parts(file)
         if changed is None:
             what = "times, versions, hardware and the command: the record has no digests"

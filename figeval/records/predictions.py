@@ -30,7 +30,7 @@ from pydantic import AfterValidator, ConfigDict, Field, JsonValue, TypeAdapter, 
 from typing_extensions import TypedDict  # pydantic asks for this one before Python 3.12
 
 from figeval.errors import PluginError, RecordError
-from figeval.jsonfile import JSONScore, json_scores, parse_json
+from figeval.jsonfile import JSONScore, bounded, json_scores, parse_json
 from figeval.plugins import describe
 from figeval.records.rows_file import is_own, opened, packed, stored
 from figeval.storage import cure, replacing
@@ -40,6 +40,7 @@ from figeval.validation import first_problem
 
 MAX_BYTES = 1 << 22  # per line; parsed, it takes many times as much memory
 MOST_TEXTS = 16  # --log_samples keeps an example's texts up to this number, otherwise only the first
+LONG_NUMBER = re.compile(rb"[0-9]{19}")
 HALF = re.compile(rb"\\u[dD][89a-fA-F]")  # may be half of a surrogate pair
 COMMON = frozenset(  # fields that `prediction_row` fills for every task type
     (
@@ -353,6 +354,8 @@ def parsed(line: bytes, file: Path, number: int) -> PredictionRow:
             line = encoded(cleaned(parse_json(line), valid)).encode("utf-8")
         _adapter().validate_json(line, strict=True)
         row: PredictionRow = parse_json(line)
+        if LONG_NUMBER.search(line) is not None:  # or digits in a text
+            bounded(row)
     except ValueError as error:
         why = one_line(first_problem(error), 200)
         raise RecordError(

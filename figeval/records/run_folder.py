@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Literal
 from typing_extensions import TypedDict  # pydantic asks for this one before Python 3.12
 
 from figeval.errors import FolderInUse, RecordError
-from figeval.jsonfile import read_json
+from figeval.jsonfile import InvalidJSON, bounded, read_json
 from figeval.records.integrity import sealed
 from figeval.records.predictions import (
     MAX_BYTES,
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from pydantic import JsonValue, TypeAdapter
 
 
+VERSION = re.compile(r"[0-9]{1,4}(\.[0-9]{1,4}){0,2}")  # of the schema
 SEEDS = "seeds.json"  # the record of several seeds, above the folders of their runs
 
 
@@ -293,9 +294,13 @@ def own_folder(path: Path) -> Path:
 
 def read_record(file: Path) -> RunRecord:
     """Read a `run.json`. Raises `RecordError` if it is missing, has another version, or is not a record."""
-    content: JsonValue = cleaned(read_json(file, RecordError, cure="give a run folder that figeval wrote"))
-    version = content.get("schema_version") if isinstance(content, dict) else None
-    if str(version).partition(".")[0] not in READABLE:
+    read = cleaned(read_json(file, RecordError, cure="give a run folder that figeval wrote"))
+    try:
+        content: JsonValue = bounded(read)  # earlier versions wrote NaN
+    except InvalidJSON as error:
+        raise RecordError(f"{file}: {error}; it was not written by figeval") from error
+    version = one_line(str(content.get("schema_version") if isinstance(content, dict) else None), 20)
+    if version.partition(".")[0] not in READABLE or not VERSION.fullmatch(version):
         raise RecordError(f"{file} has schema version {version}, but this version of figeval reads {SCHEMA_VERSION}")
     return validated(content, str(file), RunRecord, RecordError, cure="it was not written by this version of figeval")
 
