@@ -328,3 +328,9 @@ def test_a_number_in_a_row_beyond_64_bits(cli: Cli, copy: Path) -> None:
     for command in (("report", "run"), ("compare", "run", "run"), ("verify", "run")):
         outcome = cli(*command)
         assert "an integer has more than 64 bits" in outcome.out + outcome.err
+
+
+def test_a_right_answer_that_is_no_index(cli: Cli, copy: Path) -> None:
+    edit(copy, lambda content: [task.update(predictions_sha256=None) for task in content["tasks"]])
+    edit_row(copy, 0, lambda row: row.update(gold=True, scores=[0.5, 0.5], status="ok"))
+    assert cli("report", "run", "--no_plots", "--no_texts").code == 0
