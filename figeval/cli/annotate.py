@@ -260,7 +260,9 @@ def serve(items: Path, annotator: str | None, port: int) -> None:
     help="Scales of the criteria, if there is no key.  [default: the labels that occur]",
 )
 @click.option("--last", is_flag=True, help="Count the last answer if an annotator judged an item twice.")
-@click.option("--exclude", multiple=True, metavar="NAME", help="Leave out an annotator; may be repeated.")
+@click.option(
+    "--exclude", multiple=True, metavar="NAME", help="Leave an annotator out of the results; may be repeated."
+)
 @click.option("--pairs", is_flag=True, help="Also compute the agreement of each pair of annotators.")
 @click.option("--json", "as_json", is_flag=True, help="Print all numbers as one JSON object.")
 @seed
@@ -270,8 +272,9 @@ def import_(*, folder: Path | None, criteria: tuple[str, ...], seed: int, **opti
     FILEs are sheets, CSV files with the columns item, annotator and label (and criterion, time), the JSON export of
     Label Studio, or output of Potato. Without FILEs, the sheets in the folder of --to are read, and the answers that
     `figeval annotate serve` stored there. Items are those of key.json there; without --to, they are ids of examples of
-    the one --run. The judgements are stored in judgements.csv next to the key. Models that judged the items (`figeval
-    annotate judge`) are compared with people, in tables of their own.
+    the one --run. The judgements are stored in judgements.csv next to the key, and the results are about all that are
+    stored: an import replaces those of the annotators in FILEs only. Models that judged the items (`figeval annotate
+    judge`) are compared with people, in tables of their own.
 
     \b
     figeval annotate import --to items

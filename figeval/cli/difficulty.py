@@ -42,7 +42,7 @@ def difficulty(runs: tuple[Path, ...], metric: str, output: Path | None, as_json
     figeval difficulty A B C --output items.csv
     """
     from figeval.evaluation.difficulty import difficulty as difficulty_of
-    from figeval.storage import cure, replace_text
+    from figeval.evaluation.export import save
     from figeval.text import csv_cell
 
     if len(runs) < PAIR:
@@ -59,8 +59,7 @@ def difficulty(runs: tuple[Path, ...], metric: str, output: Path | None, as_json
                 writer.writerow(
                     (*map(csv_cell, (one.task, item.id, item.cluster or "")), *numbers, *map(csv_cell, answers))
                 )
-        with cure(output, "--output"):
-            replace_text(output.resolve(), lines.getvalue())
+        save(lines.getvalue(), output, runs)
     if as_json:
         echo_json([asdict(one) for one in found])
         return

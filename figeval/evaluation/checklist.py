@@ -13,11 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel, ConfigDict, FiniteFloat
+
 from figeval.data.sources import Sources
 from figeval.errors import RecordError
 from figeval.evaluation.harness import Harness
 from figeval.evaluation.task_info import task_info
-from figeval.jsonfile import read_json
+from figeval.jsonfile import read_model
 from figeval.records.conditions import described, unanswered
 from figeval.records.run_folder import read_run
 from figeval.records.schema import RunRecord, TaskRecord
@@ -28,6 +30,44 @@ SHOWN = (  # of the config of a training, in this order
     *("head", "head_args", "epochs", "max_steps", "batch_size", "lr", "optimizer", "betas", "weight_decay", "schedule"),
     *("warmup", "clip", "dropout", "mixed_precision", "lora", "max_length", "patience", "processes", "seed"),
 )
+
+
+FOREIGN = "it was not written by this version of figeval"
+
+
+class _Examples(BaseModel):
+    n: int
+    source: str = ""
+
+
+class _Config(BaseModel):
+    model_config = ConfigDict(extra="allow")
+
+    seed: int
+    select_on: str
+
+
+class _Origin(BaseModel):
+    hardware: dict[str, Any] | None = None
+
+
+class _Parameters(BaseModel):
+    total: int
+    trainable: int
+
+
+class _Training(BaseModel):
+    """What a checklist says about a training (`training/record.json`), which has further keys."""
+
+    task: str
+    config: _Config
+    train: _Examples
+    dev: _Examples | None = None
+    seconds: FiniteFloat | None = None
+    select_by: list[str] | None = None
+    best: int | None = None
+    parameters: _Parameters | None = None
+    provenance: _Origin
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +120,7 @@ class Facts:
         for run, folder in found:
             for model in (Path(run.model.name), *list(folder.path.resolve().parents)[:2]):
                 if (file := model / "training" / "record.json").is_file():
-                    trainings[file.resolve()] = read_json(file, RecordError)
+                    trainings[file.resolve()] = read_model(file, _Training, RecordError, cure=FOREIGN).model_dump()
                 for place in (model, model.parent):
                     if (file := place / GRID).is_file():
                         grids[file.resolve()] = read(GridRecord, file)

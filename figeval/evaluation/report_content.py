@@ -284,7 +284,7 @@ def _calibration(task: TaskRecord, rows: Iterable[PredictionRow]) -> JSON:
     for row in rows:
         right, own = row["gold"], row.get("scores")
         place = labels.index(right) if isinstance(right, str) and right in labels else right
-        if row["status"] == "ok" and own and isinstance(place, int) and 0 <= place < len(own):
+        if row["status"] == "ok" and own and type(place) is int and 0 <= place < len(own):  # True is no index
             scores.append([float("nan") if one is None else float(one) for one in own])
             gold.append(place)
     found = reliability(scores, gold)

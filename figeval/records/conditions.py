@@ -72,7 +72,7 @@ def _augmented(settings: dict[str, Any]) -> Condition:
 
 
 def _shots(k: int, nearest: dict[str, Any] | None, shots: str | None) -> Condition:
-    if nearest:
+    if isinstance(nearest, dict):
         retriever = one_line(nearest.get("retriever", ""))
         which, detail = f"nearest to the question ({retriever})", retriever
     else:

@@ -12,11 +12,12 @@ from pydantic import Field, model_validator
 
 from figeval.errors import RecordError
 from figeval.jsonfile import read_model
+from figeval.records.run_folder import SEEDS as SEEDS
 from figeval.records.run_folder import RunFolder, find_record, read_run
 from figeval.records.schema import CHOSEN_ON_TEST, SEEN, MacroRecord, Role, RunRecord, ScoreRecord, Stored, TaskRecord
 from figeval.storage import replace_text
 
-SEEDS, GRID = "seeds.json", "grid.json"
+GRID = "grid.json"
 Sweep = TypeVar("Sweep", "SeedsRecord", "GridRecord")
 
 

@@ -26,8 +26,12 @@ from .side_by_side import (
 )
 
 MISSING = "–"
-SPECIAL = {**{letter: f"\\{letter}" for letter in "\\|`*~"}, "<": "&lt;", ">": "&gt;"}
+SPECIAL = {**{letter: f"\\{letter}" for letter in "\\|`*~$"}, "<": "&lt;", ">": "&gt;"}
 ENTITY = re.compile(r"&(?=#?\w+;)")
+OUTER = re.compile(r"(?<![^\W_])_|_(?![^\W_])")  # an underscore that is not between letters or digits
+# What GitHub links although it is no markup: addresses, users, issues.
+LINKED = re.compile(r"\b(?:https?|ftp):(?=//)|\bwww(?=\.)|(?<!\w)@(?=\w)|#(?=\d)", re.IGNORECASE)
+LEADING = re.compile(r"^(\d{0,9})(#{1,6}|[-+.)])(?=\s|$)")  # headings and lists
 MARKS: dict[Role | None, str] = {"trained": "‡", "chosen": "†", None: ""}
 
 
@@ -111,6 +115,7 @@ def cell(score: ScoreRecord | None, n: int | None = None) -> str:
 def plain(text: str) -> str:
     """Return a text on one line in which nothing ends a cell or starts markup, HTML, a link or a picture."""
     escaped = "".join(SPECIAL.get(letter, letter) for letter in ENTITY.sub("&amp;", one_line(text)))
+    escaped = LINKED.sub(r"\g<0>&NoBreak;", OUTER.sub(r"\_", LEADING.sub(r"\1\\\2", escaped)))
     return escaped.replace("](", r"]\(").replace("]:", r"]\:").replace("][", r"]\[")
 
 

@@ -14,6 +14,7 @@ from figeval.records import conditions
 from figeval.records.schema import SEEN_NOTES, BaselineRecord, RunRecord, ScoreRecord, TaskRecord
 from figeval.text import cleaned, one_line, shown_json, valid
 
+RESERVED = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?", re.IGNORECASE)  # names of devices on Windows
 HUB_ID = re.compile(r"([\w.-]+)/([\w.-]+)")
 PROPORTION = re.compile(
     r"acc|acc_\w+|balanced_acc|auc|\w*f1\w*|mrr\w*|ndcg\S*|(recall|precision|hits)@\S+|\w*(precision|recall)\w*|"
@@ -99,8 +100,9 @@ def developer_and_name(model: str) -> tuple[str, str]:
 
 
 def file_name(text: str) -> str:
-    """Return a text as one part of a path on any system."""
-    return re.sub(r"[^\w.@+-]+", "__", one_line(text, 100)).strip("._") or "unnamed"
+    """Return a text as one part of a path on any system, in at most 80 bytes."""
+    found = re.sub(r"[^\w.@+-]+", "__", one_line(text)).encode()[:80].decode(errors="ignore").strip("._") or "unnamed"
+    return f"_{found}" if RESERVED.fullmatch(found) else found
 
 
 def unique(stem: str, suffix: str, taken: Collection[str]) -> str:

@@ -363,3 +363,10 @@ def test_python_exports_the_same(cli: Cli, mini: Path) -> None:
     assert figeval.export([done], to="csv") == done.export("csv")
     with pytest.raises(figeval.OptionError, match="several files; name a folder"):
         done.export("inspect")
+
+
+@pytest.mark.parametrize(("name", "folder"), [("con", "_con"), ("Nul.x", "_Nul.x"), ("語" * 99, "語" * 26)])
+def test_names_of_files_fit_every_system(name: str, folder: str, cli: Cli, tmp_path: Path) -> None:
+    made_by_hand(tmp_path / "run", name)
+    assert cli("export", "run", "--to", "lm_eval", "--output", "out").code == 0
+    assert [one.name for one in (tmp_path / "out").iterdir()] == [folder]

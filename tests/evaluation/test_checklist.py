@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from tests.cli.conftest import Cli, cli
 from tests.runs import finished
@@ -95,3 +98,21 @@ def stored(run: Path) -> str:
 
 def test_a_folder_without_a_run_is_one_line(cli: Cli, tmp_path: Path) -> None:
     assert "give a run folder" in cli("checklist", tmp_path).complaint
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ([], "record.json"),
+        (TRAINING | {"config": None}, "config"),
+        (TRAINING | {"config": {"seed": "x", "select_on": "dev"}}, "config.seed"),
+        (TRAINING | {"seconds": float("inf")}, "seconds"),
+        (TRAINING | {"provenance": {"hardware": "x"}}, "hardware"),
+    ],
+)
+def test_a_hostile_record_of_a_training_is_one_line(content: Any, words: str, cli: Cli, tmp_path: Path) -> None:
+    model = tmp_path / "model"
+    (model / "training").mkdir(parents=True)
+    (model / "training" / "record.json").write_text(json.dumps(content))
+    inner = finished(model / "runs" / "x", "mini_fables", baselines=False, limit=1)
+    assert words in cli("checklist", inner).complaint

@@ -12,7 +12,7 @@ import pytest
 from figeval.errors import DataError
 from figeval.evaluation.annotation.judgements import Judgement, Judgements, read_judgements
 from figeval.evaluation.annotation.results import HumanResults, checked, human_results
-from figeval.evaluation.annotation.sheets import Item, Key
+from figeval.evaluation.annotation.sheets import Item, Key, csv_bytes
 from figeval.spec.criteria import Criterion, criteria_of, criterion
 
 SCALES = {"fluency": "1-5", "on topic": "yes/no"}
@@ -74,6 +74,12 @@ def test_long_csv(tmp_path: Path) -> None:
     assert triples(read(tmp_path / "y.tsv", "annotator\titem\tlabel\nkim\t1\t4\n")) == [("1", "kim", "", "4")]
 
 
+def test_cells_of_the_long_form_are_read_as_they_were_stored(tmp_path: Path) -> None:
+    rows = (("1", "@anna", "fluency", "-1"), ("2", "'kim'", "=x", "3"))
+    (tmp_path / "x.csv").write_bytes(csv_bytes([("item", "annotator", "criterion", "label"), *rows]))
+    assert triples(read_judgements([tmp_path / "x.csv"], [])) == list(rows)
+
+
 def annotation(person: Any, *results: Any, **changes: Any) -> dict[str, Any]:
     return {
         "id": 1,
@@ -117,7 +123,10 @@ def test_potato(tmp_path: Path) -> None:
     for labels in (pairs, by_schema):
         state = {"user_id": "kim", "instance_id_to_label_to_value": {"1": labels}}
         assert triples(read(tmp_path / "kim" / "user_state.json", state)) == expected
-    line = json.dumps({"id": "1", "displayed_text": "a", "label_annotations": by_schema, "span_annotations": {}})
+    line = json.dumps(
+        {"id": "1", "displayed_text": "a\u2028b", "label_annotations": by_schema, "span_annotations": {}},
+        ensure_ascii=False,
+    )
     assert triples(read(tmp_path / "kim" / "annotated_instances.jsonl", line + "\n\n")) == expected
     table = "user,instance_id,displayed_text,fluency:::scale_4,on topic:::yes,on topic:::no\nkim,1,a,4,yes,\n"
     assert triples(read(tmp_path / "annotated_instances.csv", table)) == expected

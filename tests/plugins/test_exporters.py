@@ -229,6 +229,25 @@ def test_nothing_breaks_a_markdown_table() -> None:
     assert all(line.startswith("|") for line in text.split("\n\n")[0].splitlines())
 
 
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("tf_idf", "tf_idf"),
+        ("__init__ _a_", r"\_\_init\_\_ \_a\_"),
+        ("# a", r"\# a"),
+        ("- a", r"\- a"),
+        ("1. a", r"1\. a"),
+        ("-0.5", "-0.5"),
+        ("$x$", r"\$x\$"),
+        ("https://a.b www.a.b", "https:&NoBreak;//a.b www&NoBreak;.a.b"),
+        ("@a task@b #1", "@&NoBreak;a task@b #&NoBreak;1"),
+    ],
+)
+def test_nothing_is_marked_up_or_linked_in_markdown(name: str, shown: str) -> None:
+    """GitHub also links addresses, users and issues that no markup encloses."""
+    assert f"| {shown} |" in export("markdown", run(task(), **model(name))).splitlines()[0]
+
+
 LATEX = r"""% minilm: choice by_cosine, pairs by_head
 % tf_idf & co: choice by_cosine
 \begin{table}
@@ -264,6 +283,12 @@ def test_latex_lines_have_as_many_cells_as_columns_whatever_the_names() -> None:
     assert not set("%#_~^<>|") & set(outside)
     assert text.count("\n% ") + text.startswith("% ") == 2
     assert "$-$0.100" in text
+
+
+@pytest.mark.parametrize("name", ["[1cm]", "*x"])
+def test_latex_lines_are_no_arguments_of_the_lines_before(name: str) -> None:
+    text = export("latex", run(task("a"), task(name)))
+    assert f"\n{{}}{name} & acc" in text
 
 
 def test_latex_names_the_range_of_n() -> None:
