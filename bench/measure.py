@@ -22,7 +22,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from figeval.records.predictions import packed
+from figeval.records.rows_file import packed
 from figeval.records.run_folder import RunFolder, read_record
 from figeval.storage import replacing
 from figeval.types import JSON

@@ -27,6 +27,7 @@ JSONObject: TypeAlias = "dict[str, JSONValue]"
 
 MAX_BYTES = 1 << 28  # 256 MiB, because some data sets are a single list
 DEFAULT_CURE = "repair or replace the file"
+MAX_INTEGER = (1 << 63) - 1
 MAX_DEPTH = 100  # levels of brackets and braces
 
 _BRACKETS = bytes.maketrans(b"{}", b"[]")
@@ -66,6 +67,23 @@ def parse_json(text: str | bytes, *, max_bytes: int = MAX_BYTES, max_depth: int 
         raise InvalidJSON("nested too deeply") from error
     except ValueError as error:  # Python refuses to convert very long integers, which takes quadratic time
         raise InvalidJSON("an integer has too many digits") from error
+
+
+def bounded(value: Any) -> Any:
+    """Return a JSON value with null for NaN and infinities, which are no JSON.
+
+    Raises:
+        InvalidJSON: an integer does not fit into 64 bits, which few programs can compute with.
+    """
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {key: bounded(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [bounded(one) for one in value]
+    if isinstance(value, int) and not -MAX_INTEGER <= value <= MAX_INTEGER:
+        raise InvalidJSON("an integer has more than 64 bits")
+    return value
 
 
 def read_json(

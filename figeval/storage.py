@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import os
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,12 +22,11 @@ NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 def replacing(file: Path) -> Iterator[IO[bytes]]:
     """Yield a stream whose content replaces a file when the context ends without an exception.
 
-    The content is written to a draft beside the file, `<name>.part`, which is flushed to disk before it is renamed. An
-    existing draft is removed and not written to, because it may be a link to another place. If the file is a link, the
-    link is replaced; its target stays unchanged, and so do other hard links to the old file.
+    The content is written to a draft beside the file, `<name>.<random>.part`, which is flushed to disk before it is
+    renamed. Its name is random, so that it neither is a file of the user's nor that of another process. If the file is
+    a link, the link is replaced; its target stays unchanged, and so do other hard links to the old file.
     """
-    draft = file.with_name(file.name + ".part")
-    draft.unlink(missing_ok=True)
+    draft = file.with_name(f"{file.name}.{secrets.token_hex(4)}.part")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0), 0o666)
     try:
         with os.fdopen(descriptor, "wb") as stream:

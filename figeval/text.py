@@ -26,6 +26,8 @@ SEQUENCE = re.compile(
 CONTROL = "\x00-\x08\x0b-\x1f\x7f-\x9f"  # except tab and line feed
 BIDI = "\u202a-\u202e\u2066-\u2069"  # embeddings, overrides and isolates; marks (LRM, RLM) reorder no other text
 FORMULA = ("=", "+", "-", "@", "\t", "\n", "＝", "＋", "－", "＠")
+AFTER_SEMICOLON = re.compile(f"(?<=;)(?=[{''.join(map(re.escape, FORMULA))}])")
+ESCAPED = re.compile(f"(?<=;)'(?=[{''.join(map(re.escape, FORMULA))}])")
 UNSAFE = re.compile(f"[{CONTROL}{BIDI}\u2028\u2029]")
 
 
@@ -64,17 +66,19 @@ def whole_number(text: str) -> int | None:
 def csv_cell(value: T) -> T | str:
     """Return a cell that is safe in a spreadsheet (OWASP, CSV Injection); numbers stay numbers.
 
-    A text that a spreadsheet would take for a formula gets an apostrophe in front.
+    A text that a spreadsheet would take for a formula gets an apostrophe in front, and so does the rest of a text after
+    a semicolon, at which spreadsheets in some locales split even quoted cells of a file with commas.
     """
     if not isinstance(value, str):
         return value
     text = clean(value)
-    return f"'{text}" if text.startswith(FORMULA) else text
+    return AFTER_SEMICOLON.sub("'", f"'{text}" if text.startswith(FORMULA) else text)
 
 
 def csv_text(cell: str) -> str:
-    """Return the text of a cell that `csv_cell` has made safe; an apostrophe before anything else stays."""
-    return cell[1:] if cell.startswith("'") and cell[1:].startswith(FORMULA) else cell
+    """Return the text of a cell that `csv_cell` made, without its apostrophes."""
+    text = cell[1:] if cell.startswith("'") and cell[1:].startswith(FORMULA) else cell
+    return ESCAPED.sub("", text)
 
 
 def cleaned(value: T, mend: Callable[[str], str] = clean) -> T:

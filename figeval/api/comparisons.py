@@ -13,6 +13,7 @@ from figeval.errors import OptionError
 from figeval.evaluation.compare import RunComparison, TaskComparison, argument_of
 from figeval.evaluation.comparisons import Design, RankedRun, RunComparisons, compare_all
 from figeval.metrics.paired import ALPHA
+from figeval.metrics.power import reachable
 from figeval.records import conditions
 from figeval.reporting import table
 from figeval.reporting.grid import Grid, page, plain
@@ -125,6 +126,8 @@ class Comparison:
     def ranks(self) -> pandas.DataFrame:
         """Ranks of three or more runs, one row per task and run, with 95 % confidence sets from `best` to `worst`.
 
+        The values are of the `n` examples of a task that all runs answered.
+
         Raises:
             FigevalError: pandas is not installed.
         """
@@ -187,8 +190,9 @@ class Comparison:
             yield f"detectable: the difference that p < {ALPHA:g}, uncorrected, would find with probability 0.8"
         if result.margin is not None:
             yield f"p (equivalent): two one-sided tests of a difference of {result.margin:g} or more, uncorrected"
+            yield "p (equivalent): for each task alone; none if fewer than ten clusters differ in values not 0 or 1"
         if result.ranks:
-            yield "ranks: 95 % confidence sets from Holm-corrected tests of all pairs"
+            yield "ranks: 95 % confidence sets from Holm-corrected tests of all pairs, on examples all runs answered"
         yield from dict.fromkeys(f"{self.metric}: {remark}" for remark in self._remarks())
         lines: dict[str, list[str]] = {}
         for (a, b), pair in result.pairs.items():
@@ -221,11 +225,13 @@ def _numbers(pair: RunComparison) -> JSON:
         fields = asdict(one)
         tasks.append({"task": fields.pop("task"), **fields.pop("comparison"), **fields})
     problem = {"problem": pair.problem} if pair.problem else {}
-    return {"tasks": tasks, "left_out": dict(pair.left_out), **problem}
+    caveats = {"caveats": list(pair.caveats)} if pair.caveats else {}
+    return {"tasks": tasks, "left_out": dict(pair.left_out), **problem, **caveats}
 
 
 def _left_out(pair: RunComparison) -> Iterator[str]:
-    """Yield a line per task about the examples that were left out, about its test, or why there is none."""
+    """Yield the pair's caveats and a line per task: examples that were left out, its test, or why there is none."""
+    yield from pair.caveats
     for one in pair.tasks:
         left = {
             "only in A": one.unmatched_a,
@@ -253,10 +259,11 @@ def _ranking(ranks: tuple[RankedRun, ...], labels: list[str], metric: str) -> Gr
             table.number(one.value),
             table.NOTHING if one.rank is None else str(one.rank),
             table.NOTHING if one.best is None else f"{one.best} to {one.worst}",
+            str(one.n),
         )
         for one in ranks
     ]
-    head = ("task", "run", metric, "rank", "95 % set")
+    head = ("task", "run", metric, "rank", "95 % set", "n")
     return Grid(head, rows, f"{metric}: ranks", right=head[2:])
 
 
@@ -269,8 +276,15 @@ def _cells(one: TaskComparison, *, equivalence: bool) -> tuple[str, ...]:
     values = (table.number(found.value_a), table.number(found.value_b), difference)
     clusters = f"{found.clusters}{table.effective(found.clusters, found.effective_clusters)}"
     equivalent = (_pvalue(one.p_equivalence),) if equivalence else ()
-    tests = (_pvalue(found.p), _pvalue(one.p_adjusted), *equivalent, table.number(one.detectable))
+    tests = (_pvalue(found.p), _pvalue(one.p_adjusted), *equivalent, _detectable(one))
     return (one.task, *values, interval, *tests, str(found.n), clusters, found.test)
+
+
+def _detectable(one: TaskComparison) -> str:
+    """Return the detectable difference, `none` if the test can find none, or a dash if there is no test."""
+    if one.detectable is None and one.comparison.p is not None and reachable(one.comparison) == 0:
+        return "none"
+    return table.number(one.detectable)
 
 
 def _pvalue(p: float | None) -> str:

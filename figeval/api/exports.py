@@ -72,5 +72,5 @@ def export(  # noqa: PLR0913 - one argument per option of the command
     made = exported(exporter, stored, {**(format_args or {}), **choices})
     if output is None:
         return text_of(made, to)
-    save(made, Path(output))
+    save(made, Path(output), places)
     return None

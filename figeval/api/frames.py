@@ -93,6 +93,7 @@ RANKS = {
     "rank": "Int64",
     "best": "Int64",
     "worst": "Int64",
+    "n": "Int64",
 }
 
 

@@ -13,6 +13,7 @@ from figeval.api.runs import Folders, Names, Run
 from figeval.errors import OptionError, RecordError
 from figeval.evaluation.board import Entry, board_content
 from figeval.evaluation.harness import Harness
+from figeval.evaluation.outputs import check_output
 from figeval.evaluation.report_content import ReportContent, report_content
 from figeval.evaluation.report_texts import ExampleTexts
 from figeval.jsonfile import read_json
@@ -90,12 +91,13 @@ def report(  # noqa: PLR0913 - one argument per option of the command
     manager = plugins.plugin_manager()
     reader = ExampleTexts(manager, _paths(include_path), allow_noncommercial=allow_noncommercial) if texts else None
     keys = by.replace(",", " ").split() if isinstance(by, str) else by
+    check_output(Path(output), places)
     with frontend.python_program(watched=False):
         found = report_content(places, reader, metric=metric, by=keys, seed=seed)
         made = _report_page(title, found, manager, draw=plots)
         file = Path(output)
         with cure(file, "--output"):
-            replace_text(file.resolve(), made)
+            replace_text(file, made)
     return WrittenPage(file, len(found.runs), len(made.encode()), tuple(dict.fromkeys(found.notices)))
 
 

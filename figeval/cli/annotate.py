@@ -1,4 +1,7 @@
-"""Command `figeval annotate`: what people judge (`export`, `sheets`), where (`serve`), and the results of it."""
+"""Command `figeval annotate`: what people judge (`export`, `sheets`), where (`serve`), and the results of it.
+
+`judge` is in a module of its own.
+"""
 
 from __future__ import annotations
 
@@ -270,7 +273,9 @@ def serve(items: Path, annotator: str | None, port: int) -> None:
     help="Scales of the criteria, if there is no key.  [default: the labels that occur]",
 )
 @click.option("--last", is_flag=True, help="Count the last answer if an annotator judged an item twice.")
-@click.option("--exclude", multiple=True, metavar="NAME", help="Leave out an annotator; may be repeated.")
+@click.option(
+    "--exclude", multiple=True, metavar="NAME", help="Leave an annotator out of the results; may be repeated."
+)
 @click.option("--pairs", is_flag=True, help="Also compute the agreement of each pair of annotators.")
 @click.option("--json", "as_json", is_flag=True, help="Print all numbers as one JSON object.")
 @seed
@@ -280,7 +285,9 @@ def import_(*, folder: Path | None, criteria: tuple[str, ...], seed: int, **opti
     FILEs are sheets, CSV files with the columns item, annotator and label (and criterion, time), the JSON export of
     Label Studio, or output of Potato. Without FILEs, the sheets in the folder of --to are read, and the answers that
     `figeval annotate serve` stored there. Items are those of key.json there; without --to, they are ids of examples of
-    the one --run. The judgements are stored in judgements.csv next to the key.
+    the one --run. The judgements are stored in judgements.csv next to the key, and the results are about all that are
+    stored: an import replaces those of the annotators in FILEs only. Models that judged the items (`figeval annotate
+    judge`) are compared with people, in tables of their own.
 
     \b
     figeval annotate import --to items
@@ -350,7 +357,12 @@ def result_grids(found: HumanResults, *, pairs: bool) -> Iterator[Grid]:
         ]
         yield Grid(PAIRS, rows, "Agreement of pairs of annotators", PAIRS[2:])
     if found.tests:
-        yield Grid(TESTS, [test_row(one) for one in found.tests], "Differences between systems", TESTS[3:])
+        yield Grid(
+            TESTS,
+            [test_row(one) for one in found.tests],
+            "Differences between systems, for these annotators",
+            TESTS[3:],
+        )
     if found.correlations:
         correlated = [
             (one.criterion, one.system, one.metric, *map(correlation, one.scores), str(one.scores[0].n))
@@ -412,7 +424,13 @@ def correlation(score: Score) -> str:
 
 
 def result_notes(found: HumanResults, given: Judgements) -> Iterator[str]:
-    """Yield what was left out, and why numbers are missing."""
+    """Yield inferred scales, what was left out, and why numbers are missing."""
+    from figeval.text import one_line
+
+    for name, labels in found.inferred.items():
+        scale = f"{labels[0]}-{labels[-1]}" if labels[0].isdecimal() else "/".join(labels)
+        flag = one_line(f"--criteria {name}={scale}", 80)
+        yield f"{name}: the scale is that of the labels that occur; if it is another one, give it: {flag}"
     if given.skipped:
         yield f"{counted(given.skipped, 'cell')} without a label, which do not count as judgements"
     if given.ground_truth:

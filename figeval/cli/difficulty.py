@@ -7,10 +7,16 @@ import io
 import json
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from figeval.cli.output import echo_json
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from figeval.evaluation.difficulty import TaskDifficulty
 
 HEAD = ("task", "n", "models", "nobody", "expected", "everybody", "expected", "candidates")
 LISTED = 10  # candidates that are listed for each task
@@ -29,14 +35,14 @@ def difficulty(runs: tuple[Path, ...], metric: str, output: Path | None, as_json
 
     "nobody" and "everybody" count the examples that no model and that every model got right, next to the numbers for
     models of the same accuracy that err independently. A candidate is an example to which all models gave the same
-    wrong answer: look at its label.
+    wrong answer, at least two of which are better than the most common right answer: look at its label.
 
     \b
     figeval difficulty results/runs/minilm results/runs/tfidf results/runs/smollm2
     figeval difficulty A B C --output items.csv
     """
     from figeval.evaluation.difficulty import difficulty as difficulty_of
-    from figeval.storage import cure, replace_text
+    from figeval.evaluation.export import save
     from figeval.text import csv_cell
 
     if len(runs) < PAIR:
@@ -53,8 +59,7 @@ def difficulty(runs: tuple[Path, ...], metric: str, output: Path | None, as_json
                 writer.writerow(
                     (*map(csv_cell, (one.task, item.id, item.cluster or "")), *numbers, *map(csv_cell, answers))
                 )
-        with cure(output, "--output"):
-            replace_text(output.resolve(), lines.getvalue())
+        save(lines.getvalue(), output, runs)
     if as_json:
         echo_json([asdict(one) for one in found])
         return
@@ -78,11 +83,24 @@ def difficulty(runs: tuple[Path, ...], metric: str, output: Path | None, as_json
     console = Console()
     Grid(HEAD, rows, f"{metric}: examples by difficulty", right=HEAD[1:]).print(console)
     for one in found:
-        for item in one.candidates[:LISTED]:
-            said, gold = shown(item.common_error), shown(item.gold)
-            say(console, f"  {one.task} {item.id}: all {item.answered} models answer {said}, gold is {gold}")
-        if (more := len(one.candidates) - LISTED) > 0:
-            say(console, f"  {one.task}: {more} more; --output lists all")
+        for note in notes(one):
+            say(console, f"  {one.task}{note}")
+
+
+def notes(found: TaskDifficulty) -> Iterator[str]:
+    """Yield the lines below the table, without the task at their beginning: the candidates, and what was left out."""
+    from figeval.text import one_line
+
+    for item in found.candidates[:LISTED]:
+        said, gold = shown(item.common_error), shown(item.gold)
+        yield f" {item.id}: all {item.answered} models answer {said}, gold is {gold}"
+    if (more := len(found.candidates) - LISTED) > 0:
+        yield f": {more} more; --output lists all"
+    if found.unanswered:
+        yield f": {found.unanswered} examples without an answer of some model"
+    if found.uninformed:
+        names = ", ".join(map(one_line, found.uninformed))
+        yield f": not better than the most common right answer, so they do not make candidates: {names}"
 
 
 def shown(answer: object) -> str:

@@ -98,4 +98,4 @@ def export(  # noqa: PLR0913, PLR0917 - one argument per option
     if output is None:
         click.echo(clean(text_of(made, form)), nl=False)
     else:
-        save(made, output)
+        save(made, output, runs)

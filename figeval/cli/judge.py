@@ -170,12 +170,19 @@ def missing(judge: JudgeResults) -> Iterator[str]:
     reasons: dict[str, list[str]] = {}
     for one in judge.systems:
         if one.powered is None:
-            reasons.setdefault("none: the judge gave no number", []).append(f"{one.criterion} of {one.system}")
+            why = "the judge gave no number" if one.asked else "the judge was not asked"
+            reasons.setdefault(why, []).append(f"{one.criterion} of {one.system}")
         elif one.powered.score.low is None:
             reasons.setdefault(one.powered.score.interval, []).append(f"{one.criterion} of {one.system}")
     for compared in judge.agreement:
         for score in compared.scores:
             if score.value is None:
                 reasons.setdefault(score.interval, []).append(f"{compared.criterion}: {score.metric}")
+    unused = sum(one.people.n - one.powered.labelled for one in judge.systems if one.powered is not None)
+    if unused:
+        yield (
+            f"judge {judge.name}: {counted(unused, 'mean judgement')} of people not used in the corrected means, "
+            "because the judge was not asked about the text; judge without --limit to use all"
+        )
     for reason, places in reasons.items():
         yield f"judge {judge.name}: no interval or no value ({', '.join(places)}): {reason.removeprefix('none: ')}"

@@ -112,7 +112,13 @@ def show_training_record(file: Path, as_json: bool) -> None:
         else:
             floor = floor_in(file.parent.parent)  # the folder that contains `training`
             show_training(read_json(file, RecordError), Console(), floor.probe if floor else "")
-    except (ValueError, KeyError, TypeError, AttributeError) as error:  # from a training's record, which has no schema
+    except (
+        ValueError,
+        LookupError,
+        TypeError,
+        AttributeError,
+        OverflowError,
+    ) as error:  # from a training's record, which has no schema
         raise RecordError(f"{file} was not written by this version of figeval ({error})") from error
 
 

@@ -11,7 +11,8 @@ import csv
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from importlib.resources.abc import Traversable
 from typing import Any, TypeAlias, cast
 
@@ -23,6 +24,7 @@ from figeval.jsonfile import InvalidJSON, parse_json
 from figeval.text import one_line, whole_number
 
 MAX_ROW_BYTES = 1_000_000
+MAX_COLUMNS = 10_000  # every row becomes a mapping with a key for each
 Dialect: TypeAlias = str | type[csv.Dialect]  # a name that csv knows, or a class from this module
 
 
@@ -102,11 +104,11 @@ def too_long(where: str, limit: int) -> DataError:
     return DataError(f"{where}: a row of more than {limit:,} bytes; split it, or raise FIGEVAL_MAX_ROW_BYTES")
 
 
-def read_jsonl(file: Traversable) -> Iterator[Row]:
-    """Yield the rows of a JSON Lines file. Raises `DataError` for a line that is not a JSON object."""
+def read_jsonl(file: Traversable, loads: Callable[[str], Any] | None = None) -> Iterator[Row]:
+    """Yield the rows of a JSON Lines file, parsed by `loads`. Raises `DataError` for a line that is not an object."""
     import jsonlines
 
-    reader = jsonlines.Reader(text_lines(file), loads=_loads)
+    reader = jsonlines.Reader(text_lines(file), loads=loads or _loads)
     try:
         yield from reader.iter(type=dict, skip_empty=True)
     except jsonlines.InvalidLineError as error:
@@ -116,11 +118,15 @@ def read_jsonl(file: Traversable) -> Iterator[Row]:
         raise DataError(f"{file}:{error.lineno}: {message}; a row is one JSON object on one line") from error
 
 
-def read_json(file: Traversable) -> Any:
-    """Return the value of a JSON file. Raises `DataError` with line and column, or with the byte that is not UTF-8."""
+def read_json(file: Traversable, loads: Callable[[str], Any] | None = None) -> Any:
+    """Return the value of a JSON file, parsed by `loads`.
+
+    Raises:
+        DataError: the file is not JSON (with line and column), or a byte is not UTF-8.
+    """
     text = read_text(file, DataError, cure="write one object per line and use jsonl:", max_bytes=MAX_JSON_BYTES)
     try:
-        return _loads(text)
+        return (loads or _loads)(text)
     except InvalidJSON as error:
         place = f"{file}:{error.line}" if error.line else f"{file}"
         raise DataError(f"{place}: not valid JSON: {error}") from error
@@ -131,6 +137,21 @@ def _loads(text: str) -> Any:
     value = parse_json(text)
     if "\\ud" in text.lower() and re.search("[\ud800-\udfff]", json.dumps(value, ensure_ascii=False)):
         raise InvalidJSON("a lone surrogate (\\ud800 to \\udfff), which is not a character")
+    return value
+
+
+def unambiguous(text: str) -> Any:
+    """Parse JSON in which no object has a key twice, of which others would read the first. Raises `InvalidJSON`."""
+
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            twice = next(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
+            raise InvalidJSON(f"the key {twice!r:.40} is given twice")
+        return found
+
+    value = _loads(text)
+    json.loads(text, object_pairs_hook=once)
     return value
 
 
@@ -160,8 +181,10 @@ def read_table(file: Traversable, dialect: Dialect) -> Iterator[Row]:
     _, header = next(rows, (1, []))
     if not any(header):
         raise DataError(f"{file}: the file is empty; its first line must name the columns")
-    if twice := sorted({name for name in header if header.count(name) > 1}):
-        raise DataError(f"{file}:1: column {twice[0]!r} is named twice")
+    if len(header) > MAX_COLUMNS:
+        raise DataError(f"{file}:1: {len(header):,} columns, but at most {MAX_COLUMNS:,} are read; leave some out")
+    if twice := sorted(name for name, count in Counter(header).items() if count > 1):
+        raise DataError(f"{file}:1: column {twice[0]!r:.80} is named twice")
     for line, record in rows:
         if len(record) != len(header):
             columns = one_line(", ".join(header), 200)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from figeval.data.formats import Semicolons, json_rows, read_json, read_jsonl, read_table, text_lines
+from figeval.data.formats import Semicolons, json_rows, read_json, read_jsonl, read_table, text_lines, unambiguous
 from figeval.data.readers import Row
 from figeval.errors import DataError, OptionError, near
 
@@ -100,11 +100,11 @@ class RowFile:
         if not self.path.is_file():
             raise DataError(f"there is no file {self.path}; {self.expected}")
         if suffix == ".json":
-            return json_rows(read_json(self.path), self.path)
+            return json_rows(read_json(self.path, unambiguous), self.path)
         if suffix in (".csv", ".tsv"):
             header = next(iter(text_lines(self.path)), "")
             return read_table(self.path, max(DIALECTS, key=lambda one: header.count(one.delimiter)))
-        return read_jsonl(self.path)
+        return read_jsonl(self.path, unambiguous)
 
 
 def read_columns(given: str, fields: Collection[str], example: str, flag: str = "--columns") -> dict[str, str]:

@@ -13,22 +13,63 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel, ConfigDict, FiniteFloat
+
 from figeval.data.sources import Sources
 from figeval.errors import RecordError
 from figeval.evaluation.annotation.instructions import instructions_of
 from figeval.evaluation.annotation.sheets import Key, read_key
 from figeval.evaluation.harness import Harness
 from figeval.evaluation.task_info import task_info
-from figeval.jsonfile import read_json
-from figeval.records.conditions import described
+from figeval.jsonfile import read_model
+from figeval.records.conditions import described, unanswered
+from figeval.records.run_folder import read_run
 from figeval.records.schema import RunRecord, TaskRecord
-from figeval.records.sweep import GRID, GridRecord, read, run_or_seeds
+from figeval.records.sweep import GRID, GridRecord, read, run_folders
 
 FILL_IN = "fill in"
 SHOWN = (  # of the config of a training, in this order
     *("head", "head_args", "epochs", "max_steps", "batch_size", "lr", "optimizer", "betas", "weight_decay", "schedule"),
     *("warmup", "clip", "dropout", "mixed_precision", "lora", "max_length", "patience", "processes", "seed"),
 )
+
+
+FOREIGN = "it was not written by this version of figeval"
+
+
+class _Examples(BaseModel):
+    n: int
+    source: str = ""
+
+
+class _Config(BaseModel):
+    model_config = ConfigDict(extra="allow")
+
+    seed: int
+    select_on: str
+
+
+class _Origin(BaseModel):
+    hardware: dict[str, Any] | None = None
+
+
+class _Parameters(BaseModel):
+    total: int
+    trainable: int
+
+
+class _Training(BaseModel):
+    """What a checklist says about a training (`training/record.json`), which has further keys."""
+
+    task: str
+    config: _Config
+    train: _Examples
+    dev: _Examples | None = None
+    seconds: FiniteFloat | None = None
+    select_by: list[str] | None = None
+    best: int | None = None
+    parameters: _Parameters | None = None
+    provenance: _Origin
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +106,7 @@ class Facts:
         """Read the records.
 
         Args:
-            paths: folders of runs or of several seeds.
+            paths: folders of runs, of several seeds or of trainings (all their runs).
             harness: knows the tasks and where their data is from.
             items: folders of `figeval annotate export`.
 
@@ -73,18 +114,19 @@ class Facts:
             RecordError: there is no run at a path, or a record is damaged.
             DataError: a folder of items has no key, or it is damaged.
         """
-        found = [(path, *run) for path in paths for run in run_or_seeds(path)[1]]
+        places = {one.resolve(): one for path in paths for one in run_folders(path)}
+        found = [read_run(place) for place in places.values()]
         tasks: dict[str, list[TaskRecord]] = {}
-        for _, run, _ in found:
+        for run, _ in found:
             for task in run.tasks:
                 if task.kind == "task":
                     tasks.setdefault(task.task, []).append(task)
         trainings: dict[Path, Any] = {}
         grids: dict[Path, GridRecord] = {}
-        for _, run, folder in found:
+        for run, folder in found:
             for model in (Path(run.model.name), *list(folder.path.resolve().parents)[:2]):
                 if (file := model / "training" / "record.json").is_file():
-                    trainings[file.resolve()] = read_json(file, RecordError)
+                    trainings[file.resolve()] = read_model(file, _Training, RecordError, cure=FOREIGN).model_dump()
                 for place in (model, model.parent):
                     if (file := place / GRID).is_file():
                         grids[file.resolve()] = read(GridRecord, file)
@@ -92,7 +134,7 @@ class Facts:
         infos = [task_info(harness.catalogue.tasks.get(name), harness.manager) for name in known]
         sources = {name: source for info in infos for name, source in info.sources.items()}
         return cls(
-            [run for _, run, _ in found],
+            [run for run, _ in found],
             tasks,
             [*trainings.values()],
             [*grids.values()],
@@ -181,7 +223,14 @@ class Facts:
         seeds = sorted({int(one["config"]["seed"]) for one in self.trainings})
         if seeds:
             yield f"training seeds: {', '.join(map(str, seeds))}"
-        yield f"seeds of the runs: {', '.join(sorted({str(run.config.get('seed', 0)) for run in self.runs}))}"
+        # The predictions of another system have its seed among the options of the model.
+        own = {run.model.options.get("seed", run.config.get("seed", 0)) for run in self.runs}
+        yield f"seeds of the runs: {', '.join(sorted(map(str, own), key=lambda one: (len(one), one)))}"
+        gaps: dict[str, dict[str, None]] = {}
+        for run in self.runs:
+            for gap in unanswered(run):
+                gaps.setdefault(gap, {})[run.model.name] = None
+        yield from (f"{gap}: {', '.join(names)}" for gap, names in gaps.items())
 
     def versions(self) -> Iterator[str]:
         """Yield Python and the packages that can change a number."""

@@ -9,10 +9,18 @@ from pathlib import Path
 from typing import Literal
 
 from figeval.errors import RecordError
-from figeval.evaluation.compare import RunComparison, Side, TaskComparison, compare_sides, compare_task
-from figeval.metrics.paired import ALPHA, benjamini_hochberg, holm
+from figeval.evaluation.compare import (
+    RunComparison,
+    Side,
+    TaskComparison,
+    compare_sides,
+    compare_task,
+    refuse_other_examples,
+    tasks_of,
+)
+from figeval.metrics.paired import ALPHA, benjamini_hochberg, draws_for, holm
 from figeval.metrics.power import detectable_by, equivalence
-from figeval.records.schema import RunRecord
+from figeval.records.schema import RunRecord, TaskRecord
 
 Correction = Literal["holm", "bh"]
 CORRECTIONS: Mapping[Correction, Callable[[Sequence[float]], list[float]]] = {"holm": holm, "bh": benjamini_hochberg}
@@ -49,6 +57,7 @@ class RankedRun:
     `best` is 1 plus the number of runs that are significantly better, `worst` the number of runs minus that of the runs
     that are significantly worse, by Holm-corrected tests of all pairs: with probability .95, all runs' true ranks are
     within these limits (Mogstad, Romano, Shaikh and Wilhelm 2024). Without a test of each pair, they are None.
+    `value` and all tests are of the same `n` examples, those that every ranked run answered and none has seen.
     """
 
     task: str
@@ -57,6 +66,10 @@ class RankedRun:
     rank: int | None
     best: int | None
     worst: int | None
+    n: int
+
+
+Pairs = Mapping[tuple[int, int], RunComparison]  # by the places of the two runs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,11 +139,13 @@ def compare_all(
     """
     design = design or Design()
     sides = [_of_tasks(Side.at(path), design.tasks) for path in paths]
+    _refuse_twice(sides)
+    draws = draws_for(len(design.places(len(sides))) * max(map(_tests, sides)))
     places = design.places(len(sides))
     found: dict[tuple[int, int], RunComparison] = {}
     for one, other in places:
         try:
-            found[one, other] = compare_sides(sides[one], sides[other], metric, seed, prompts)
+            found[one, other] = compare_sides(sides[one], sides[other], metric, seed, prompts, draws)
         except RecordError as error:
             a, b, problem = sides[one].record, sides[other].record, str(error)
             found[one, other] = RunComparison(metric=metric, a=a, b=b, left_out={}, problem=problem)
@@ -147,7 +162,7 @@ def compare_all(
         correction=correction,
         family=family,
         margin=design.margin,
-        ranks=() if planned else tuple(_ranks(corrected(found, "holm"), len(sides), metric)),
+        ranks=() if planned else tuple(_ranks(corrected(_alike(sides, metric, (seed, draws), found), "holm"), metric)),
     )
 
 
@@ -157,6 +172,19 @@ def _of_tasks(side: Side, tasks: frozenset[str] | None) -> Side:
         return side
     kept = [task for task in side.record.tasks if task.task in tasks]
     return replace(side, record=side.record.model_copy(update={"tasks": kept}))
+
+
+def _tests(side: Side) -> int:
+    """Return the largest number of tests that a comparison of a run may have, one for each task and language."""
+    return sum(1 + len(task.settings.get("languages", ())) for task in side.record.tasks)
+
+
+def _refuse_twice(sides: Sequence[Side]) -> None:
+    """Raise `RecordError` if one of three or more runs was given twice, since it would be ranked twice."""
+    places = [side.folder.path.resolve() for side in sides]
+    twice = next((place for place in places if places.count(place) > 1), None)
+    if twice is not None and len(sides) > 2:
+        raise RecordError(f"{twice} was given more than once, and would be ranked as several runs; give it once")
 
 
 def corrected(
@@ -181,7 +209,8 @@ def corrected(
 def ranked(sides: Sequence[Side], task: str, metric: str, seed: int = 0) -> list[RankedRun]:
     """Return the ranks of runs on one task, with p-values that are corrected over all pairs of these runs.
 
-    The list is empty if a pair cannot be compared.
+    All pairs are compared on the same examples, those that every run answered and none has seen. The list is empty if
+    a pair cannot be compared.
 
     Args:
         sides: runs that have the task, all on the same examples.
@@ -193,16 +222,67 @@ def ranked(sides: Sequence[Side], task: str, metric: str, seed: int = 0) -> list
         RecordError: predictions are damaged.
     """
     own = [next(one for one in side.record.tasks if one.task == task) for side in sides]
-    pairs: dict[tuple[int, int], RunComparison] = {}
+    chance = seed, draws_for(len(sides) * (len(sides) - 1) // 2)
+    pairs = {
+        places: replace(pair, tasks=tuple(one for one in pair.tasks if one.task == task))
+        for places, pair in _on_common(sides, task, own, metric, chance, {}).items()
+    }
+    return _ranks(corrected(pairs, "holm"), metric)
+
+
+def _alike(sides: Sequence[Side], metric: str, chance: tuple[int, int], known: Pairs) -> Pairs:
+    """Return the comparisons of all pairs on every task that all runs have, each on the same examples for all pairs."""
+    tasks = [tasks_of(side.record, None) for side in sides]
+    found: dict[tuple[int, int], list[TaskComparison]] = {places: [] for places in known}
+    for name in tasks[0]:
+        own = [one[name] for one in tasks if name in one]
+        if len(own) < len(sides):
+            continue
+        try:
+            for other in own[1:]:
+                refuse_other_examples(own[0], other)
+        except RecordError:
+            continue  # the pairs' comparison says so
+        for places, pair in _on_common(sides, name, own, metric, chance, known).items():
+            found[places] += pair.tasks
+    return {places: replace(pair, tasks=tuple(found[places])) for places, pair in known.items()}
+
+
+def _on_common(
+    sides: Sequence[Side], name: str, own: Sequence[TaskRecord], metric: str, chance: tuple[int, int], known: Pairs
+) -> dict[tuple[int, int], RunComparison]:
+    """Return the comparisons of all pairs on the examples of a task that every run answered and none has seen.
+
+    Those in `known` are on the examples that the two runs of a pair answered. They are kept if these are the same.
+    `chance` is the seed of the tests and their largest number of draws.
+    """
+    both = list(zip(sides, own, strict=True))
+    common = set.intersection(*(side.answered(task.task, metric) for side, task in both))
+    common -= set[str]().union(*(side.seen(task.task) for side, task in both))
+    kept = {
+        places: replace(pair, tasks=tuple(one for one in pair.tasks if _task_of(one) == name))
+        for places, pair in known.items()
+    }
+    ns = [one.comparison.n for pair in kept.values() for one in pair.tasks if one.task == name]
+    if known and ns == [len(common)] * len(kept):
+        return kept
+    limited = [(replace(side, only={task.task: common}), task) for side, task in both]
+    pairs = {}
     for a, b in combinations(range(len(sides)), 2):
-        found = compare_task(task, (sides[a], own[a]), (sides[b], own[b]), metric, seed)
-        tasks = () if isinstance(found, str) else tuple(one for one in found if one.task == task)
+        found = compare_task(name, limited[a], limited[b], metric, *chance) if common else ""
+        tasks = () if isinstance(found, str) else tuple(found)
         pairs[a, b] = RunComparison(metric=metric, a=sides[a].record, b=sides[b].record, left_out={}, tasks=tasks)
-    return _ranks(corrected(pairs, "holm"), len(sides), metric)
+    return pairs
 
 
-def _ranks(pairs: Mapping[tuple[int, int], RunComparison], runs: int, metric: str) -> list[RankedRun]:
+def _task_of(one: TaskComparison) -> str:
+    """Return the task of a comparison, which may be of one of its languages."""
+    return one.task.partition(" (")[0]
+
+
+def _ranks(pairs: Pairs, metric: str) -> list[RankedRun]:
     """Return the ranks of the runs on each task that every pair was compared on; p-values are Holm's."""
+    runs = 1 + max(place for places in pairs for place in places)
     higher = {
         task.task: score.higher_is_better
         for pair in pairs.values()
@@ -215,7 +295,7 @@ def _ranks(pairs: Mapping[tuple[int, int], RunComparison], runs: int, metric: st
         known = {places: one for places, pair in pairs.items() for one in pair.tasks if one.task == name}
         if len(known) < len(pairs):
             continue
-        sign = 1 if higher.get(name.partition(" (")[0], True) else -1
+        sign = 1 if higher.get(_task_of(next(iter(known.values()))), True) else -1
         values: dict[int, float | None] = {}
         better, beaten = [0] * runs, [0] * runs
         for (a, b), one in known.items():
@@ -230,5 +310,6 @@ def _ranks(pairs: Mapping[tuple[int, int], RunComparison], runs: int, metric: st
         for run, value in sorted(values.items(), key=lambda item: (item[1] is None, -sign * (item[1] or 0.0))):
             rank = None if value is None else 1 + sum(sign * other > sign * value for other in numbers)
             limits = (1 + better[run], runs - beaten[run]) if tested else (None, None)
-            found.append(RankedRun(task=name, run=run, value=value, rank=rank, best=limits[0], worst=limits[1]))
+            n = max(one.comparison.n for one in known.values())
+            found.append(RankedRun(task=name, run=run, value=value, rank=rank, best=limits[0], worst=limits[1], n=n))
     return found

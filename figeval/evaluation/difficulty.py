@@ -17,6 +17,7 @@ from typing import Any
 from figeval.errors import RecordError, near
 from figeval.evaluation.compare import Side, refuse_other_examples, tasks_of
 from figeval.evaluation.stored import stored_metrics
+from figeval.records.predictions import PredictionRow
 
 RIGHT = 0.5  # an answer that is right with a higher probability, as by a tie, counts as right
 
@@ -32,7 +33,8 @@ class ExampleDifficulty:
         answered: number of models with a valid answer.
         right: number of models whose answer is right.
         gold: stored gold answer.
-        common_error: wrong answer that all models with an answer gave, without a tie, if at least two did; else None.
+        common_error: wrong answer that all models with an answer gave in every seed, without a tie, if at least two of
+            them are better than the most common right answer; else None.
     """
 
     id: str
@@ -49,8 +51,10 @@ class TaskDifficulty:
     """The examples of a task that all runs have.
 
     `nobody` and `everybody` count the examples that no model and that every model got right; `nobody_expected` and
-    `everybody_expected` are the counts for models with the same accuracies that err independently of one another.
-    `by_right` has the number of examples by the number of models that were right.
+    `everybody_expected` are the counts for models with the same accuracies on the examples that they answered, which
+    err independently of one another. `by_right` has the number of examples by the number of models that were right,
+    and `unanswered` is the number of examples to which some model gave no answer. `uninformed` are the models that are
+    not better than always giving the most common right answer, whose errors say nothing about a label.
     """
 
     task: str
@@ -61,6 +65,8 @@ class TaskDifficulty:
     nobody_expected: float
     everybody_expected: float
     by_right: Mapping[int, int]
+    unanswered: int = 0
+    uninformed: tuple[str, ...] = ()
 
     @property
     def candidates(self) -> list[ExampleDifficulty]:
@@ -103,37 +109,47 @@ def difficulty(paths: Sequence[Path], metric: str = "acc") -> list[TaskDifficult
 
 def _of_task(name: str, sides: Sequence[Side], metric: str) -> TaskDifficulty:
     values = [_means(side, name, metric) for side in sides]
-    rows = [{row["id"]: row for row in side.folder.rows(name)} for side in sides]
+    rows = [[{row["id"]: row for row in folder.rows(name)} for _, folder in side.runs] for side in sides]
+    examples = [one for one in values[0] if all(one in own for own in values)]
+    gold = Counter(json.dumps(rows[0][0][one]["gold"], sort_keys=True) for one in examples)
+    most_common = max(gold.values(), default=0) / max(1, len(examples))
+    known = [[value for one in examples if (value := own[one]) is not None] for own in values]
+    informed = [bool(own) and sum(own) / len(own) > most_common for own in known]
     items = []
-    for example in values[0]:
-        if not all(example in own for own in values):
-            continue
-        own = [one[example] for one in values]
-        answers = [(value, one[example]) for value, one in zip(own, rows, strict=True) if value is not None]
+    for example in examples:
+        answers = [value for own in values if (value := own[example]) is not None]
         if not answers:
             continue
-        right = sum(value > RIGHT for value, _ in answers)
-        wrong = {json.dumps(row["pred"], sort_keys=True) for _, row in answers}
-        tied = any((row.get("tied") or 1) > 1 for _, row in answers)
-        alike = len(answers) > 1 and not right and len(wrong) == 1 and not tied
-        row = answers[0][1]
-        mean = sum(value for value, _ in answers) / len(answers)
-        error = row["pred"] if alike else None
-        items.append(ExampleDifficulty(example, row["cluster"], 1 - mean, len(answers), right, row["gold"], error))
-    n = len(items)
-    shares = [
-        sum((value or 0) > RIGHT for value in (one[item.id] for item in items)) / n if n else 0.0 for one in values
-    ]
+        right = sum(value > RIGHT for value in answers)
+        found = [[own[example] for own in seeds if example in own] for seeds in rows]
+        error = None if right else _common_error(found, informed, metric)
+        row = found[0][0]
+        difficulty = 1 - sum(answers) / len(answers)
+        items.append(ExampleDifficulty(example, row["cluster"], difficulty, len(answers), right, row["gold"], error))
+    shares = [sum(value > RIGHT for value in own) / len(own) if own else 0.0 for own in known]
+    answered = [[own[item.id] is not None for own in values] for item in items]
+    models = tuple(side.record.model.name for side in sides)
     return TaskDifficulty(
         task=name,
-        models=tuple(side.record.model.name for side in sides),
+        models=models,
         items=tuple(sorted(items, key=lambda item: (-item.difficulty, item.id))),
         nobody=sum(not item.right for item in items),
         everybody=sum(item.right == len(sides) for item in items),
-        nobody_expected=n * prod(1 - share for share in shares),
-        everybody_expected=n * prod(shares),
+        nobody_expected=sum(prod(1 - share for share, has in zip(shares, own, strict=True) if has) for own in answered),
+        everybody_expected=prod(shares) * sum(map(all, answered)),
         by_right=dict(sorted(Counter(item.right for item in items).items())),
+        unanswered=len(examples) - sum(map(all, answered)),
+        uninformed=tuple(model for model, is_informed in zip(models, informed, strict=True) if not is_informed),
     )
+
+
+def _common_error(found: Sequence[Sequence[PredictionRow]], informed: Sequence[bool], metric: str) -> Any:
+    """Return the answer of all seeds of all models if at least two informed models gave it without a tie, else None."""
+    valid = [[row for row in seeds if row["metrics"].get(metric) is not None] for seeds in found]
+    errors = {json.dumps(row["pred"], sort_keys=True) for seeds in valid for row in seeds}
+    is_tied = any((row.get("tied") or 1) > 1 for seeds in valid for row in seeds)
+    votes = sum(bool(seeds) and is_informed for seeds, is_informed in zip(valid, informed, strict=True))
+    return json.loads(errors.pop()) if len(errors) == 1 and not is_tied and votes > 1 else None
 
 
 def _means(side: Side, task: str, metric: str) -> dict[str, float | None]:

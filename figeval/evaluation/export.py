@@ -22,6 +22,7 @@ from figeval.data.sources import catalogue
 from figeval.errors import FigevalError, OptionError, PluginError, RecordError
 from figeval.evaluation.comparisons import Design, RunComparisons, compare_all
 from figeval.evaluation.harness import Harness
+from figeval.evaluation.outputs import check_output
 from figeval.evaluation.variants import recorded_variant
 from figeval.records.layouts import load_layouts
 from figeval.records.predictions import PredictionRow
@@ -242,6 +243,8 @@ def exported(
         "compare": lambda: partial(_compare, runs),
     }
     own = {name: make() for name, make in provided.items() if name in parameters}
+    if runs and "tasks" in given:
+        given["tasks"] = list(_with_suites(given["tasks"], runs))
     made = export([run.record for run in runs], **own, **given)
     if isinstance(made, str | bytes):
         return made
@@ -262,6 +265,17 @@ def _compare(
     """Return the comparisons of the runs by one metric on some tasks: of all pairs, or with the run at one place."""
     design = Design(against=against, tasks=frozenset(tasks))
     return compare_all([one.folder.path for one in runs], metric, design=design)
+
+
+def _with_suites(names: Iterable[str], runs: Sequence[StoredRun]) -> Iterator[str]:
+    """Yield names of tasks, for a suite those of its tasks that the runs have."""
+    has = {task.task for run in runs for task in run.record.tasks}
+    catalogue = runs[0].harness.catalogue
+    for name in names:
+        if name in has or name not in catalogue.suites:
+            yield name
+        else:
+            yield from (task.name for task in catalogue.expand([name]) if task.name in has)
 
 
 def chosen(**choices: Any) -> dict[str, Any]:
@@ -296,25 +310,45 @@ def text_of(made: str | bytes | Files, form: str) -> str:
     raise OptionError(f"{form} {what} with --output")
 
 
-def save(made: str | bytes | Files, output: Path) -> None:
+def save(made: str | bytes | Files, output: Path, inputs: Sequence[Path] = ()) -> None:
     """Write a file, or files below a folder. Each is replaced atomically.
 
+    A link that the user names is followed. Links below a folder are not: they may come from somebody else.
+
+    Args:
+        made: what an exporter made.
+        output: the file, or the folder.
+        inputs: the runs that were read.
+
     Raises:
-        RecordError: there is no space or no permission, or `output` is a folder where a file is needed.
+        OptionError: a file is one of the inputs or a part of a run.
+        RecordError: there is no space or no permission, or a folder or a link is in the way.
     """
-    if isinstance(made, Mapping):
-        for name, content in made.items():
-            file = output / name
-            with cure(output, "--output"):
-                file.parent.mkdir(parents=True, exist_ok=True)
-            save(content, file)
+    if not isinstance(made, Mapping):
+        check_output(output, inputs)
+        with cure(output, "--output"):
+            if output.exists() and not output.is_dir() and not output.is_file():  # /dev/stdout, a pipe
+                output.write_bytes(_bytes(made))
+                return
+            _write(made, output.resolve())
         return
-    content = made.encode("utf-8") if isinstance(made, str) else made
-    with cure(output, "--output"):
-        if output.is_dir():
-            raise RecordError(f"{output} is a folder; give a file with --output")
-        if output.exists() and not output.is_file():  # /dev/stdout, a pipe
-            output.write_bytes(content)
-            return
-        with replacing(output.resolve()) as stream:
-            stream.write(content)
+    files = {output / name: content for name, content in made.items()}
+    for file in files:
+        check_output(file, inputs)
+        if linked := [one for one in file.parents if one.is_symlink() and output in one.parents]:
+            raise RecordError(f"{linked[0]} is a symbolic link; choose another folder with --output")
+    for file, content in files.items():
+        with cure(output, "--output"):
+            file.parent.mkdir(parents=True, exist_ok=True)
+            _write(content, file)
+
+
+def _write(content: str | bytes, file: Path) -> None:
+    if file.is_dir():
+        raise RecordError(f"{file} is a folder; give a file with --output")
+    with replacing(file) as stream:
+        stream.write(_bytes(content))
+
+
+def _bytes(content: str | bytes) -> bytes:
+    return content.encode("utf-8") if isinstance(content, str) else content

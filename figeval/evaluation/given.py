@@ -30,6 +30,7 @@ from figeval.models.model import Model
 from figeval.plugins import describe
 from figeval.prompts import PromptContext
 from figeval.records.predictions import form_problem
+from figeval.records.run_folder import RunFolder
 from figeval.records.schema import RunRecord
 from figeval.records.sweep import SEEDS, SeedsRecord, mean_of, write
 from figeval.spec import TaskSpec
@@ -185,6 +186,11 @@ def score(config: RunConfig, given: Predictions, harness: Harness, observer: Obs
     if not given.seeds:
         return _run(config, harness, observer, found[None])
     place = place or default_folder(config, SEEDS)
+    if config.fresh and place.exists():
+        folder = RunFolder(place)
+        with folder.locked():
+            folder.put_aside()
+        folder.predictions_file("x").parent.rmdir()  # only a single run has rows of its own
     runs, folders = {}, {}
     for seed in given.seeds:
         own = replace(config, model_args={**config.model_args, "seed": seed}, output_path=place / f"seed-{seed}")

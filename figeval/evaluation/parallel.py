@@ -42,7 +42,7 @@ from figeval.evaluation.resume import LOGS, SHARDS, begin, merge, merge_shards
 from figeval.frontend import end_quickly
 from figeval.models.model import Model
 from figeval.records import provenance
-from figeval.records.predictions import is_own
+from figeval.records.rows_file import is_own
 from figeval.records.run_folder import RunFolder, own_folder
 from figeval.records.schema import RunRecord, TaskRecord
 from figeval.storage import cure

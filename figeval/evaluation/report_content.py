@@ -17,9 +17,9 @@ from figeval.evaluation.stored import with_breakdown
 from figeval.jsonfile import read_json
 from figeval.metrics.reliability import reliability
 from figeval.records.predictions import PredictionRow, answers_of
-from figeval.records.run_folder import RunFolder, find_record, read_run
+from figeval.records.run_folder import RunFolder, read_run
 from figeval.records.schema import RunRecord, TaskRecord
-from figeval.records.sweep import SEEDS, SeedsRecord, read
+from figeval.records.sweep import run_folders
 from figeval.text import cleaned
 from figeval.types import JSON
 
@@ -80,7 +80,7 @@ def report_content(
     Raises:
         RecordError: there is no run, its predictions have been changed, or no task has one of the columns.
     """
-    places = list({one.resolve(): one for path in paths for one in _run_folders(path)}.values())
+    places = list({one.resolve(): one for path in paths for one in run_folders(path)}.values())
     opened = [read_run(place) for place in places]
     found = ReportContent(runs=[record for record, _ in opened])
     folders = [folder for _, folder in opened]
@@ -102,22 +102,6 @@ def report_content(
 
 
 # ---- folders ---------------------------------------------------------------------------------------------------------
-
-
-def _run_folders(path: Path) -> Iterator[Path]:
-    """Yield the folders of the runs at a path. Raises `RecordError` if there are none."""
-    seeds = path / SEEDS if path.is_dir() else path
-    if seeds.name == SEEDS and seeds.is_file():
-        runs = [seeds.parent / run for run in read(SeedsRecord, seeds).runs.values()]
-    elif not find_record(path).is_file() and (path / "training").is_dir():
-        runs = sorted(file.parent for file in path.glob("runs/*/run.json"))
-    else:
-        runs = [path]
-    if not runs:
-        raise RecordError(f"{path} has no runs; evaluate the model with `figeval run --model {path}`")
-    for run in runs:
-        file = find_record(run)
-        yield file.parent if file.is_file() else run  # `read_run` says that there is no run
 
 
 def _training_records(path: Path) -> Iterator[Path]:
@@ -300,7 +284,7 @@ def _calibration(task: TaskRecord, rows: Iterable[PredictionRow]) -> JSON:
     for row in rows:
         right, own = row["gold"], row.get("scores")
         place = labels.index(right) if isinstance(right, str) and right in labels else right
-        if row["status"] == "ok" and own and isinstance(place, int) and 0 <= place < len(own):
+        if row["status"] == "ok" and own and type(place) is int and 0 <= place < len(own):  # True is no index
             scores.append([float("nan") if one is None else float(one) for one in own])
             gold.append(place)
     found = reliability(scores, gold)

@@ -26,8 +26,9 @@ from figeval.evaluation.score import MetricSet
 from figeval.evaluation.task_metrics import described
 from figeval.models.model import Model
 from figeval.records import conditions, provenance
-from figeval.records.predictions import PredictionRow, is_own
-from figeval.records.run_folder import RunFolder, own_folder
+from figeval.records.predictions import PredictionRow
+from figeval.records.rows_file import is_own
+from figeval.records.run_folder import SEEDS, RunFolder, own_folder
 from figeval.records.schema import LineageRecord, ModelRecord, RunRecord, TaskRecord
 from figeval.spec import TaskSpec
 from figeval.text import one_line
@@ -75,6 +76,8 @@ def begin(
     )
     if config.fresh:
         folder.put_aside()
+    if (folder.path / SEEDS).exists():  # tables would show its means instead of this run
+        raise RecordError(f"{folder.path} contains runs of several seeds; {ELSEWHERE}")
     stored = folder.read()
     if stored is None and folder.has_rows:
         raise RecordError(

@@ -6,6 +6,7 @@ protect what no computation confirms, such as times and versions (`figeval.recor
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
@@ -30,8 +31,9 @@ from figeval.plugins import describe
 from figeval.prompts import Shots
 from figeval.records.differences import differences, listed
 from figeval.records.integrity import changed_parts
-from figeval.records.predictions import PredictionRow, opened, stored
+from figeval.records.predictions import PredictionRow
 from figeval.records.provenance import installed
+from figeval.records.rows_file import opened, stored
 from figeval.records.run_folder import RunFolder, find_record, read_record
 from figeval.records.schema import SCHEMA_VERSION, RunRecord, TaskRecord
 from figeval.spec import TaskSpec
@@ -157,6 +159,9 @@ class _Verification:
     def check_record(self, file: Path) -> None:
         """Compare the record with its digests, and its identity with its settings."""
         version = f"schema {self.record.schema_version}"
+        names = Counter(task.task for task in self.record.tasks)
+        if twice := [f"{name} is listed {count} times" for name, count in names.items() if count > 1]:
+            self.found("run.json", "tasks", twice, "")
         changed = changed_parts(file)
         if changed is None:
             what = "times, versions, hardware and the command: the record has no digests"

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from figeval.errors import DataError
 from figeval.metrics.intervals import (
     FEWEST_CLUSTERS,
+    MOST_UNDEFINED,
     Interval,
     Moments,
     Spread,
@@ -198,10 +199,15 @@ class MetricAggregator:
             effective = "" if math.isclose(self.effective_clusters, self.clusters) else "effective "
             return value, Interval(f"none: fewer than {FEWEST_CLUSTERS} {effective}{unit}")
         values = resample(sums, self.statistic.combine, seed, repeats)
-        if not self.statistic.is_skewed or np.isnan(values).any():
+        undefined = np.isnan(values)
+        if not self.statistic.is_skewed or undefined.mean() > MOST_UNDEFINED:
             return value, interval_of_statistic(values, method)
-        shares = corrected_tails(values, value, self.statistic.combine(repeats @ sums - sums), repeats)
-        return value, interval_of_statistic(values, f"{method} (BCa)", shares)
+        left_out = self.statistic.combine(repeats @ sums - sums)
+        known = ~np.isnan(left_out)
+        defined = values[~undefined]
+        shares = corrected_tails(defined, value, left_out[known], repeats[known])
+        without = f", without {undefined.sum()} undefined resamples" if undefined.any() else ""
+        return value, interval_of_statistic(defined, f"{method} (BCa){without}", shares)
 
 
 class GroupAggregator:

@@ -14,6 +14,7 @@ The choice of intervals rests on the simulated coverage in docs/statistics.md.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
@@ -31,9 +32,11 @@ TAILS = ((1 - LEVEL) / 2, (1 + LEVEL) / 2)
 NOTHING = 1e-12  # smaller variation, relative to the values, is rounding error
 # With fewer effective clusters, an interval is marked as unreliable, and no test that keeps its level has power.
 FEW = 10
+TINIEST = sys.float_info.min  # a p-value that underflows is tiny, not 0
 PRIOR_CORRELATION = 0.2  # prior worth one pair of events in a cluster; without it, rare events hide the correlation
 RESAMPLES = 10_000
 FEWEST_CLUSTERS = 40  # with fewer effective clusters, percentile intervals are too narrow (docs/statistics.md)
+MOST_UNDEFINED = 0.01  # share of resamples in which a skewed statistic may be undefined, and which are then left out
 CELLS = 2_000_000  # cells of one block of weights: 16 MB
 
 
@@ -270,12 +273,14 @@ def interval_of_mean(spread: Spread, bounds: Bounds) -> Interval:
         return interval_by_t(spread)
     low, high = bounds
     share = min(1.0, max(0.0, (spread.mean - low) / (high - low)))
+    few = reliability(spread)
     if spread.constant:
-        limits, method, stderr = wilson(share * spread.clusters, spread.clusters), f"wilson on {rows}s", None
+        limits, stderr = wilson(share * spread.clusters, spread.clusters), None
+        method = f"wilson on {rows}s{few}"
     else:
         variance = variance_of_mean(spread, bounds)
         limits = effective_wilson(share, variance / (high - low) ** 2, max(1.0, spread.effective_clusters - 1))
-        method, stderr = f"wilson on effective n{reliability(spread)}", math.sqrt(variance)
+        method, stderr = f"wilson on effective n{few}", math.sqrt(variance)
     return Interval(method, low + (high - low) * limits[0], low + (high - low) * limits[1], stderr)
 
 

@@ -7,7 +7,6 @@ intervals overlap) would discard most of the evidence.
 from __future__ import annotations
 
 import math
-import sys
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,27 +18,29 @@ from numpy.typing import NDArray
 from figeval.metrics.combination import Clustered, Combination
 from figeval.metrics.intervals import (
     FEW,
-    FEWEST_CLUSTERS,
     NOTHING,
-    RESAMPLES,
+    TINIEST,
     Bounds,
     Interval,
     Spread,
     blocks,
     by_cluster,
     clip,
-    cluster_places,
     interval_by_t,
-    interval_of_statistic,
     spread_of,
     t_interval,
 )
+from figeval.metrics.matched import mcnemar
+from figeval.metrics.seeds import FEWEST_SEEDS
 
 Floats = NDArray[np.float64]
 DRAWS = 10_000
 EXACT = 14  # with at most this many clusters, all 2^G sign patterns are tried
 ALPHA = 0.05
-TINIEST = sys.float_info.min  # a p-value that underflows is tiny, not 0
+ENOUGH = 20  # extreme draws after which no more are drawn
+MOST_DRAWS = 1_000_000
+UNITS = (1, 2, 6, 12, 60)  # 0/1 values, and shares of ties of up to six answers, are multiples of one of 1 / unit
+MOST_STEPS = 3e8  # additions of an exact distribution, which take a fraction of a second
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +49,9 @@ class PairedTest:
 
     `p` is the p-value of `test`, or None if there is nothing to test. The interval of the difference is by t with
     `freedom` degrees of freedom. `effective_clusters` is the number of equally sized groups with the same precision.
-    `a_only` and `b_only` count the examples that only one run got right, for 0/1 values. `note` is a caveat.
+    `a_only` and `b_only` count the examples that only one run got right, for 0/1 values, and `effective_n` is the
+    number of independent examples with the same precision. `differing` clusters have different sums. `note` is a
+    caveat.
     """
 
     n: int
@@ -65,6 +68,8 @@ class PairedTest:
     p: float | None = None
     a_only: int | None = None
     b_only: int | None = None
+    effective_n: float | None = None
+    differing: int | None = None
     note: str = ""
 
 
@@ -74,6 +79,7 @@ def paired(
     clusters: Sequence[str | None] | None = None,
     bounds: Bounds = (0.0, 1.0),
     seed: int = 0,
+    draws: int = DRAWS,
 ) -> PairedTest:
     """Compare per-example values of two runs, aligned by example, with None for a missing value.
 
@@ -87,15 +93,17 @@ def paired(
         clusters: cluster of each example, or None if it is independent.
         bounds: bounds of the metric, or None if it has none.
         seed: seed of the sign-flip draws.
+        draws: largest number of draws.
 
     Raises:
-        ValueError: the sequences differ in length.
+        ValueError: the sequences differ in length, or a value is NaN or infinite.
     """
     rows = zip(values_a, values_b, clusters or [None] * len(values_a), strict=True)
     common = [(a, b, cluster) for a, b, cluster in rows if a is not None and b is not None]
     if not common:
         return PairedTest(n=0, clusters=0, note="no example that both runs answered")
     a, b = np.array([row[:2] for row in common], dtype=np.float64).T
+    _refuse_infinite(a, b)
     sums, sizes, within = by_cluster(a - b, [row[2] for row in common])
     spread = spread_of(sums, sizes, within)
     interval = _interval(spread, bounds)
@@ -105,7 +113,7 @@ def paired(
     if binary and spread.independent:
         test, p = "exact McNemar", mcnemar(a_only, b_only)
     elif spread.clusters > 1:
-        test, p = "sign flip", sign_flip(sums, seed)
+        test, p = "sign flip", sign_flip(sums, seed, draws)
     return PairedTest(
         n=spread.n,
         clusters=spread.clusters,
@@ -121,6 +129,8 @@ def paired(
         p=p,
         a_only=a_only if binary else None,
         b_only=b_only if binary else None,
+        effective_n=_effective_n(spread, a_only + b_only, int(np.count_nonzero(sums))) if binary else None,
+        differing=int(np.count_nonzero(sums)),
         note=_note(spread, interval),
     )
 
@@ -131,11 +141,13 @@ def paired_over_languages(
     clusters: Mapping[str, Sequence[str | None]],
     bounds: Bounds = (0.0, 1.0),
     seed: int = 0,
+    draws: int = DRAWS,
 ) -> PairedTest:
     """Compare the unweighted means of two runs over languages; the arguments are those of `paired`, by language.
 
     The p-value comes from sign flips of Σ_l D_cl / (L n_l), where D_cl is the sum of a cluster's differences in one of
-    the L languages, which has n_l rows. The languages' intervals are combined by `figeval.metrics.combination`. If a
+    the L languages, which has n_l rows. The languages' intervals and standard errors are combined by
+    `figeval.metrics.combination`, and the degrees of freedom are Satterthwaite's of independent languages. If a
     language has no common example, there is no comparison.
     """
     parts = [paired(values_a[one], values_b[one], clusters[one], bounds, seed) for one in values_a]
@@ -159,114 +171,41 @@ def paired_over_languages(
         found.append(Clustered(named, spread_of(sums, sizes, within)))
         for cluster, total in zip(names, sums, strict=True):
             weighted[cluster] += total / len(rows) / len(parts)
-    differences = [part.difference for part in parts if part.difference is not None]
-    lows = [part.low for part in parts if part.low is not None]
-    highs = [part.high for part in parts if part.high is not None]
-    limits = Combination.of(found).interval(differences, lows, highs) if len(lows) == len(parts) else (None, None)
-    return PairedTest(
-        n=n,
-        clusters=len(weighted),
-        value_a=float(np.mean([part.value_a for part in parts])),
-        value_b=float(np.mean([part.value_b for part in parts])),
-        difference=float(np.mean(differences)),
-        low=limits[0],
-        high=limits[1],
-        test="sign flip" if len(weighted) > 1 else "",
-        p=sign_flip(np.array(list(weighted.values())), seed) if len(weighted) > 1 else None,
+    sums = np.array(list(weighted.values()))
+    return replace(
+        _mean_difference(parts, Combination.of(found)),
+        clusters=len(sums),
+        differing=int((np.abs(sums) > NOTHING).sum()),
+        test="sign flip" if len(sums) > 1 else "",
+        p=sign_flip(sums, seed, draws) if len(sums) > 1 else None,
         note="; ".join(f"{name}: {part.note}" for name, part in zip(values_a, parts, strict=True) if part.note),
     )
 
 
-Features = Sequence[float]  # numbers of an example whose sums give a score, see `figeval.metrics.statistic`
-
-
-def paired_statistic(
-    features_a: Sequence[Features | None],
-    features_b: Sequence[Features | None],
-    clusters: Sequence[str | None],
-    combine: Callable[[Floats], Floats],
-    seed: int = 0,
-) -> PairedTest:
-    """Compare two runs by a score that is no mean over examples, e.g. macro-F1 or a correlation.
-
-    The p-value comes from permutations: in each, the two runs' answers to a cluster are exchanged with probability 1/2,
-    and the difference of the scores is computed anew from the exchanged sums (Noreen 1989; Yeh 2000). All 2^G patterns
-    are tried for few clusters. A permutation whose score is undefined counts as extreme. The interval is that of a
-    cluster bootstrap that draws the same clusters for both runs, for at least 40 effective clusters.
-
-    Args:
-        features_a: numbers of run A for each example, shape (k,), or None if the metric does not apply.
-        features_b: numbers of run B, in the same order.
-        clusters: cluster of each example, or None if it is independent.
-        combine: the score as a function of sums, (..., k) → (...).
-        seed: seed of the permutations and of the bootstrap.
-    """
-    rows = zip(features_a, features_b, clusters, strict=True)
-    common = [(a, b, cluster) for a, b, cluster in rows if a is not None and b is not None]
-    if not common:
-        return PairedTest(n=0, clusters=0, note="no example that both runs answered")
-    index = cluster_places([cluster for _, _, cluster in common])
-    sizes = np.bincount(index)
-    sums = np.zeros((len(sizes), 2, len(common[0][0])))
-    np.add.at(sums, index, np.array([row[:2] for row in common], dtype=np.float64))
-    effective = len(common) ** 2 / float(sizes @ sizes)
-    value_a, value_b = (float(combine(one)) for one in sums.sum(axis=0))
-    found = PairedTest(n=len(common), clusters=len(sizes), effective_clusters=effective)
-    if np.isnan((value_a, value_b)).any():
-        return replace(found, note="the score of one of the runs is undefined")
-    found = replace(found, value_a=value_a, value_b=value_b, difference=value_a - value_b)
-    unit = "examples" if len(sizes) == len(common) else "clusters"
-    if len(sizes) == 1:
-        return replace(found, note="no test and no interval: all examples belong to one cluster")
-    p = _permuted(sums, combine, seed)
-    if effective < FEWEST_CLUSTERS:
-        why = f"no interval: fewer than {FEWEST_CLUSTERS} effective {unit}"
-        return replace(found, test="permutation", p=p, note=why)
-    interval = interval_of_statistic(_redrawn(sums, combine, seed), "bootstrap")
-    return replace(
-        found,
-        low=interval.low,
-        high=interval.high,
-        stderr=interval.stderr,
-        freedom=None if interval.low is None else math.inf,
-        test="permutation",
-        p=p,
-        note="" if interval.low is not None else f"no interval: {interval.method.removeprefix('none: ')}",
+def _mean_difference(parts: Sequence[PairedTest], together: Combination) -> PairedTest:
+    """Return the mean of differences with its interval, standard error and Satterthwaite's degrees of freedom."""
+    differences = [part.difference for part in parts if part.difference is not None]
+    mean = PairedTest(
+        n=sum(part.n for part in parts),
+        clusters=0,
+        value_a=float(np.mean([part.value_a for part in parts])),
+        value_b=float(np.mean([part.value_b for part in parts])),
+        difference=float(np.mean(differences)),
     )
-
-
-def _permuted(sums: Floats, combine: Callable[[Floats], Floats], seed: int) -> float:
-    """Return the p-value of the difference between scores, from the sums of clusters, shape (G, 2, k)."""
-    total = sums.sum(axis=(0, 1))
-    differing = sums[(sums[:, 0] != sums[:, 1]).any(axis=1)]
-    if not len(differing):
-        return 1.0
-    fixed = sums.sum(axis=0) - differing.sum(axis=0)  # of clusters in which nothing changes when it is exchanged
-
-    def differences(exchanged: Floats) -> Floats:
-        own = fixed[0] + exchanged @ differing[:, 1] + (1 - exchanged) @ differing[:, 0]
-        return combine(own) - combine(total - own)
-
-    seen = abs(float(combine(sums[:, 0].sum(axis=0)) - combine(sums[:, 1].sum(axis=0))))
-    seen -= NOTHING * max(1.0, seen)
-    if len(differing) <= EXACT:
-        patterns = np.array(list(product((0.0, 1.0), repeat=len(differing)))).reshape(-1, len(differing))
-        return float(np.mean(~(np.abs(differences(patterns)) < seen)))
-    generator, extreme = np.random.default_rng(seed), 0
-    for size in blocks(DRAWS, len(differing)):
-        exchanged = generator.integers(0, 2, size=(size, len(differing))).astype(np.float64)
-        extreme += int(np.sum(~(np.abs(differences(exchanged)) < seen)))
-    return (extreme + 1) / (DRAWS + 1)
-
-
-def _redrawn(sums: Floats, combine: Callable[[Floats], Floats], seed: int) -> Floats:
-    """Return differences of the scores for draws of the clusters with replacement, shape (RESAMPLES,)."""
-    generator, clusters = np.random.default_rng(seed), len(sums)
-    found = []
-    for size in blocks(RESAMPLES, clusters):
-        counts = generator.multinomial(clusters, np.full(clusters, 1 / clusters), size=size)
-        found.append(combine(counts @ sums[:, 0]) - combine(counts @ sums[:, 1]))
-    return np.concatenate(found)
+    known = [
+        (part.low, part.high, part.stderr, part.freedom)
+        for part in parts
+        if part.low is not None and part.high is not None and part.stderr and part.freedom
+    ]
+    if len(known) < len(parts):
+        return mean
+    lows, highs, errors, freedoms = zip(*known, strict=True)
+    low, high = together.interval(differences, lows, highs)
+    stderr = together.margin(errors)
+    own = math.fsum((error / len(parts)) ** 4 / freedom for error, freedom in zip(errors, freedoms, strict=True))
+    # Correlated languages are not more independent than the sum of their clusters.
+    freedom = min(stderr**4 / own, math.fsum(freedoms))
+    return replace(mean, low=low, high=high, stderr=stderr, freedom=freedom)
 
 
 def paired_over_seeds(
@@ -274,25 +213,36 @@ def paired_over_seeds(
     values_b: Sequence[Sequence[float]],
     clusters: Sequence[str | None],
     bounds: Bounds = (0.0, 1.0),
+    varies: tuple[bool, bool] = (False, False),
 ) -> PairedTest:
     """Compare the means of two models over their trainings, which differ in their seed, on the same examples.
 
     The variance of the difference is V = SE² + s_A² / S_A + s_B² / S_B: the clustered variance of the examples'
     differences of means over seeds, plus the variances of the trainings' scores. p and interval are by t with
-    Satterthwaite's (1946) degrees of freedom. A model without seeds, such as TF-IDF, has one row and adds nothing.
+    Satterthwaite's (1946) degrees of freedom.
+
+    A model without seeds, such as TF-IDF, has one row and adds nothing. A single training of a model that would vary
+    adds s² of the other side, i.e. both together s² (1 + 1 / S). As for the interval of a mean over seeds, there is no
+    test with two seeds.
 
     Args:
         values_a: values of each training of A on each example, shape (S_A, n).
         values_b: values of each training of B, shape (S_B, n).
         clusters: cluster of each example, or None if it is independent.
         bounds: bounds of the metric, or None if it has none.
+        varies: whether another training of A, and of B, would give other values; for sides with one row.
+
+    Raises:
+        ValueError: a value is NaN or infinite.
     """
     from scipy.special import stdtr
 
     a, b = (np.asarray(values, dtype=np.float64) for values in (values_a, values_b))
     if not a.size or not b.size:
         return PairedTest(n=0, clusters=0, note="no example that all trainings answered")
-    spread = spread_of(*by_cluster(a.mean(axis=0) - b.mean(axis=0), clusters))
+    _refuse_infinite(a, b)
+    sums, sizes, within = by_cluster(a.mean(axis=0) - b.mean(axis=0), clusters)
+    spread = spread_of(sums, sizes, within)
     known = PairedTest(
         n=spread.n,
         clusters=spread.clusters,
@@ -303,28 +253,68 @@ def paired_over_seeds(
     )
     if spread.clusters == 1:
         return replace(known, note="no test and no interval: all examples belong to one cluster")
-    parts = [(spread.stderr**2, spread.freedom)]
-    for trainings in (a, b):
-        if len(trainings) > 1:
-            scores = trainings.mean(axis=1)
-            parts.append((float(scores.var(ddof=1)) / len(scores), len(scores) - 1))
+    if any(1 < len(one) < FEWEST_SEEDS for one in (a, b)):
+        return replace(known, note="no test and no interval: fewer than three seeds")
+    of_seeds, borrowed = _seed_variances((a.mean(axis=1), b.mean(axis=1)), varies)
+    parts = [(spread.stderr**2, spread.freedom), *of_seeds]
     variance = math.fsum(part for part, _ in parts)
     if variance <= NOTHING**2:
-        return replace(known, note="no test and no interval: nothing differs")
+        why = _interval(spread, bounds).method.removeprefix("none: ")
+        return replace(known, test="sign flip", p=sign_flip(sums), note=f"no interval: {why}")
     stderr, freedom = math.sqrt(variance), variance**2 / math.fsum(part**2 / own for part, own in parts)
     low, high = t_interval(spread.mean, stderr, freedom)
     if bounds is not None:
         low, high = clip((low, high), (bounds[0] - bounds[1], bounds[1] - bounds[0]))
     p = max(2 * float(stdtr(freedom, -abs(spread.mean) / stderr)), TINIEST)
-    test = f"t over {len(a)} and {len(b)} seeds"
-    return replace(known, low=low, high=high, stderr=stderr, freedom=freedom, test=test, p=p, note=_few(spread))
+    test, note = f"t over {len(a)} and {len(b)} seeds", "; ".join(filter(None, (borrowed, _few(spread))))
+    return replace(known, low=low, high=high, stderr=stderr, freedom=freedom, test=test, p=p, note=note)
+
+
+def _seed_variances(scores: tuple[Floats, Floats], varies: tuple[bool, bool]) -> tuple[list[tuple[float, float]], str]:
+    """Return the parts of the variance of a difference that are due to seeds, and a note about a side that has none.
+
+    A part is a variance and its degrees of freedom.
+    """
+    parts, note = [], ""
+    for place, own in enumerate(scores):
+        if len(own) > 1:
+            new = len(scores[1 - place]) == 1 and varies[1 - place]
+            parts.append((float(own.var(ddof=1)) * (1 / len(own) + new), len(own) - 1.0))
+            if new:
+                one, other = "BA"[place], "AB"[place]
+                note = f"{one} is a single training, and its variance over seeds is taken to be that of {other}"
+    return parts, note
 
 
 def _interval(spread: Spread, bounds: Bounds) -> Interval:
     """Return the t interval of the difference; none if it is the same in all clusters (two runs that always agree)."""
+    unit = "row" if spread.independent else "cluster"
     if spread.clusters == 1:
         return Interval("none: one cluster" if spread.n > 1 else "none: one row")
+    if spread.alike:
+        differs = abs(spread.mean) > NOTHING
+        return Interval(f"none: {f'every {unit} differs by the same amount' if differs else f'no {unit} differs'}")
     return interval_by_t(spread, None if bounds is None else (bounds[0] - bounds[1], bounds[1] - bounds[0]))
+
+
+def _effective_n(spread: Spread, discordant: int, differing: int) -> float:
+    """Return the number of independent pairs of 0/1 values with the same precision.
+
+    It is N over the design effect of the differences. If fewer than ten clusters differ, it cannot be estimated, and
+    examples of a cluster are taken to agree completely.
+    """
+    if spread.independent:
+        return float(spread.n)
+    alone = discordant / spread.n - spread.mean**2
+    if differing < FEW or alone <= 0:
+        return spread.effective_clusters
+    return min(float(spread.n), max(spread.effective_clusters, alone / spread.stderr**2))
+
+
+def _refuse_infinite(*values: Floats) -> None:
+    """Raise `ValueError` if a value is NaN or infinite, which a comparison would take for a number."""
+    if not all(np.isfinite(one).all() for one in values):
+        raise ValueError("a value is NaN or infinite; use None for a missing value")
 
 
 def _note(spread: Spread, interval: Interval) -> str:
@@ -344,38 +334,83 @@ def _few(spread: Spread) -> str:
     return f"too few {unit} ({spread.effective_clusters:.3g}{unequal}): the test has little power"
 
 
-def mcnemar(a_only: int, b_only: int, *, mid: bool = False) -> float:
-    """Return the two-sided exact McNemar (1947) p from the counts that only one run got right; `mid` for the mid-p."""
-    from scipy.special import bdtr
-
-    n, fewer = a_only + b_only, min(a_only, b_only)
-    if a_only == b_only:
-        return 1.0
-    below = float(bdtr(fewer, n, 0.5))
-    if mid:
-        point = below - (float(bdtr(fewer - 1, n, 0.5)) if fewer else 0.0)
-        return max(2 * below - point, TINIEST)
-    return max(min(1.0, 2 * below), TINIEST)
-
-
 def sign_flip(sums: Floats, seed: int = 0, draws: int = DRAWS) -> float:
     """Return the two-sided p of Σ D_c under random signs of the clusters' sums D_c, shape (G,).
 
-    It is exact for few clusters. Otherwise it is (r + 1) / (draws + 1), where r is the number of draws that are at
-    least as extreme (Phipson and Smyth 2010), and so never 0.
+    It is exact for few clusters, and for sums of 0/1 values or of fair shares of ties, whose distribution is a
+    convolution of two-point distributions. Otherwise it is drawn, see `drawn_p`.
+
+    Args:
+        sums: sums of the clusters.
+        seed: seed of the draws.
+        draws: largest number of draws.
     """
-    sizes, repeats = np.unique(np.abs(sums[sums != 0]), return_counts=True)
+    found = np.abs(sums[sums != 0])
     seen = abs(float(sums.sum())) - NOTHING * float(np.abs(sums).sum())  # rounding must not hide an equal pattern
-    count = int(repeats.sum())
-    if count <= EXACT:
-        signs = np.array(list(product((-1.0, 1.0), repeat=count))).reshape(2**count, count)
-        return float(np.mean(np.abs(signs @ np.repeat(sizes, repeats)) >= seen))
+    if len(found) <= EXACT:
+        signs = np.array(list(product((-1.0, 1.0), repeat=len(found)))).reshape(2 ** len(found), len(found))
+        return float(np.mean(np.abs(signs @ found) >= seen))
+    for unit in UNITS:
+        steps = np.rint(found * unit)
+        if np.abs(steps - found * unit).max() <= NOTHING * unit and len(steps) * steps.sum() <= MOST_STEPS:
+            return max(_convolved(steps.astype(np.int64), round(abs(float(sums.sum())) * unit)), TINIEST)
+    sizes, repeats = np.unique(found, return_counts=True)
+    single = len(sizes) == len(found)
     generator = np.random.default_rng(seed)
-    extreme = 0
-    for size in blocks(draws, len(sizes)):
-        positive = generator.binomial(repeats, 0.5, size=(size, len(sizes)))
-        extreme += int(np.sum(np.abs((2 * positive - repeats) @ sizes) >= seen))
-    return (extreme + 1) / (draws + 1)
+
+    def extreme(size: int) -> int:
+        positive = (
+            coins(generator, size, len(sizes)) if single else generator.binomial(repeats, 0.5, (size, len(sizes)))
+        )
+        return int(np.sum(np.abs((2 * positive - repeats) @ sizes) >= seen))
+
+    return drawn_p(extreme, len(sizes), draws)
+
+
+def _convolved(steps: NDArray[np.int64], seen: int) -> float:
+    """Return the probability that positive integers with random signs have a sum of at least ±`seen`."""
+    total = int(steps.sum())
+    share, reached = np.zeros(total + 1), 0  # probability of each sum of the integers that have a plus
+    share[0] = 1.0
+    for step in sorted(steps.tolist()):
+        reached += step
+        part = share[: reached + 1]
+        part[step:] += part[:-step].copy()
+        part *= 0.5
+    return float(share[np.abs(2 * np.arange(total + 1) - total) >= seen].sum())
+
+
+def coins(generator: np.random.Generator, size: int, width: int) -> Floats:
+    """Return fair 0/1 draws, shape (size, width)."""
+    drawn = generator.integers(0, 256, size=(size, -(-width // 8)), dtype=np.uint8)
+    return np.unpackbits(drawn, axis=1, count=width).astype(np.float64)
+
+
+def drawn_p(extreme: Callable[[int], int], width: int, most: int) -> float:
+    """Return the p-value of a Monte Carlo test, (r + 1) / (B + 1) (Phipson and Smyth 2010), which is never 0.
+
+    There are 10,000 draws B, and four times as many again and again while fewer than 20 of them are extreme. This is
+    valid: for the first number of draws with 21 / (B + 1) ≤ α, p ≤ α implies that it is at most α after B draws, too,
+    since tests that stopped before have a larger one, and tests that go on have fewer than 20 extreme draws.
+
+    Args:
+        extreme: draws this many times and returns how often the result was at least as extreme as the observed one.
+        width: numbers of one draw, which bound the size of a block.
+        most: largest number of draws.
+    """
+    done = found = 0
+    stage = min(DRAWS, most)
+    while True:
+        found += sum(extreme(size) for size in blocks(stage - done, width))
+        done = stage
+        if found >= ENOUGH or done == most:
+            return (found + 1) / (done + 1)
+        stage = min(4 * stage, most)
+
+
+def draws_for(tests: int) -> int:
+    """Return the largest number of draws for each of several tests: 20 for each possible p-value of α / tests."""
+    return min(MOST_DRAWS, max(DRAWS, math.ceil(20 * tests / ALPHA)))
 
 
 def holm(pvalues: Sequence[float]) -> list[float]:

@@ -6,15 +6,19 @@ import math
 from dataclasses import dataclass
 from statistics import NormalDist
 
-from figeval.metrics.paired import ALPHA, TINIEST, PairedTest
+from figeval.metrics.intervals import FEW, TINIEST
+from figeval.metrics.matched import score_statistic, smallest_found
+from figeval.metrics.paired import ALPHA, PairedTest
 
 POWER = 0.8
+MANY = 10_000  # degrees of freedom of a t distribution that is as good as normal
+EXCHANGES = ("sign flip", "permutation")
 
 
 def detectable(stderr: float, freedom: float = math.inf, power: float = POWER, level: float = ALPHA) -> float:
-    """Return the smallest true difference that a two-sided test would find with this probability.
+    """Return the smallest true difference that a two-sided t test would find with this probability.
 
-    It is (t_{1−α/2} + t_{power}) · SE (Bloom 1995), the minimum detectable effect.
+    It is that of the noncentral t distribution; for many degrees of freedom, (z_{1−α/2} + z_{power}) · SE (Bloom 1995).
 
     Args:
         stderr: standard error of the difference.
@@ -22,25 +26,72 @@ def detectable(stderr: float, freedom: float = math.inf, power: float = POWER, l
         power: probability of p < `level` if the difference is as large.
         level: level of the test.
     """
-    return (_quantile(1 - level / 2, freedom) + _quantile(power, freedom)) * stderr
+    if freedom > MANY:
+        return (NormalDist().inv_cdf(1 - level / 2) + NormalDist().inv_cdf(power)) * stderr
+    from scipy.special import nctdtrinc, stdtrit
+
+    return float(nctdtrinc(freedom, 1 - power, stdtrit(freedom, 1 - level / 2))) * stderr
 
 
 def detectable_by(test: PairedTest, level: float = ALPHA) -> float | None:
-    """Return the smallest difference that a comparison would find with probability .8; None without standard error."""
-    if test.stderr is None or test.freedom is None:
+    """Return the smallest difference that a comparison would find with probability .8, or None if there is none.
+
+    For 0/1 values, it is that of the exact McNemar test on as many independent examples as have the same precision,
+    with as much disagreement as was observed, or as the difference needs. For clusters, that of a t test with the
+    observed standard error is computed, too, and the larger one counts; for other values, there is only the latter.
+    Apart from McNemar's test of independent examples, these are approximations to the power of the sign flip.
+    """
+    if test.p is None or (reached := reachable(test, level)) == 0:
         return None
-    return detectable(test.stderr, test.freedom, level=level)
+    by_t = detectable(test.stderr, test.freedom, level=reached) if test.stderr and test.freedom else None
+    if test.effective_n is None or test.a_only is None or test.b_only is None:
+        return by_t
+    share = (test.a_only + test.b_only) / test.n
+    exact = smallest_found(int(test.effective_n), share, POWER, level, at_least=True)
+    if exact is None or test.clusters == test.n:
+        return exact
+    larger = max(exact, by_t or 0.0)
+    return larger if larger <= 1 else None
+
+
+def reachable(test: PairedTest, level: float = ALPHA) -> float:
+    """Return the largest p-value of a comparison that does not exceed the level; 0 if there is none.
+
+    The p-values of sign flips and permutations of G clusters are multiples of 2 / 2^G.
+    """
+    return _reachable(test.clusters, level) if test.test in EXCHANGES else level
+
+
+def _reachable(clusters: int, level: float) -> float:
+    patterns = 2.0 ** min(clusters - 1, 50)
+    return math.floor(level * patterns) / patterns
 
 
 def equivalence(test: PairedTest, margin: float) -> float | None:
-    """Return the p-value of two one-sided tests (Schuirmann 1987) of |difference| ≥ margin; None without interval.
+    """Return the p-value of two one-sided tests (Schuirmann 1987) of |difference| ≥ margin; None if there is no test.
 
-    If it is below .05, the 90 % interval of the difference lies within ± margin.
+    For 0/1 values, these are Tango's (1998) score tests, whose variance is not too small if hardly any example differs.
+    For clusters, they have the effective number of examples and Student's t, and if the t tests with the clustered
+    standard error have a larger p-value, that counts. For other values, there are only the latter, and no test if fewer
+    than ten clusters differ.
     """
-    if test.stderr is None or test.freedom is None or test.difference is None:
+    if test.difference is None or test.clusters < 2:
         return None
-    nearest = (margin - abs(test.difference)) / test.stderr
-    return min(1.0, max(_tail(nearest, test.freedom), TINIEST))
+    by_t = None
+    if test.stderr and test.freedom:
+        by_t = _tail((margin - abs(test.difference)) / test.stderr, test.freedom)
+    if test.effective_n is None or test.a_only is None or test.b_only is None:
+        few = test.differing is not None and test.differing < FEW
+        return None if few or by_t is None else min(1.0, max(by_t, TINIEST))
+    if margin >= 1:
+        return TINIEST
+    independent = test.clusters == test.n
+    freedom = math.inf if independent else max(1.0, (test.effective_clusters or test.clusters) - 1)
+    size = test.effective_n / test.n
+    counts = test.a_only * size, test.b_only * size, test.effective_n
+    nearest = min(score_statistic(*counts, -margin), -score_statistic(*counts, margin))
+    by_score = _tail(nearest, freedom)
+    return min(1.0, max(by_score, TINIEST if independent else by_t or 0.0, TINIEST))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,8 +125,10 @@ def planned(
 ) -> ComparisonPlan:
     """Return the smallest difference in accuracy that a paired comparison on these clusters would find.
 
-    The variance of a paired difference δ of 0/1 values is d − δ², where d is the share of examples that only one model
-    gets right (Miettinen 1968); the design effect multiplies it.
+    It is that of the exact McNemar test on N / effect examples, where effect is the design effect, with d the share of
+    examples that only one model gets right (Connor 1987, without approximation). In clusters, this approximates the
+    sign flip; that of a noncentral t test with the variance d − δ² of a paired difference δ (Miettinen 1968), times
+    effect / N, is computed, too, and the larger one counts.
 
     Args:
         sizes: number of examples of each cluster.
@@ -86,10 +139,12 @@ def planned(
     """
     n, squared = sum(sizes), sum(size**2 for size in sizes)
     effect = 1 + (squared / n - 1) * correlation
-    freedom = max(1.0, n**2 / squared - 1)
-    # δ² = q² (d − δ²) effect / n, solved for δ
-    share: float = (_quantile(1 - level / 2, freedom) + _quantile(power, freedom)) ** 2 * effect / n
-    difference = math.sqrt(share * disagreement / (1 + share))
+    difference = smallest_found(int(n / effect), disagreement, power, level)
+    if difference is not None and len(sizes) < n:
+        reached = _reachable(len(sizes), level)
+        # δ² = q² (d − δ²) effect / n, solved for δ
+        share = detectable(1.0, max(1.0, n**2 / squared - 1), power, reached) ** 2 * effect / n if reached else 0.0
+        difference = max(difference, math.sqrt(share * disagreement / (1 + share))) if reached else None
     return ComparisonPlan(
         n=n,
         clusters=len(sizes),
@@ -97,17 +152,9 @@ def planned(
         disagreement=disagreement,
         correlation=correlation,
         effect=effect,
-        difference=difference if difference < disagreement else None,
+        difference=difference if difference is not None and difference < disagreement else None,
         power=power,
     )
-
-
-def _quantile(share: float, freedom: float) -> float:
-    if math.isinf(freedom):
-        return NormalDist().inv_cdf(share)
-    from scipy.special import stdtrit
-
-    return float(stdtrit(freedom, share))
 
 
 def _tail(t: float, freedom: float) -> float:

@@ -10,12 +10,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 
-from figeval.records.schema import RunRecord, TaskRecord
+from figeval.records.schema import UNEQUAL_ANSWERS, BaselineRecord, RunRecord, ScoreRecord, TaskRecord
 from figeval.text import one_line
+from figeval.types import Status
 
 PORTION = ("limit", "sample", "stratify")  # flags that select examples
+UNANSWERED = tuple(status for status in get_args(Status) if status != "ok")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +72,7 @@ def _augmented(settings: dict[str, Any]) -> Condition:
 
 
 def _shots(k: int, nearest: dict[str, Any] | None, shots: str | None) -> Condition:
-    if nearest:
+    if isinstance(nearest, dict):
         retriever = one_line(nearest.get("retriever", ""))
         which, detail = f"nearest to the question ({retriever})", retriever
     else:
@@ -104,6 +106,55 @@ def partial(run: RunRecord) -> Iterator[str]:
         yield f"{portion(run.config)}: random {of}, seed {run.config.get('seed', 0)}"
     elif any(task.n < task.available for task in tasks):
         yield f"{portion(run.config)}: the first {of}, not a random sample"
+
+
+def portion_of(run: RunRecord, task: TaskRecord) -> str:
+    """Return a phrase about the examples of a task if the run did not use all of them, else an empty string."""
+    if task.n >= task.available:
+        return ""
+    flags = portion(run.config)
+    used = f"{task.n} of {task.available} examples{f' ({flags})' if flags else ''}"
+    return f"{used}, drawn at random" if task.sample_sha256 else f"{used}: the first ones, not a random sample"
+
+
+def unanswered(run: RunRecord) -> Iterator[str]:
+    """Yield a sentence about the examples of a task that have no answer, with the metrics that leave them out."""
+    for task in run.tasks_with_rows():
+        parts = [(task.task, task.scores, task.baselines)]
+        parts += [(f"{task.task} ({one.language})", one.scores, one.baselines) for one in task.languages]
+        if task.overlap is not None:
+            parts.append((f"{task.task} (remaining)", task.overlap.scores, task.overlap.baselines))
+        for name, scores, trivial in parts:
+            told: dict[str, list[str]] = {}
+            for score in scores:
+                if score.value is not None and (gap := without_answer(task, score, trivial)):
+                    told.setdefault(gap, []).append(score.metric)
+            yield from (f"{name}: {gap} ({', '.join(metrics)})" for gap, metrics in told.items())
+    for one in run.contrasts:
+        if one.unanswered:
+            yield f"{one.name}: {one.unanswered} examples have no answer and are left out"
+
+
+def without_answer(task: TaskRecord, score: ScoreRecord, trivial: Sequence[BaselineRecord]) -> str:
+    """Return a phrase about the examples that a score leaves out because they have no answer, else an empty string."""
+    full = if_answered(task, score, trivial)
+    if score.interval == UNEQUAL_ANSWERS:
+        fewest = f", one of them only {score.n} of {full}" if score.n < full else ""
+        return f"the seeds answered different examples{fewest}"
+    return f"only {score.n} of {full} examples have an answer" if score.n < full else ""
+
+
+def if_answered(task: TaskRecord, score: ScoreRecord, trivial: Sequence[BaselineRecord]) -> int:
+    """Return on how many examples a score would rest if all had an answer.
+
+    A metric need not count all examples (`acc_strict` counts pairs), but trivial models answer all that it counts. If
+    none has the metric, only unanswered examples explain that the score rests on fewer than were asked.
+    """
+    known = [one.n for baseline in trivial for one in baseline.scores if one.metric == score.metric]
+    scored = task.n - task.hidden
+    if not known and score.n == scored - sum(task.counts.get(status, 0) for status in UNANSWERED):
+        known = [scored]
+    return max(score.n, min(task.n, max(known, default=0)))
 
 
 def labels(runs: Sequence[RunRecord]) -> list[str]:

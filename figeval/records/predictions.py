@@ -2,7 +2,7 @@
 
 Rows contain named fields and typed numbers but no benchmark texts, because most licences forbid redistributing them;
 `--log_samples` adds the texts for private use. Lines are appended, validated when they are read, and replaced as a
-whole. An archived run may have `<task>.jsonl.gz` instead of the file (`packed`), which is read in the same way.
+whole. An archived run may have `<task>.jsonl.gz` instead of the file, which is read in the same way (`rows_file`).
 
 A run folder may come from somebody else. Therefore no link in it is followed, and every line must be a
 `PredictionRow` with an id that no earlier line has.
@@ -10,13 +10,8 @@ A run folder may come from somebody else. Therefore no link in it is followed, a
 
 from __future__ import annotations
 
-import gzip
-import hashlib
-import io
 import json
 import re
-import stat
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import lru_cache, partial
@@ -35,16 +30,17 @@ from pydantic import AfterValidator, ConfigDict, Field, JsonValue, TypeAdapter, 
 from typing_extensions import TypedDict  # pydantic asks for this one before Python 3.12
 
 from figeval.errors import PluginError, RecordError
-from figeval.jsonfile import JSONScore, json_scores, parse_json
+from figeval.jsonfile import JSONScore, bounded, json_scores, parse_json
 from figeval.plugins import describe
+from figeval.records.rows_file import is_own, opened, packed, stored
 from figeval.storage import cure, replacing
 from figeval.text import cleaned, one_line, valid
 from figeval.types import JSON, Example, Finish, Prediction, Role, Status, written
 from figeval.validation import first_problem
 
-MAX_BYTES = 1 << 26  # per line
-MAX_UNPACKED = 1 << 29  # per unpacked file; a gzip bomb expands a thousandfold
+MAX_BYTES = 1 << 22  # per line; parsed, it takes many times as much memory
 MOST_TEXTS = 16  # --log_samples keeps an example's texts up to this number, otherwise only the first
+LONG_NUMBER = re.compile(rb"[0-9]{19}")
 HALF = re.compile(rb"\\u[dD][89a-fA-F]")  # may be half of a surrogate pair
 COMMON = frozenset(  # fields that `prediction_row` fills for every task type
     (
@@ -282,10 +278,13 @@ def check_row(row: Mapping[str, Any]) -> bytes:
     """Return the line to store for a row; half of a surrogate pair becomes U+FFFD.
 
     Raises:
-        PluginError: a metric, a reader or a task type's `row()` returned a value that could not be read back.
+        PluginError: a metric, a reader or a task type's `row()` returned a value that could not be read back, or the
+            line is too long.
     """
     try:
         line = valid(encoded(row)).encode("utf-8")
+        if len(line) >= MAX_BYTES:
+            raise ValueError(f"it has more than {MAX_BYTES:,} bytes")
         _adapter().validate_json(line, strict=True)
     except (TypeError, ValueError) as error:  # a row or JSON cannot hold the value
         name, why = one_line(str(row.get("id")), 80), one_line(first_problem(error), 200)
@@ -342,7 +341,7 @@ def indexed(file: Path) -> Iterator[tuple[PredictionRow, StoredLine]]:
     with opened(source) as stream:  # bytes, because a cut may split a character
         for number, line in enumerate(iter(partial(stream.readline, MAX_BYTES), b""), start=1):
             if len(line) == MAX_BYTES:
-                raise RecordError(f"{file}, line {number}, is larger than {MAX_BYTES:,} bytes; delete that line")
+                raise RecordError(f"{source}, line {number}, is larger than {MAX_BYTES:,} bytes; delete that line")
             if line.endswith(b"\n"):
                 yield parsed(line, source, number), StoredLine(source, begin, len(line))
             begin += len(line)
@@ -355,6 +354,8 @@ def parsed(line: bytes, file: Path, number: int) -> PredictionRow:
             line = encoded(cleaned(parse_json(line), valid)).encode("utf-8")
         _adapter().validate_json(line, strict=True)
         row: PredictionRow = parse_json(line)
+        if LONG_NUMBER.search(line) is not None:  # or digits in a text
+            bounded(row)
     except ValueError as error:
         why = one_line(first_problem(error), 200)
         raise RecordError(
@@ -367,87 +368,6 @@ def parsed(line: bytes, file: Path, number: int) -> PredictionRow:
 def _adapter() -> TypeAdapter[PredictionRow]:
     """Return the validator for a row, built when the first row is read."""
     return TypeAdapter(PredictionRow)
-
-
-def is_own(file: Path) -> bool:
-    """Return whether a regular file exists. Raises `RecordError` for a link, a pipe, a device or a folder."""
-    try:
-        mode = file.lstat().st_mode
-    except FileNotFoundError:
-        return False
-    except OSError as error:
-        raise RecordError(f"cannot read {file} ({error.strerror})") from error
-    if not stat.S_ISREG(mode):
-        what = "a symbolic link" if stat.S_ISLNK(mode) else "not a regular file"
-        raise RecordError(f"{file} is {what}, which figeval does not read in a run folder; put a copy there")
-    return True
-
-
-def sha256_of(file: Path) -> str:
-    """Return the sha256 of stored predictions, computed over their lines and not over the gzip file.
-
-    Raises:
-        RecordError: the predictions cannot be read.
-    """
-    source = stored(file) or file
-    digest = hashlib.sha256()
-    try:
-        with opened(source) as stream:
-            while piece := stream.read(1 << 20):
-                digest.update(piece)
-    except (OSError, EOFError, zlib.error) as error:
-        raise RecordError(f"cannot read {source} ({getattr(error, 'strerror', None) or error})") from error
-    return digest.hexdigest()
-
-
-def packed(file: Path) -> Path:
-    """Return the path of the packed predictions of an archived run."""
-    return file.with_name(f"{file.name}.gz")
-
-
-def stored(file: Path) -> Path | None:
-    """Return the file or its packed version, or None if neither exists. Raises `RecordError` like `is_own`."""
-    return next((one for one in (file, packed(file)) if is_own(one)), None)
-
-
-@contextmanager
-def opened(source: Path) -> Iterator[IO[bytes]]:
-    """Open a predictions file for reading bytes, unpacked if it is a gzip file.
-
-    Raises:
-        RecordError: the gzip file is damaged, or holds more than 512 MiB.
-    """
-    if source.suffix != ".gz":
-        with source.open("rb") as stream:
-            yield stream
-        return
-    try:
-        with gzip.open(source, "rb") as stream:
-            yield io.BufferedReader(_Unpacked(stream, source))
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise RecordError(f"{source} is not a complete gzip file ({error}); restore it") from error
-
-
-class _Unpacked(io.RawIOBase):
-    """Content of a gzip file, up to a limit that protects the memory."""
-
-    def __init__(self, stream: gzip.GzipFile, source: Path) -> None:
-        self._stream = stream
-        self._source = source
-        self._left = MAX_UNPACKED
-
-    def readable(self) -> bool:
-        """Return True."""
-        return True
-
-    def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]
-        """Fill the buffer and return the number of bytes read. Raises `RecordError` beyond the limit."""
-        data = self._stream.read(len(buffer))
-        self._left -= len(data)
-        if self._left < 0:
-            raise RecordError(f"{self._source} holds more than {MAX_UNPACKED:,} bytes; gunzip it if you trust it")
-        buffer[: len(data)] = data
-        return len(data)
 
 
 def rewrite(file: Path, places: Sequence[StoredLine]) -> None:

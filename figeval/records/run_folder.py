@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Literal
 from typing_extensions import TypedDict  # pydantic asks for this one before Python 3.12
 
 from figeval.errors import FolderInUse, RecordError
-from figeval.jsonfile import read_json
+from figeval.jsonfile import InvalidJSON, bounded, read_json
 from figeval.records.integrity import sealed
 from figeval.records.predictions import (
     MAX_BYTES,
@@ -29,12 +29,10 @@ from figeval.records.predictions import (
     StoredLine,
     appended,
     indexed,
-    is_own,
     replaced,
     rewrite,
-    sha256_of,
-    stored,
 )
+from figeval.records.rows_file import has_more_lines, is_own, sha256_of, stored
 from figeval.records.schema import READABLE, SCHEMA_VERSION, TASK_NAME, RunRecord, TaskRecord
 from figeval.storage import cure, locked, replace_text
 from figeval.text import cleaned, one_line, valid
@@ -43,6 +41,10 @@ from figeval.validation import validated
 
 if TYPE_CHECKING:
     from pydantic import JsonValue, TypeAdapter
+
+
+VERSION = re.compile(r"[0-9]{1,4}(\.[0-9]{1,4}){0,2}")  # of the schema
+SEEDS = "seeds.json"  # the record of several seeds, above the folders of their runs
 
 
 class RunFolder:
@@ -110,21 +112,25 @@ class RunFolder:
     def put_aside(self) -> None:
         """Move an earlier run to `earlier/<start time>-<identity>/`, where it remains readable.
 
-        `run.json` is moved last, so that the next call finishes a move that was killed.
+        Runs of several seeds move together with their `seeds.json`. The records are moved last, so that the next call
+        finishes a move that was killed.
 
         Raises:
-            RecordError: the run cannot be moved, or `run.json` is not a record of a run.
+            RecordError: the run cannot be moved, or a record is none.
         """
-        record = self.read()
-        if record is None and not self.has_rows:
+        seeds = sorted(self.path.glob("seed-*"))
+        records = (self.run_file, *(seed / self.run_file.name for seed in seeds))
+        first = next((read_record(file) for file in records if file.exists()), None)
+        if first is None and not self.has_rows and not (seeds or (self.path / SEEDS).exists()):
             return
-        name = "unknown" if record is None else f"{record.started}-{record.identity}"
+        name = "unknown" if first is None else f"{first.started}-{first.identity}"
         place = own_folder(self.path / "earlier") / re.sub(r"[^0-9A-Za-z-]", "", name)[:40]
-        while (place / "run.json").exists():
+        while any((place / last).exists() for last in (SEEDS, self.run_file.name)):
             place = place.with_name(f"{place.name}-again")
         with cure(place):
             place.mkdir(parents=True, exist_ok=True)
-            for name in ("predictions", "replies", "shards", "logs", "run.json"):
+            parts = ("predictions", "replies", "shards", "logs", *(seed.name for seed in seeds))
+            for name in (*parts, SEEDS, self.run_file.name):
                 if (self.path / name).exists() and not (place / name).exists():
                     (self.path / name).rename(place / name)
             self.predictions_file("x").parent.mkdir(exist_ok=True)
@@ -154,7 +160,7 @@ class RunFolder:
         task.predictions_sha256 = sha256_of(file)
 
     def check(self, task: TaskRecord) -> None:
-        """Check that the predictions of a finished task are unchanged since it was scored.
+        """Check that the predictions of a finished task are unchanged since it was scored, and no more than examples.
 
         Records before 1.4 have no sha256, and records may be shared without predictions: both are accepted.
 
@@ -162,14 +168,19 @@ class RunFolder:
             RecordError: the predictions have been changed.
         """
         file = self.predictions_file(task.task)
-        if task.predictions_sha256 is None or not self.has_predictions(task.task):
+        if not self.has_predictions(task.task):
             return
-        found = sha256_of(file)
+        found = task.predictions_sha256 and sha256_of(file)
         if found != task.predictions_sha256:
             raise RecordError(
                 f"{file} has been changed since {task.task} was scored (its sha256 is "
                 f"{found:.8}…, not {task.predictions_sha256:.8}…); restore it, or move it away and run the same "
                 "command again to recompute its predictions"
+            )
+        if task.status == "done" and has_more_lines(file, task.n):  # readers keep them in memory
+            raise RecordError(
+                f"{file} has more rows than {task.task} has examples ({task.n:,}); restore it, or move it away and run "
+                "the same command again to recompute its predictions"
             )
 
     def drop(self, task: str, unwanted: Callable[[PredictionRow], bool]) -> int:
@@ -283,9 +294,13 @@ def own_folder(path: Path) -> Path:
 
 def read_record(file: Path) -> RunRecord:
     """Read a `run.json`. Raises `RecordError` if it is missing, has another version, or is not a record."""
-    content: JsonValue = cleaned(read_json(file, RecordError, cure="give a run folder that figeval wrote"))
-    version = content.get("schema_version") if isinstance(content, dict) else None
-    if str(version).partition(".")[0] not in READABLE:
+    read = cleaned(read_json(file, RecordError, cure="give a run folder that figeval wrote"))
+    try:
+        content: JsonValue = bounded(read)  # earlier versions wrote NaN
+    except InvalidJSON as error:
+        raise RecordError(f"{file}: {error}; it was not written by figeval") from error
+    version = one_line(str(content.get("schema_version") if isinstance(content, dict) else None), 20)
+    if version.partition(".")[0] not in READABLE or not VERSION.fullmatch(version):
         raise RecordError(f"{file} has schema version {version}, but this version of figeval reads {SCHEMA_VERSION}")
     return validated(content, str(file), RunRecord, RecordError, cure="it was not written by this version of figeval")
 

@@ -47,6 +47,7 @@ SEEN_NOTES: dict[Role, str] = {  # explanation of the mark behind such a score, 
     "chosen": "the model was chosen on some of these examples, so the score is a maximum without a valid interval",
 }
 CHOSEN_ON_TEST = "none: chosen on test"  # interval of a maximum over checkpoints if its examples are unknown
+UNEQUAL_ANSWERS = "none: not the same examples answered"  # interval of a mean over seeds
 SEEN = (
     "how the model has seen examples behind this number: it was trained on some of them, or chosen on some; null: none"
 )
@@ -77,10 +78,12 @@ class _ReadAgain(TypedDict, total=False):
     labels: list[str]
     language: str
     languages: list[str]
+    metric_arguments: dict[str, dict[str, Any]]
     metrics: list[str]
     num_fewshot: int
     orders: str
     remark: str
+    routes: dict[str, str]
     seed: int
     shots: str
     system_instruction: str
@@ -98,6 +101,29 @@ def _readable(stored: dict[str, Any]) -> dict[str, Any]:
     """Return settings or flags unchanged. Raises `ValueError` if one that figeval reads back has another type."""
     try:
         _read_again().validate_python(stored)
+    except ValidationError as error:
+        raise ValueError(first_problem(error)) from error
+    return stored
+
+
+class _Origin(TypedDict, total=False):
+    """Parts of a run's origin that figeval reads back; there may be others."""
+
+    git: dict[str, Any] | None
+    hardware: dict[str, Any] | None
+    packages: dict[str, Any] | None
+
+
+@lru_cache(maxsize=1)
+def _origin() -> TypeAdapter[_Origin]:
+    """Return the validator for the origin, built when the first record is made or read."""
+    return TypeAdapter(_Origin)
+
+
+def _known_origin(stored: dict[str, Any]) -> dict[str, Any]:
+    """Return a run's origin unchanged. Raises `ValueError` if a part that figeval reads back has another type."""
+    try:
+        _origin().validate_python(stored)
     except ValidationError as error:
         raise ValueError(first_problem(error)) from error
     return stored
@@ -420,7 +446,7 @@ class RunRecord(Stored):
     macro: list[MacroRecord] = []
     contrasts: list[ContrastRecord] = Field(default=[], description="of the requested suites")
     spreads: list[SpreadRecord] = []
-    provenance: dict[str, Any]
+    provenance: Annotated[dict[str, Any], AfterValidator(_known_origin)]
     warnings: list[str] = []
     digests: dict[str, str] = Field(
         default={},

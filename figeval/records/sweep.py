@@ -12,11 +12,12 @@ from pydantic import Field, model_validator
 
 from figeval.errors import RecordError
 from figeval.jsonfile import read_model
-from figeval.records.run_folder import RunFolder, read_run
+from figeval.records.run_folder import SEEDS as SEEDS
+from figeval.records.run_folder import RunFolder, find_record, read_run
 from figeval.records.schema import CHOSEN_ON_TEST, SEEN, MacroRecord, Role, RunRecord, ScoreRecord, Stored, TaskRecord
 from figeval.storage import replace_text
 
-SEEDS, GRID = "seeds.json", "grid.json"
+GRID = "grid.json"
 Sweep = TypeVar("Sweep", "SeedsRecord", "GridRecord")
 
 
@@ -26,7 +27,7 @@ class SeedScore(Stored):
     task: str
     metric: str
     language: str = Field(default="", description="of a task with several: empty for the mean over them")
-    n: int = Field(description="examples that were scored")
+    n: int = Field(description="examples that were scored, of the seed with the fewest")
     values: dict[str, float | None] = Field(description="the score of each seed")
     mean: float | None = Field(description="null where a seed has no score")
     sd: float | None = Field(description="standard deviation over the seeds")
@@ -114,6 +115,26 @@ def run_or_seeds(path: Path) -> tuple[RunRecord, list[tuple[RunRecord, RunFolder
         raise RecordError(f"{file} has no runs; train with --evaluate")
     runs = [read_run(file.parent / run) for run in record.runs.values()]
     return mean_of(record, [run for run, _ in runs]), runs
+
+
+def run_folders(path: Path) -> Iterator[Path]:
+    """Yield the folders of the runs at a path: a run, the runs of several seeds, or all runs of a trained model.
+
+    Raises:
+        RecordError: there are several seeds or a trained model without runs.
+    """
+    seeds = path / SEEDS if path.is_dir() else path
+    if seeds.name == SEEDS and seeds.is_file():
+        runs = [seeds.parent / run for run in read(SeedsRecord, seeds).runs.values()]
+    elif not find_record(path).is_file() and (path / "training").is_dir():
+        runs = sorted(file.parent for file in path.glob("runs/*/run.json"))
+    else:
+        runs = [path]
+    if not runs:
+        raise RecordError(f"{path} has no runs; evaluate the model with `figeval run --model {path}`")
+    for run in runs:
+        file = find_record(run)
+        yield file.parent if file.is_file() else run  # `read_run` says that there is no run
 
 
 def mean_of(record: SeedsRecord, runs: Sequence[RunRecord]) -> RunRecord:

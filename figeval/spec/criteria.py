@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from figeval.text import clean
 
 RANGE = re.compile(r"(\d{1,3})-(\d{1,3})")
+NUMBER = re.compile(r"\d{1,9}")
 MOST_STEPS = 101  # 0-100
 YES = {"yes": True, "y": True, "1": True, "x": True, "true": True}
 YES |= {"no": False, "n": False, "0": False, "false": False}
@@ -49,7 +50,7 @@ class Criterion(BaseModel):
     @property
     def is_ordinal(self) -> bool:
         """True if the labels are more than two numbers."""
-        return len(self.labels) > 2 and all(label.isdecimal() for label in self.labels)
+        return len(self.labels) > 2 and all(map(NUMBER.fullmatch, self.labels))
 
     @property
     def bounds(self) -> tuple[float, float]:
@@ -70,7 +71,7 @@ class Criterion(BaseModel):
         """Return a label as a number: itself, or 0 and 1 for no and yes; None for other labels."""
         if self.labels == YES_NO:
             return float(YES_NO.index(label))
-        return float(label) if all(one.isdecimal() for one in self.labels) else None
+        return float(label) if all(map(NUMBER.fullmatch, self.labels)) else None
 
 
 def criterion(name: str, scale: Scale) -> Criterion:

@@ -67,7 +67,7 @@ def _number(value: Any) -> float:
     """Return a score; null is NaN. Raises `ValueError` if it is not a number."""
     if value is None:
         return float("nan")
-    with suppress(ValueError, TypeError):
+    with suppress(ValueError, TypeError, OverflowError):
         if not isinstance(value, bool):
             return float(value)
     raise ValueError(f"the score {value!r:.80} is not a number", "write numbers")

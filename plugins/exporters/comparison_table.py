@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 from figeval.errors import OptionError, RecordError
 from figeval.records.schema import RunRecord, ScoreRecord
 
-from .side_by_side import Line, asked, baseline_names, headings, lines, notes, number, roles, unreliable
+from .side_by_side import Line, asked, baseline_names, headings, lines, notes, number, over_languages, roles, unreliable
 from .tex import between, column, figure, floating, printable, row
 
 if TYPE_CHECKING:
     Compare = Callable[..., Any]
 
 DIFFERS = r"$^{\dagger}$"
+FEWER = r"$^{\circ}$"
 SEEN = {"trained": r"$^{\S}$", "chosen": r"$^{\P}$"}
 TOLD = {
     "trained": r"$\S$ The model was trained on some of these examples.",
@@ -42,13 +43,20 @@ def comparison_table(  # noqa: PLR0913 - one argument per choice of the user
         raise OptionError("the layout comparison needs runs; name their folders")
     if against is not None and not 0 <= against < len(runs):
         raise OptionError(f"against {against} is no place of a run, from 0 to {len(runs) - 1}")
-    table = _chosen(lines(runs), tasks, metrics)
+    table = _chosen(_without_probes(runs, tasks), tasks, metrics)
     differing, untested = _differing(runs, table, compare, against)
     trivial = baseline_names(table)
     heads = [*trivial, *headings(runs)]
     body = _tabular(table, heads, trivial, len(runs), differing, intervals=intervals, examples=examples)
-    told = _notes(runs, table, untested, against, intervals=intervals)
+    told = _notes(runs, table, untested, against, intervals=intervals, tested=bool(differing))
     return "\n".join(floating(body, _caption(runs, table), "figeval-comparison", told))
+
+
+def _without_probes(runs: Sequence[RunRecord], tasks: Sequence[str]) -> list[Line]:
+    """Return the lines of the runs, those of probes and of scores on probes only if they are named."""
+    probes = {task.task for run in runs for task in run.tasks if task.kind == "probe"}
+    probes |= {f"{one.name}@{floor.baseline}" for run in runs for one in run.contrasts for floor in one.baselines}
+    return [line for line in lines(runs) if line.task in tasks or line.task not in probes]
 
 
 def _chosen(table: Sequence[Line], tasks: Sequence[str], metrics: Sequence[str]) -> list[Line]:
@@ -72,20 +80,22 @@ def _chosen(table: Sequence[Line], tasks: Sequence[str], metrics: Sequence[str])
 def _differing(
     runs: Sequence[RunRecord], table: Sequence[Line], compare: Compare, against: int | None
 ) -> tuple[dict[int, set[int]], dict[str, str]]:
-    """Return the places of runs that differ from the reference, by line, and the metrics that could not be tested."""
+    """Return the places of runs that differ from the reference, by tested line, and why metrics could not be tested."""
     found: dict[int, set[int]] = {}
     untested: dict[str, str] = {}
-    if len(runs) < 2:
-        return found, untested
-    for metric in dict.fromkeys(line.metric for line in table):
+    contrasts = {one.name for run in runs for one in run.contrasts}
+    tested = {place: line for place, line in enumerate(table) if line.task not in contrasts and len(line.scores) > 1}
+    for metric in dict.fromkeys(line.metric for line in tested.values()):
+        own = {place: line for place, line in tested.items() if line.metric == metric}
         try:
-            made = compare(metric, {line.task.partition(" (")[0] for line in table if line.metric == metric}, against)
+            made = compare(metric, {line.task.partition(" (")[0] for line in own.values()}, against)
         except RecordError as error:
             untested[metric] = str(error)
             continue
-        for place, line in enumerate(table):
-            if line.metric == metric and not line.unit:
-                found[place] = _worse(line, made.pairs, against)
+        found |= {place: _worse(line, made.pairs, against) for place, line in own.items()}
+    for line in table:
+        if line.task in contrasts and len(line.scores) > 1:
+            untested.setdefault(f"{line.metric} of contrasts", "there is no paired test of them")
     return found, untested
 
 
@@ -95,7 +105,7 @@ def _worse(line: Line, pairs: Mapping[tuple[int, int], Any], against: int | None
     return {
         other
         for places, pair in pairs.items()
-        if reference in places
+        if reference in places and all(number(line.scores.get(one)) for one in places)
         for other in places
         if other != reference
         for one in pair.tasks
@@ -107,8 +117,8 @@ def _best(line: Line) -> list[int]:
     """Return the places of the runs with the best printed value; there are several if they tie."""
     values = {place: number(score) for place, score in line.scores.items()}
     shown = {place: float(value) for place, value in values.items() if value is not None and value != "nan"}
-    if not shown:
-        return []
+    if len(shown) < 2:
+        return []  # nothing to be better than
     higher = next(iter(line.scores.values())).higher_is_better
     best = max(shown.values()) if higher else min(shown.values())
     return [place for place, value in shown.items() if value == best]
@@ -144,7 +154,8 @@ def _tabular(  # noqa: PLR0913
             score = line.scores.get(run)
             mark = SEEN[score.seen] if score is not None and score.seen else ""
             mark += DIFFERS if run in differs else ""
-            cells.append(figure(_shown(score), mark, bold=run in best and runs > 1))
+            mark += FEWER if line.own_n(run) is not None else ""
+            cells.append(figure(_shown(score), mark, bold=run in best))
         yield row(
             [
                 printable(line.task) if line.task != before else "",
@@ -178,24 +189,29 @@ def _notes(
     against: int | None,
     *,
     intervals: bool,
+    tested: bool,
 ) -> Iterator[str]:
     """Yield the lines below the table, from the records."""
-    if len(runs) > 1:
+    marks = ["Bold: the best run."] if any(_best(line) for line in table) else []
+    if tested:
         which = "the best" if against is None else printable(headings(runs)[against])
         correction = "Benjamini and Hochberg" if against is None and len(runs) > 2 else "Holm"
-        yield rf"Bold: the best run. $\dagger$ differs from {which} at 5\,\% (correction of {correction}, per metric)."
+        marks.append(rf"$\dagger$ differs from {which} at 5\,\% (correction of {correction}, per metric).")
+    yield from filter(None, [" ".join(marks)])
     if intervals:
         yield r"In brackets the 95\,\% interval, over clusters if examples are not independent."
     if any(unreliable(score) for line in table for score in line.scores.values() if score.low is not None):
         yield "Some intervals are unreliable: they have fewer than 10 effective clusters."
     yield from (f"Differences in {printable(name)} are not tested: {printable(why)}." for name, why in untested.items())
+    if any(line.own_n(place) is not None for line in table for place in line.scores):
+        yield r"$\circ$ Rests on fewer examples than were asked, as said below."
     yield from (TOLD[role] for role in roles(runs))
     shown = {line.task for line in table}
     own = [
         run.model_copy(update={"tasks": [task for task in run.tasks if task.task in shown], "contrasts": []})
         for run in runs
     ]
-    yield from (f"{printable(note)}." for note in (*notes(own), *asked(own)))
+    yield from (f"{printable(note)}." for note in (*notes(own), *asked(own), *over_languages(own)))
     made: dict[str, list[str]] = {}
     for name, run in zip(headings(runs), runs, strict=True):
         version = run.provenance.get("packages", {}).get("figeval", "unknown")

@@ -131,6 +131,7 @@ def _result(evaluation: str, result: Result, homepage: str) -> dict[str, Any]:
                     "interval": score.interval,
                     "standard_deviation_over_seeds": score.sd,
                     "seen": score.seen,
+                    "notes": "; ".join(result.notes),
                     **{f"baseline_{name}": value for name, value in result.baselines.items()},
                 }
             ),

@@ -11,9 +11,8 @@ from typing import Any
 
 import yaml
 
-from figeval.errors import OptionError
-from figeval.records.conditions import described
-from figeval.records.schema import RunRecord
+from figeval.errors import OptionError, RecordError
+from figeval.records.schema import SEEN_NOTES, RunRecord
 from figeval.text import cleaned, one_line
 
 from .results import HUB_ID, Result, developer_and_name, file_name, moment, results, unique
@@ -62,10 +61,11 @@ def model_index(runs: Sequence[RunRecord], *, dataset_id: str = "") -> str:
 
 
 def _uncertainty(result: Result) -> dict[str, Any]:
-    """Return the standard error and the 95 % interval, as far as they are known, with the number of examples."""
+    """Return the standard error and the 95 % interval, if they are known, the number of examples, and notes."""
     score = result.score
     found = {"stderr": score.stderr, "ci_lower": score.low, "ci_upper": score.high, "n": score.n}
-    return {name: value for name, value in {**found, "interval": score.interval}.items() if value is not None}
+    told = {"interval": score.interval, "notes": "; ".join(result.notes) or None}
+    return {name: value for name, value in {**found, **told}.items() if value is not None}
 
 
 def eval_results(runs: Sequence[RunRecord], *, dataset_id: str, metric: str = "acc") -> dict[str, str]:
@@ -78,6 +78,7 @@ def eval_results(runs: Sequence[RunRecord], *, dataset_id: str, metric: str = "a
 
     Raises:
         OptionError: `dataset_id` is not a hub id, or no run has the metric.
+        RecordError: the model has seen some of the examples behind such a score.
     """
     if not HUB_ID.fullmatch(str(dataset_id)):
         raise OptionError(f"dataset_id {one_line(str(dataset_id), 80)!r} is not a hub id; write OWNER/NAME")
@@ -87,7 +88,12 @@ def eval_results(runs: Sequence[RunRecord], *, dataset_id: str, metric: str = "a
         for result in results(run):
             if result.score.metric != metric or result.task is None or result.part:
                 continue
-            notes = described(result.task)
+            if result.score.seen:
+                raise RecordError(
+                    f"the {metric} of {one_line(run.model.name)} on {result.name} does not belong on a leaderboard: "
+                    f"{SEEN_NOTES[result.score.seen]}; leave this run out, or give the whole record with --to csv"
+                )
+            notes = "; ".join(result.notes)
             entry = {
                 "dataset": {"id": dataset_id, "task_id": result.name},
                 "value": result.value,

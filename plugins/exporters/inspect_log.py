@@ -127,7 +127,11 @@ def _score(task: TaskRecord, result: Result) -> dict[str, Any]:
         "scored_samples": score.n,
         "unscored_samples": 0 if result.part else max(0, task.n - score.n),
         "metrics": {key: {"name": key, "value": value, "params": {}} for key, value in known.items()},
-        "metadata": {**_about(score), **{f"baseline_{key}": value for key, value in result.baselines.items()}},
+        "metadata": {
+            **_about(score),
+            "notes": list(result.notes),
+            **{f"baseline_{key}": value for key, value in result.baselines.items()},
+        },
     }
 
 

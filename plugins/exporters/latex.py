@@ -27,6 +27,7 @@ from .side_by_side import (
     number,
     of_contrasts,
     roles,
+    signs,
 )
 from .tex import MISSING, escape, row
 
@@ -141,21 +142,25 @@ def _body(table: Sequence[Line], trivial: Sequence[str], runs: int) -> Iterable[
                 escape(line.metric),
                 rf"{line.n} $\times$ {escape(line.unit)}" if line.unit else str(line.n),
                 *(figure(line.baselines.get(name)) or MISSING for name in trivial),
-                *(cell(line.scores.get(place)) for place in range(runs)),
+                *(cell(line.scores.get(place), line.own_n(place)) for place in range(runs)),
             ]
         )
         before = line.task
 
 
-def cell(score: ScoreRecord | None) -> str:
-    r"""Return a cell: `0.183 {\scriptsize [0.058, 0.308]}`, or `0.183 $\pm$ 0.020 …` over seeds."""
+def cell(score: ScoreRecord | None, n: int | None = None) -> str:
+    r"""Return a cell: `0.183 {\scriptsize [0.058, 0.308]}`, or `0.183 $\pm$ 0.020 …` over seeds.
+
+    The number of examples follows if it is smaller than that of the line.
+    """
     value, spread, interval = figure(score), deviation(score), bounds(score)
     if value is None:
         return MISSING
     if spread is not None:
         value = rf"{value} $\pm$ {spread}"
     value += MARKS[score.seen if score is not None else None]
-    return value if interval is None else rf"{value} {{\scriptsize {minus(interval)}}}"
+    small = [*([] if interval is None else [minus(interval)]), *([] if n is None else [f"($n = {n}$)"])]
+    return rf"{value} {{\scriptsize {' '.join(small)}}}" if small else value
 
 
 def figure(score: ScoreRecord | None) -> str | None:
@@ -182,7 +187,7 @@ def caption(runs: Sequence[RunRecord], table: Sequence[Line]) -> str:
             f"Scores of {models}{examples}, with trivial baselines;",
             r"in brackets the 95\,\% interval, over clusters if examples are not independent.",
             *([means] if any_score(runs, deviation) else ()),
-            *(f"{escape(note)}." for note in asked(runs)),
+            *(f"{escape(note)}." for note in (*asked(runs), *signs(runs))),
             *(f"{escape(remark)}.".replace("×", r"$\times$") for remark in of_contrasts(runs)),
             *marks,
         ]

@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from figeval.records.conditions import described
+from figeval.records.conditions import described, without_answer
 from figeval.records.schema import RunRecord, TaskRecord
 
 from .results import Result, as_json, file_name, moment, results, unique
@@ -62,7 +62,7 @@ def _results(run: RunRecord) -> dict[str, Any]:
         if task is not None:
             found["versions"][name] = task.version
             found["n-shot"][name] = int(task.settings.get("num_fewshot", 0))
-            n = own[0].score.n if own[0].part else task.n
+            n = own[0].score.n if own[0].part else _effective(task, own)
             found["n-samples"][name] = {"original": task.available, "effective": n}
     groups: dict[str, dict[str, Any]] = {}
     for mean in run.macro:
@@ -74,6 +74,11 @@ def _results(run: RunRecord) -> dict[str, Any]:
     return found | ({"groups": groups} if groups else {})
 
 
+def _effective(task: TaskRecord, own: Sequence[Result]) -> int:
+    """Return the number of examples, of those with an answer if there is a score of them only."""
+    return min((one.score.n for one in own if without_answer(task, one.score, task.baselines)), default=task.n)
+
+
 def _name(metric: str) -> str:
     """Return a metric's name without commas, which separate it from the filter."""
     return metric.replace(",", ";")
@@ -82,7 +87,12 @@ def _name(metric: str) -> str:
 def _config(name: str, own: Sequence[Result]) -> dict[str, Any]:
     task = own[0].task
     details = {
-        one.score.metric: {**one.score.model_dump(exclude={"metric"}), "baselines": dict(one.baselines)} for one in own
+        one.score.metric: {
+            **one.score.model_dump(exclude={"metric"}),
+            "baselines": dict(one.baselines),
+            **({"notes": list(one.notes)} if one.notes else {}),
+        }
+        for one in own
     }
     metrics = [{"metric": one.score.metric, "higher_is_better": one.score.higher_is_better} for one in own]
     made: dict[str, Any] = {"task": name, "metric_list": metrics}

@@ -22,11 +22,16 @@ from .side_by_side import (
     notes,
     number,
     roles,
+    signs,
 )
 
 MISSING = "–"
-SPECIAL = {**{letter: f"\\{letter}" for letter in "\\|`*~"}, "<": "&lt;", ">": "&gt;"}
+SPECIAL = {**{letter: f"\\{letter}" for letter in "\\|`*~$"}, "<": "&lt;", ">": "&gt;"}
 ENTITY = re.compile(r"&(?=#?\w+;)")
+OUTER = re.compile(r"(?<![^\W_])_|_(?![^\W_])")  # an underscore that is not between letters or digits
+# What GitHub links although it is no markup: addresses, users, issues.
+LINKED = re.compile(r"\b(?:https?|ftp):(?=//)|\bwww(?=\.)|(?<!\w)@(?=\w)|#(?=\d)", re.IGNORECASE)
+LEADING = re.compile(r"^(\d{0,9})(#{1,6}|[-+.)])(?=\s|$)")  # headings and lists
 MARKS: dict[Role | None, str] = {"trained": "‡", "chosen": "†", None: ""}
 
 
@@ -43,7 +48,7 @@ def columns(runs: Sequence[RunRecord], found: Sequence[Line]) -> tuple[list[str]
         [
             *(line.task, line.metric, f"{line.n} × {line.unit}" if line.unit else str(line.n)),
             *(number(line.baselines.get(name)) or MISSING for name in trivial),
-            *(cell(line.scores.get(place)) for place in range(len(runs))),
+            *(cell(line.scores.get(place), line.own_n(place)) for place in range(len(runs))),
         ]
         for line in found
     ]
@@ -57,6 +62,7 @@ def remarks(runs: Sequence[RunRecord]) -> Iterator[str]:
         yield "± is the standard deviation over seeds; intervals of such means are over other seeds and other examples."
     yield from (f"{MARKS[role]} {SEEN_NOTES[role]}." for role in roles(runs))
     yield from asked(runs)
+    yield from signs(runs)
     yield from notes(runs)
 
 
@@ -89,10 +95,11 @@ def row(cells: Iterable[str]) -> str:
     return f"| {' | '.join(map(plain, cells))} |"
 
 
-def cell(score: ScoreRecord | None) -> str:
+def cell(score: ScoreRecord | None, n: int | None = None) -> str:
     """Return a cell: `0.183 [0.058, 0.308]`, or `0.183 ± 0.020 [0.058, 0.308]` over seeds.
 
-    `0.183†` means that the model was selected by this score, `0.183‡` that it was trained on it.
+    `0.183†` means that the model was selected by this score, `0.183‡` that it was trained on it, and `0.183 (n = 10)`
+    that it rests on fewer examples than its line says.
     """
     spread = deviation(score)
     parts = (
@@ -101,12 +108,14 @@ def cell(score: ScoreRecord | None) -> str:
         bounds(score),
     )
     text = " ".join(part for part in parts if part is not None) or MISSING
-    return text + MARKS[score.seen if score is not None else None]
+    text += MARKS[score.seen if score is not None else None]
+    return text if n is None else f"{text} (n = {n})"
 
 
 def plain(text: str) -> str:
     """Return a text on one line in which nothing ends a cell or starts markup, HTML, a link or a picture."""
     escaped = "".join(SPECIAL.get(letter, letter) for letter in ENTITY.sub("&amp;", one_line(text)))
+    escaped = LINKED.sub(r"\g<0>&NoBreak;", OUTER.sub(r"\_", LEADING.sub(r"\1\\\2", escaped)))
     return escaped.replace("](", r"]\(").replace("]:", r"]\:").replace("][", r"]\[")
 
 

@@ -10,9 +10,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 from figeval.errors import RecordError
-from figeval.records.schema import BaselineRecord, RunRecord, ScoreRecord, TaskRecord
+from figeval.records import conditions
+from figeval.records.schema import SEEN_NOTES, BaselineRecord, RunRecord, ScoreRecord, TaskRecord
 from figeval.text import cleaned, one_line, shown_json, valid
 
+RESERVED = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?", re.IGNORECASE)  # names of devices on Windows
 HUB_ID = re.compile(r"([\w.-]+)/([\w.-]+)")
 PROPORTION = re.compile(
     r"acc|acc_\w+|balanced_acc|auc|\w*f1\w*|mrr\w*|ndcg\S*|(recall|precision|hits)@\S+|\w*(precision|recall)\w*|"
@@ -22,7 +24,17 @@ PROPORTION = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """One number of a model; `task` is None for a contrast, and `part` names a part of the task's examples."""
+    """One number of a model.
+
+    Attributes:
+        name: name of the task, with the part in parentheses, or of a contrast.
+        score: the whole score.
+        value: its value.
+        baselines: value of each trivial model.
+        task: the task, or None for a contrast.
+        part: part of the task's examples, or an empty string for all.
+        notes: what a reader of the number must know: which examples it is about, and how the model was asked.
+    """
 
     name: str
     score: ScoreRecord
@@ -30,6 +42,7 @@ class Result:
     baselines: Mapping[str, float]
     task: TaskRecord | None = None
     part: str = ""
+    notes: tuple[str, ...] = ()
 
 
 def results(run: RunRecord) -> Iterator[Result]:
@@ -45,12 +58,13 @@ def results(run: RunRecord) -> Iterator[Result]:
             parts.append(("remaining", task.overlap.scores, task.overlap.baselines))
         for part, scores, trivial in parts:
             name = f"{task.task} ({part})" if part else task.task
-            yield from _of(name, scores, trivial, task, part)
+            yield from _of(run, name, scores, trivial, task, part)
     for contrast in run.contrasts:
-        yield from _of(contrast.name, contrast.scores, contrast.baselines)
+        yield from _of(run, contrast.name, contrast.scores, contrast.baselines)
 
 
 def _of(
+    run: RunRecord,
     name: str,
     scores: Sequence[ScoreRecord],
     trivial: Sequence[BaselineRecord],
@@ -66,7 +80,11 @@ def _of(
             for other in one.scores
             if other.metric == score.metric and other.value is not None
         }
-        yield Result(name, score, score.value, known, task, part)
+        about = [SEEN_NOTES[score.seen]] if score.seen else []
+        if task is not None:
+            about += conditions.portion_of(run, task), conditions.without_answer(task, score, trivial)
+            about.append(conditions.described(task))
+        yield Result(name, score, score.value, known, task, part, tuple(filter(None, about)))
 
 
 def is_proportion(metric: str) -> bool:
@@ -82,8 +100,9 @@ def developer_and_name(model: str) -> tuple[str, str]:
 
 
 def file_name(text: str) -> str:
-    """Return a text as one part of a path on any system."""
-    return re.sub(r"[^\w.@+-]+", "__", one_line(text, 100)).strip("._") or "unnamed"
+    """Return a text as one part of a path on any system, in at most 80 bytes."""
+    found = re.sub(r"[^\w.@+-]+", "__", one_line(text)).encode()[:80].decode(errors="ignore").strip("._") or "unnamed"
+    return f"_{found}" if RESERVED.fullmatch(found) else found
 
 
 def unique(stem: str, suffix: str, taken: Collection[str]) -> str:

@@ -25,7 +25,7 @@ from figeval.types import UNRELIABLE
 class Line:
     """One metric of one task, with the scores of each run and each baseline.
 
-    `n` counts examples, or values of the column `unit`.
+    `n` counts the examples on which a score rests if all of them have an answer, or values of the column `unit`.
     """
 
     task: str
@@ -34,6 +34,11 @@ class Line:
     unit: str = ""
     scores: dict[int, ScoreRecord] = field(default_factory=dict)  # by number of the run
     baselines: dict[str, ScoreRecord] = field(default_factory=dict)
+
+    def own_n(self, place: int) -> int | None:
+        """Return the number of examples of a run that has not answered all of them, else None."""
+        score = self.scores.get(place)
+        return score.n if score is not None and score.value is not None and score.n < self.n else None
 
 
 def lines(runs: Sequence[RunRecord]) -> list[Line]:
@@ -65,6 +70,7 @@ def _collected(runs: Sequence[RunRecord]) -> list[Line]:
                 for score in scores:
                     key = (name, _examples(task), rest, score.metric)
                     line = found.setdefault(key, Line(name, score.metric, score.n))
+                    line.n = max(line.n, conditions.if_answered(task, score, baselines))
                     line.scores[place] = score
                     line.baselines |= _of_metric(score.metric, shared(baselines))
         examples = {task.task: _examples(task) for task in run.tasks}
@@ -74,6 +80,7 @@ def _collected(runs: Sequence[RunRecord]) -> list[Line]:
                 for score in scores:
                     made = Line(name, score.metric, score.n, contrast.within or "")
                     line = found.setdefault((name, same, "", score.metric), made)
+                    line.n = max(line.n, score.n)
                     line.scores[place] = score
                     if name == contrast.name:  # the trivial models of a floor have other inputs
                         line.baselines |= _of_metric(score.metric, shared(contrast.baselines))
@@ -81,12 +88,18 @@ def _collected(runs: Sequence[RunRecord]) -> list[Line]:
 
 
 def _merge_baseline(found: Sequence[Line], place: int, run: RunRecord) -> None:
-    """Remove the baseline that a run is itself, if their scores are equal; the run then has its scores on all lines."""
+    """Remove the baseline that a run is itself, if their scores are equal; the run then has its scores on all lines.
+
+    It stays on the lines of a task that the run has on other examples, where it is no score of the run.
+    """
     name, both = run.model.name, [line for line in found if run.model.name in line.baselines]
     if not any(place in line.scores for line in both):
         return
     if all(place not in line.scores or line.scores[place].value == line.baselines[name].value for line in both):
+        own = {(line.task, line.metric) for line in both if place in line.scores}
         for line in both:
+            if place not in line.scores and (line.task, line.metric) in own:
+                continue
             line.scores.setdefault(place, line.baselines[name])
             del line.baselines[name]
 
@@ -132,10 +145,10 @@ def headings(runs: Sequence[RunRecord]) -> list[str]:
 
 
 def asked(runs: Sequence[RunRecord]) -> Iterator[str]:
-    """Yield what a reader must know of the runs: that only some examples were used, and how prompts were changed."""
+    """Yield what a reader must know of the runs: which examples were used and answered, how prompts were changed."""
     told: dict[str, list[str]] = {}
     for name, run in zip(headings(runs), runs, strict=True):
-        for note in (*conditions.partial(run), *conditions.notes(run)):
+        for note in (*conditions.partial(run), *conditions.unanswered(run), *conditions.notes(run)):
             told.setdefault(note, []).append(name)
     yield from (f"{', '.join(names)}: {note}" for note, names in told.items())
 
@@ -143,25 +156,31 @@ def asked(runs: Sequence[RunRecord]) -> Iterator[str]:
 def notes(runs: Sequence[RunRecord]) -> Iterator[str]:
     """Yield notes for the reader of the numbers: routes, tasks without scores, warnings."""
     for name, run in zip(headings(runs), runs, strict=True):
-        routes = dict.fromkeys(f"{task.task_type} {task.route}" for task in run.tasks)
-        yield f"{name}: {', '.join(routes)}"
+        if routes := dict.fromkeys(f"{task.task_type} {task.route}" for task in run.tasks):
+            yield f"{name}: {', '.join(routes)}"
         for task in run.tasks:
             if not task.scores:
                 yield f"{name} has no scores on {task.task}: {task.status}"
             yield from (f"{name} on {task.task}: {warning}" for warning in task.warnings)
-        for one in run.contrasts:
-            if one.unanswered:
-                yield f"{name} on {one.name}: {one.unanswered} examples unanswered, left out"
     remarks = ((task.task, task.settings.get("remark")) for run in runs for task in run.tasks)
     yield from dict.fromkeys(f"{task}: {one_line(remark)}" for task, remark in remarks if remark)
-    tasks = {task.task: task.languages for run in runs for task in run.tasks if task.languages}
-    for name, languages in tasks.items():
-        yield f"{name}: the unweighted mean over {', '.join(one.language for one in languages)}"
-    if any_score(runs, unreliable):
-        yield "unreliable intervals (*): fewer than 10 effective clusters"
     yield from of_contrasts(runs)
     sizes = dict.fromkeys(unequal(score, task.task) for run in runs for task in run.tasks for score in task.scores)
     yield from filter(None, sizes)
+
+
+def signs(runs: Sequence[RunRecord]) -> Iterator[str]:
+    """Yield what the numbers of a table mean, without a full stop: which are means over languages, and the mark (*)."""
+    yield from over_languages(runs)
+    if any_score(runs, unreliable):
+        yield "unreliable intervals (*): fewer than 10 effective clusters"
+
+
+def over_languages(runs: Sequence[RunRecord]) -> Iterator[str]:
+    """Yield which scores are means over languages, without a full stop."""
+    tasks = {task.task: task.languages for run in runs for task in run.tasks if task.languages}
+    for name, languages in tasks.items():
+        yield f"{name}: the unweighted mean over {', '.join(one.language for one in languages)}"
 
 
 def of_contrasts(runs: Sequence[RunRecord]) -> list[str]:

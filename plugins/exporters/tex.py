@@ -50,8 +50,9 @@ def prose(text: str) -> str:
 
 
 def row(cells: Iterable[str]) -> str:
-    """Return one line of the table."""
-    return rf"{' & '.join(cells)} \\"
+    r"""Return one line of the table. Braces before `[` and `*` keep them from being an argument of the `\\` before."""
+    line = " & ".join(cells)
+    return rf"{'{}' if line.startswith(('[', '*')) else ''}{line} \\"
 
 
 def figure(value: str | None, after: str = "", *, bold: bool = False) -> str:

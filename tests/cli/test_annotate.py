@@ -6,6 +6,7 @@ import csv
 import io
 import json
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
@@ -112,10 +113,71 @@ def test_texts_are_exported_and_judgements_imported(cli: Cli, tmp_path: Path) ->
     assert means[("coherent", "echo")] == 1.0
     alone = cli("annotate", "import", "--to", "items", "--exclude", "sheet_2", "--json").out
     assert json.loads(alone)["annotators"] == ["sheet_1"]
+    stored = (tmp_path / "items" / "judgements.csv").read_bytes()
+    assert b"sheet_2" in stored
+    again = ("annotate", "import", "items/judgements.csv", "--to", "items", "--exclude", "sheet_1", "--json")
+    assert json.loads(cli(*again).out)["annotators"] == ["sheet_2"]
+    assert (tmp_path / "items" / "judgements.csv").read_bytes() == stored
     assert (
         "no annotator is called 'sheet_3'"
         in cli("annotate", "import", "--to", "items", "--exclude", "sheet_3").complaint
     )
+
+
+def test_each_import_replaces_only_its_annotators(cli: Cli, tmp_path: Path) -> None:
+    finished(tmp_path / "run", "mini_narrative", model="echo", limit=2)
+    assert cli("annotate", "export", "run", "--criteria", "fluency=1-5", "--checks", "0", "--output", "items").code == 0
+
+    def imported(name: str, label: int) -> dict[str, Any]:
+        rows = "".join(f"{item},{name},{label}\n" for item in (1, 2))
+        (tmp_path / "x.csv").write_text(f"item,annotator,label\n{rows}", "utf-8")
+        done = cli("annotate", "import", "x.csv", "--to", "items", "--json")
+        assert done.code == 0, done.err
+        return json.loads(done.out)
+
+    imported("@anna", 5)
+    found = imported("=ben", 1)
+    assert (found["annotators"], found["judgements"]) == (["=ben", "@anna"], 4)
+    found = imported("@anna", 3)
+    assert (found["annotators"], found["judgements"]) == (["=ben", "@anna"], 4)
+    assert found["systems"][0]["score"]["value"] == 2.0
+
+
+def test_an_interrupted_export_is_resumed(cli: Cli, tmp_path: Path) -> None:
+    finished(tmp_path / "run", "mini_narrative", model="echo", limit=2)
+    asked = ("annotate", "export", "run", "--criteria", "fluency=1-5", "--annotators", "2", "--output", "items")
+    assert cli(*asked).code == 0
+    before = (tmp_path / "items" / "sheet_2.csv").read_bytes()
+    judge(tmp_path / "items" / "sheet_1.csv", fluency="4")
+    judged = (tmp_path / "items" / "sheet_1.csv").read_bytes()
+    assert "already has items" in cli(*asked).complaint
+    (tmp_path / "items" / "sheet_2.csv").unlink()
+    assert "already has items" in cli(*asked, "--seed", "1").complaint
+    assert cli(*asked).code == 0
+    assert (tmp_path / "items" / "sheet_2.csv").read_bytes() == before
+    assert (tmp_path / "items" / "sheet_1.csv").read_bytes() == judged
+    (tmp_path / "items" / "key.json").unlink()  # kept elsewhere
+    assert "already has items" in cli(*asked).complaint
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"authors": []}, "authors"),
+        ({"criteria": []}, "key.json names no criteria"),
+    ],
+)
+def test_an_edited_key(changes: dict[str, Any], message: str, cli: Cli, tmp_path: Path) -> None:
+    finished(tmp_path / "run", "mini_narrative", model="echo", limit=1)
+    assert cli("annotate", "export", "run", "--criteria", "fluency=1-5", "--checks", "0", "--output", "items").code == 0
+    key = json.loads((tmp_path / "items" / "key.json").read_text("utf-8"))
+    (tmp_path / "items" / "key.json").write_text(json.dumps(key | changes), "utf-8")
+    judge(tmp_path / "items" / "sheet_1.csv", fluency="4")
+    assert message in cli("annotate", "import", "--to", "items").complaint
+    huge = {"criteria": [{"name": "fluency", "labels": ["4", "5", "9" * 400]}]}
+    (tmp_path / "items" / "key.json").write_text(json.dumps(key | huge), "utf-8")
+    done = cli("annotate", "import", "--to", "items", "--run", "run", "--json")
+    assert (done.code, json.loads(done.out)["systems"][0]["score"]["value"]) == (0, None)
 
 
 def test_label_studio_gets_tasks_and_a_configuration(cli: Cli, tmp_path: Path) -> None:
@@ -223,7 +285,12 @@ def test_items_may_be_the_ids_of_a_run(cli: Cli, tmp_path: Path) -> None:
     finished(tmp_path / "run", "mini_narrative", model="echo", limit=4)
     row = (tmp_path / "run" / "predictions" / "mini_narrative.jsonl").read_text("utf-8").splitlines()[0]
     (tmp_path / "x.csv").write_text(f"item,annotator,label\n{json.loads(row)['id']},kim,4\n", "utf-8")
+    told = cli("annotate", "import", "x.csv", "--run", "run").out
+    assert "the scale is that of the labels that occur; if it is another one, give it: --criteria" in " ".join(
+        told.split()
+    )
     found = json.loads(cli("annotate", "import", "x.csv", "--run", "run", "--criteria", "fluency=1-5", "--json").out)
+    assert found["inferred"] == {}
     assert [(one["criterion"], one["system"], one["score"]["value"]) for one in found["systems"]] == [
         ("fluency", "echo", 4.0)
     ]

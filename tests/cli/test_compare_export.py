@@ -128,12 +128,17 @@ def test_a_table_is_replaced_as_a_whole(cli: Cli, tmp_path: Path, monkeypatch: p
     assert cli("export", "run", "--to", "csv", "--output", "/dev/stdout").code == 0
 
 
-def test_export_in_a_layout(cli: Cli, runs: tuple[Path, Path]) -> None:
+def test_export_in_a_layout(cli: Cli, runs: tuple[Path, Path], tmp_path: Path) -> None:
     flags = ("--to", "latex", "--layout", "comparison", "--tasks", "mini_pairs,mini_fables", "--metrics", "acc")
     made = cli("export", *runs, *flags, "--examples").out
     assert made.index(r"mini\_pairs & acc") < made.index(r"mini\_fables & acc")
     assert "mini\\_retrieval &" not in made
-    assert "differs from random" in cli("export", *runs, *flags, "--against", runs[1]).out
+    assert "Bold" not in made, "the runs answered different examples, so none is the best of two"
+    assert "dagger" not in made
+    third = finished(tmp_path / "tfidf", "mini_fables", model="tfidf", baselines=False)
+    both = cli("export", runs[0], third, *flags[:4], "--tasks", "mini", "--against", third).out
+    assert "Bold: the best run. $\\dagger$ differs from tfidf" in both
+    assert both.count("\\bfseries") == 1
     alone = cli("export", "--to", "latex", "--layout", "impli_table_4")
     assert (alone.code, alone.out.count(r"\begin{tabular}")) == (0, 1)
 
@@ -149,3 +154,29 @@ def test_export_in_a_layout_refuses_with_a_cure(cli: Cli, runs: tuple[Path, Path
         assert (done.code, done.out) == (2, "")
         assert words in done.err
         assert done.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("name", ["run/run.json", "run/predictions/mini_fables.jsonl", "run/training/x.csv"])
+@pytest.mark.parametrize("command", [("export", "run", "--to", "csv"), ("difficulty", "run", "run"), ("report", "run")])
+def test_no_output_replaces_a_part_of_a_run(command: tuple[str, ...], name: str, cli: Cli, tmp_path: Path) -> None:
+    finished(tmp_path / "run", "mini_fables", baselines=False, limit=2)
+    before = {file: file.read_bytes() for file in (tmp_path / "run").rglob("*") if file.is_file()}
+    assert cli(*command, "-o", name).complaint.startswith(f"figeval: --output {name} ")
+    assert {file: file.read_bytes() for file in (tmp_path / "run").rglob("*") if file.is_file()} == before
+
+
+def test_links_below_an_output_folder_are_not_followed(cli: Cli, tmp_path: Path) -> None:
+    finished(tmp_path / "run", "mini_fables", baselines=False, limit=2)
+    asked = ("export", "run", "--to", "lm_eval", "--output")
+    assert cli(*asked, "first").code == 0
+    made = sorted(file.relative_to(tmp_path / "first") for file in (tmp_path / "first").rglob("*.json*"))
+    (tmp_path / "precious").write_text("precious")
+    (tmp_path / "second" / made[0].parent).mkdir(parents=True)
+    (tmp_path / "second" / made[0]).symlink_to(tmp_path / "precious")
+    assert cli(*asked, "second").code == 0
+    assert (tmp_path / "precious").read_text() == "precious"
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "third").mkdir()
+    (tmp_path / "third" / made[0].parts[0]).symlink_to(tmp_path / "outside")
+    assert "is a symbolic link" in cli(*asked, "third").complaint
+    assert not list((tmp_path / "outside").iterdir())

@@ -248,6 +248,32 @@ def test_the_hub_reads_eval_results(cli: Cli, mini: Path) -> None:
         assert complaint in cli("export", mini, "--to", "eval_results", "-o", "no", *flags).complaint
 
 
+def unanswered(place: Path, **changes: Any) -> Path:
+    """Write a run in which 10 of 40 examples have an answer, and return its folder."""
+    fields = {"scores": [score(value=1.0, n=10)], "counts": {"ok": 10, "empty": 30}}
+    return made_by_hand(place, "easy", [task(**{**fields, **changes})])
+
+
+def test_formats_of_others_say_that_examples_have_no_answer(cli: Cli) -> None:
+    easy, told = str(unanswered(Path("easy"))), "only 10 of 40 examples have an answer"
+    for form in ("eval_results", "lm_eval", "every_eval_ever", "inspect", "model_index"):
+        named = ("--format_args", "dataset_id=acme/figures") if form == "eval_results" else ()
+        made = cli("export", easy, "--to", form, *(() if form == "model_index" else ("-o", form)), *named)
+        assert told in (made.out if form == "model_index" else "".join(files(Path(form)).values())), form
+    (results,) = Path("lm_eval").rglob("results_*.json")
+    assert json.loads(results.read_text())["n-samples"] == {"proverbs": {"original": 40, "effective": 10}}
+
+
+def test_a_leaderboard_gets_notes_on_some_examples_and_no_seen_ones(cli: Cli) -> None:
+    part = unanswered(Path("part"), scores=[score(n=10)], n=10, counts={})
+    named = ("--to", "eval_results", "--format_args", "dataset_id=acme/figures", "-o", "out")
+    cli("export", str(part), *named)
+    (text,) = files(Path("out")).values()
+    assert "notes: '10 of 40 examples: the first ones, not a random sample'" in text
+    trained = unanswered(Path("trained"), scores=[score(seen="trained")], counts={})
+    assert "does not belong on a leaderboard: the model was trained" in cli("export", str(trained), *named).complaint
+
+
 # ---- data frames ----------------------------------------------------------------------------------------------------
 
 
@@ -337,3 +363,10 @@ def test_python_exports_the_same(cli: Cli, mini: Path) -> None:
     assert figeval.export([done], to="csv") == done.export("csv")
     with pytest.raises(figeval.OptionError, match="several files; name a folder"):
         done.export("inspect")
+
+
+@pytest.mark.parametrize(("name", "folder"), [("con", "_con"), ("Nul.x", "_Nul.x"), ("語" * 99, "語" * 26)])
+def test_names_of_files_fit_every_system(name: str, folder: str, cli: Cli, tmp_path: Path) -> None:
+    made_by_hand(tmp_path / "run", name)
+    assert cli("export", "run", "--to", "lm_eval", "--output", "out").code == 0
+    assert [one.name for one in (tmp_path / "out").iterdir()] == [folder]

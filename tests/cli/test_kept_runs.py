@@ -11,7 +11,7 @@ import pytest
 from bench import measure
 from figeval.errors import RecordError
 from figeval.evaluation.comparisons import compare_runs
-from figeval.records import predictions
+from figeval.records import rows_file
 from figeval.records.run_folder import RunFolder, read_run
 from tests.cli.conftest import Cli
 from tests.runs import finished
@@ -71,11 +71,38 @@ def test_changed_or_torn_predictions_are_refused(kept: Path) -> None:
 
 def test_an_archive_that_holds_too_much_is_refused(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two gigabytes of zeros are two megabytes of gzip."""
-    monkeypatch.setattr(predictions, "MAX_UNPACKED", 1 << 16)
+    monkeypatch.setattr(rows_file, "MAX_UNPACKED", 1 << 16)
     file = kept / "overlap" / "predictions" / "mini_pairs.jsonl.gz"
     file.write_bytes(gzip.compress(bytes(1 << 20)))
     with pytest.raises(RecordError, match=r"holds more than 65,536 bytes; gunzip it"):
         read_run(kept / "overlap")
+
+
+def test_an_archive_that_expands_like_no_predictions_is_refused(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rows_file, "RATIO_FROM", 1 << 10)
+    (kept / "overlap" / "predictions" / "mini_pairs.jsonl.gz").write_bytes(gzip.compress(b"[]\n" * (1 << 18)))
+    with pytest.raises(RecordError, match=r"holds more than [0-9,]+ bytes; gunzip it"):
+        read_run(kept / "overlap")
+
+
+def test_rows_without_examples_are_refused(kept: Path) -> None:
+    """Readers keep the rows in memory, so their number is bounded by the record."""
+    file = kept / "overlap" / "predictions" / "mini_pairs.jsonl.gz"
+    rows = gzip.decompress(file.read_bytes())
+    file.write_bytes(gzip.compress(rows + rows.splitlines(keepends=True)[0].replace(b'"id":"', b'"id":"x')))
+    content = json.loads((kept / "overlap" / "run.json").read_text("utf-8"))
+    for task in content["tasks"]:
+        task["predictions_sha256"] = None
+    (kept / "overlap" / "run.json").write_text(json.dumps(content), "utf-8")
+    with pytest.raises(RecordError, match="has more rows than mini_pairs has examples"):
+        read_run(kept / "overlap")
+
+
+def test_a_long_line_is_refused(kept: Path) -> None:
+    file = kept / "overlap" / "predictions" / "mini_pairs.jsonl.gz"
+    file.write_bytes(gzip.compress(b"[" * (1 << 22) + b"\n"))
+    with pytest.raises(RecordError, match="line 1, is larger than 4,194,304 bytes"):
+        list(RunFolder(kept / "overlap").rows("mini_pairs"))
 
 
 def test_a_text_in_meta_is_not_kept(tmp_path: Path) -> None:

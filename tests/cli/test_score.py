@@ -60,6 +60,18 @@ def test_control_characters_do_not_reach_the_terminal(cli: Cli) -> None:
 
 
 @pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('{"id": "F01", "prediction": 0, "prediction": 1}', "the key 'prediction' is given twice"),
+        ('{"id": "F01", "scores": [1' + "0" * 400 + ", 0, 0, 0, 0]}", "is not a number"),
+    ],
+)
+def test_a_row_that_two_readers_understand_differently(line: str, message: str, cli: Cli) -> None:
+    Path("p.jsonl").write_text(f"{line}\n", encoding="utf-8")
+    assert message in cli("score", "-t", "mini_fables", "-p", "p.jsonl", "--limit", "1").complaint
+
+
+@pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["-p", "none.csv"], "there is no file none.csv"),

@@ -63,6 +63,13 @@ def test_json_for_a_terminal_says_the_same(value: dict) -> None:
 @pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@x", "\t=1", "\r=1", "\x1b[0m=1", "＝1"])
 def test_no_cell_is_a_formula(text: str) -> None:
     assert csv_cell(text)[0] not in "=+-@\t\r＝"
+    assert csv_cell(f"a;{text}").split(";")[1][0] not in "=+-@\t\r＝"
+
+
+@given(HOSTILE)
+def test_a_cell_is_read_as_the_text_that_was_written(text: str) -> None:
+    text = clean(text).replace("'", "’")
+    assert csv_text(csv_cell(text)) == text
 
 
 @pytest.mark.parametrize("text", ["=1+1", "-1", "@x", "a=b", "", "'", "'tis", "don't"])

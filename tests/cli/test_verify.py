@@ -291,3 +291,46 @@ def test_changed_data(old: str, new: str, words: str, cli: Cli, tmp_path: Path) 
     assert old in text
     file.write_text(text.replace(old, new, 1), encoding="utf-8")
     assert re.search(words, "\n".join(problems(cli("verify", "run", "--include_path", "tasks"))))
+
+
+def test_a_task_that_is_listed_twice(cli: Cli, copy: Path) -> None:
+    edit(copy, lambda content: content["tasks"].append(content["tasks"][0]))
+    assert "is listed 2 times" in cli("verify", "run", "--no_data").out
+
+
+HOSTILE: list[tuple[Edit, str]] = [
+    (lambda content: content.update(schema_version="2." + "9" * 5000), "has schema version 2.999"),
+    (lambda content: content["tasks"][0].update(n=10**400), "an integer has more than 64 bits"),
+    (lambda content: content["tasks"][0].update(seconds=float("inf")), "seconds"),
+    (lambda content: content["config"].update(routes=["x"]), "routes"),
+    (lambda content: content["tasks"][0]["settings"].update(metric_arguments=[1]), "metric_arguments"),
+    (lambda content: content["provenance"].update(packages=["x"]), "packages"),
+    (lambda content: content["provenance"].update(hardware="x"), "hardware"),
+    (lambda content: content["provenance"].update(git=1), "git"),
+]
+
+
+@pytest.mark.parametrize(("change", "words"), HOSTILE, ids=[words for _, words in HOSTILE])
+def test_a_hostile_record_is_one_line_for_every_reader(change: Edit, words: str, cli: Cli, copy: Path) -> None:
+    edit(copy, change)
+    for command in (("verify", "run"), ("show", "run"), ("report", "run"), ("checklist", "run", "--format", "arr")):
+        assert words in cli(*command).complaint
+
+
+def test_a_nan_of_an_earlier_version_is_unknown(cli: Cli, copy: Path) -> None:
+    edit(copy, lambda content: content["tasks"][0]["scores"][0].update(value=float("nan")))
+    assert cli("show", "run").code == 0
+
+
+def test_a_number_in_a_row_beyond_64_bits(cli: Cli, copy: Path) -> None:
+    edit(copy, lambda content: content["tasks"][0].update(predictions_sha256=None))
+    edit_row(copy, 0, lambda row: row.update(gold=10**400))
+    for command in (("report", "run"), ("compare", "run", "run"), ("verify", "run")):
+        outcome = cli(*command)
+        assert "an integer has more than 64 bits" in outcome.out + outcome.err
+
+
+def test_a_right_answer_that_is_no_index(cli: Cli, copy: Path) -> None:
+    edit(copy, lambda content: [task.update(predictions_sha256=None) for task in content["tasks"]])
+    edit_row(copy, 0, lambda row: row.update(gold=True, scores=[0.5, 0.5], status="ok"))
+    assert cli("report", "run", "--no_plots", "--no_texts").code == 0

@@ -57,6 +57,14 @@ def test_a_missing_file_is_named_with_its_neighbour(tmp_path: Path, reader: str)
         list(READERS[reader]("pair.txt", DataContext(folder=tmp_path, fetch=no_fetch)))
 
 
+def test_a_wide_header_takes_linear_time(tmp_path: Path) -> None:
+    names = ",".join(map(str, range(10_000)))
+    with pytest.raises(DataError, match="column '7' is named twice"):
+        read(tmp_path, "csv", f"{names.replace('9999', '7')}\n".encode())
+    with pytest.raises(DataError, match="10,001 columns, but at most 10,000 are read"):
+        read(tmp_path, "csv", f"{names},x\n".encode())
+
+
 BIG = 10_000_000
 LONG_ROWS = {
     "jsonl": b'{"a": 1}\n{"a": "' + b"x" * BIG + b'"}\n',

@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from tests.cli.conftest import Cli, cli
 from tests.runs import finished
@@ -80,5 +83,51 @@ def test_neurips_in_markdown_has_the_command(cli: Cli, tmp_path: Path) -> None:
     assert "### 7 Statistical significance\n\n- mini_fables: 95 % intervals (wilson), 20 clusters" in done.out
 
 
+def test_runs_of_a_training_and_of_several_seeds(cli: Cli, tmp_path: Path) -> None:
+    """Predictions of another system for two seeds, one of which leaves examples unanswered, and a trained model."""
+    rows = [json.loads(line) for line in stored(tmp_path / "run").splitlines()]
+    lines = [
+        {"id": one["id"], "prediction": one["gold"], "seed": seed}
+        for seed in (4, 11)
+        for one in (rows if seed == 4 else rows[:5])
+    ]
+    (tmp_path / "given.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    seeds = tmp_path / "seeds"
+    cli("score", "--predictions", tmp_path / "given.jsonl", "--tasks", "mini_fables", "--output_path", seeds)
+    told = answers(cli, seeds)["C3"]
+    assert "seeds of the runs: 4, 11" in told
+    assert "mini_fables: only 5 of 20 examples have an answer (acc): given" in told
+    model = tmp_path / "model"
+    (model / "runs").mkdir(parents=True)
+    (model / "training").mkdir()
+    (model / "training" / "record.json").write_text(json.dumps(TRAINING))
+    assert "has no runs; evaluate the model" in cli("checklist", model).complaint
+    shutil.copytree(tmp_path / "run", model / "runs" / "fables")
+    assert "training seeds: 7" in answers(cli, model)["C3"]
+
+
+def stored(run: Path) -> str:
+    """Return the rows of a run on mini_fables."""
+    return (finished(run, "mini_fables", baselines=True) / "predictions" / "mini_fables.jsonl").read_text("utf-8")
+
+
 def test_a_folder_without_a_run_is_one_line(cli: Cli, tmp_path: Path) -> None:
     assert "give a run folder" in cli("checklist", tmp_path).complaint
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ([], "record.json"),
+        (TRAINING | {"config": None}, "config"),
+        (TRAINING | {"config": {"seed": "x", "select_on": "dev"}}, "config.seed"),
+        (TRAINING | {"seconds": float("inf")}, "seconds"),
+        (TRAINING | {"provenance": {"hardware": "x"}}, "hardware"),
+    ],
+)
+def test_a_hostile_record_of_a_training_is_one_line(content: Any, words: str, cli: Cli, tmp_path: Path) -> None:
+    model = tmp_path / "model"
+    (model / "training").mkdir(parents=True)
+    (model / "training" / "record.json").write_text(json.dumps(content))
+    inner = finished(model / "runs" / "x", "mini_fables", baselines=False, limit=1)
+    assert words in cli("checklist", inner).complaint

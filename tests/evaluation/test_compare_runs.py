@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from figeval.errors import RecordError
-from figeval.evaluation.comparisons import compare_runs
+from figeval.evaluation.comparisons import compare_all, compare_runs
 from figeval.metrics.paired import holm, mcnemar
-from figeval.records.run_folder import RunFolder
+from figeval.records.run_folder import RunFolder, read_run
+from figeval.records.schema import AncestorRecord, LineageRecord
 from tests.runs import row, run, task
 
 Answers = dict[str, float | list[float] | None]
@@ -155,6 +156,26 @@ def test_a_score_that_is_no_mean_is_tested_by_permutation(tmp_path: Path) -> Non
     assert one.comparison.note == "no interval: fewer than 40 effective examples"
 
 
+def test_a_score_that_is_no_mean_is_compared_within_languages(tmp_path: Path) -> None:
+    """As in the run's table, the score is the mean over the languages, whose own comparisons are listed, too."""
+    right, other_wrong, other_right = [1.0, 0, 1, 0, 1, 0], [0.0, 0, 1, 0, 0, 1], [0.0, 1, 0, 1, 0, 1]
+    settings = {"labels": ["x", "y"], "languages": ["de", "en"]}
+    sides = []
+    for name, good in (("a", {"de"}), ("b", {"en"})):
+        target = RunFolder(tmp_path / name)
+        target.predictions_file("x").parent.mkdir(parents=True)
+        target.write(run(task("t", task_type="pairs", settings=settings)))
+        with target.appending("t") as writer:
+            for place in range(18):
+                language = "de" if place < 6 else "en"
+                answer = right if place % 2 else (other_right if language in good else other_wrong)
+                writer.write(row(f"e{place}", metrics={"balanced_acc": answer}, language=language))
+        sides.append(tmp_path / name)
+    found = {one.task: one.comparison for one in compare_runs(*sides, metric="balanced_acc").tasks}
+    assert {name: one.difference for name, one in found.items()} == {"t (de)": 0.5, "t (en)": -0.5, "t": 0.0}
+    assert (found["t"].n, found["t"].value_a, found["t"].p) == (18, 0.75, 1.0)
+
+
 def test_an_unknown_metric_has_near_names(tmp_path: Path) -> None:
     with pytest.raises(RecordError, match=r"no task has 'ac'.*did you mean 'acc'"):
         compared(tmp_path, {"t": acc("10")}, {"t": acc("01")}, metric="ac")
@@ -193,3 +214,66 @@ def test_a_floor_is_compared_only_where_probes_were_asked_for(tmp_path: Path) ->
     record.config["probes"] = True
     folder.write(record)
     assert [one.task for one in compare_runs(path, path).tasks] == ["t", "t@no_query"]
+
+
+def test_ranks_are_of_the_examples_that_all_runs_answered(tmp_path: Path) -> None:
+    """Each pair has its own examples, so the order of the runs would decide whose accuracy is ranked."""
+    answers = {"x": "10" * 10 + "-" * 20, "y": "0" * 20 + "1" * 20, "z": "1" * 20 + "0" * 20}
+    places = {name: written(tmp_path / name, {"t": acc(text)}) for name, text in answers.items()}
+    for order in ("xyz", "zyx", "yxz"):
+        found = compare_all([places[name] for name in order])
+        ranks = {order[one.run]: (one.value, one.rank, one.n) for one in found.ranks}
+        assert ranks == {"z": (1.0, 1, 20), "x": (0.5, 2, 20), "y": (0.0, 3, 20)}
+        (pair,) = found.pairs[tuple(sorted((order.index("y"), order.index("z"))))].tasks
+        assert pair.comparison.n == 40, "the pairs' own comparisons keep their examples"
+
+
+@pytest.mark.slow
+def test_a_large_family_of_tests_can_find_differences(tmp_path: Path) -> None:
+    """Of 24 runs, 12 are always wrong but for two examples, and 12 always right; there are 276 pairs and two tasks.
+
+    If p could not fall below 1 / 10,001, none of 552 tests could be significant after Holm's correction.
+    """
+    clusters = {f"e{place}": f"c{place // 2}" for place in range(60)}
+    places = []
+    for number in range(24):
+        text = "".join("10"[(number < 12) == (place not in {number, number + 24})] for place in range(60))
+        places.append(written(tmp_path / str(number), {"t": acc(text), "u": acc(text)}, clusters))
+    ranks = compare_all(places).ranks
+    assert {(one.best, one.worst) for one in ranks} == {(1, 12), (13, 24)}
+
+
+def test_a_run_is_ranked_once(tmp_path: Path) -> None:
+    a, b = (written(tmp_path / name, {"t": acc("10")}) for name in "ab")
+    with pytest.raises(RecordError, match="a was given more than once"):
+        compare_all([a, b, a / "run.json"])
+
+
+def test_a_single_training_says_what_p_is_about(tmp_path: Path) -> None:
+    places = [written(tmp_path / name, {"t": acc("1010110010")}) for name in "ab"]
+    for place in places:
+        folder = RunFolder(place)
+        record = read_run(place)[0]
+        about = AncestorRecord(model="m", about={"task": "t", "seed": 1})
+        lineage = LineageRecord(ancestors=[about], trained=1, chosen=0)
+        folder.write(record.model_copy(update={"model": record.model.model_copy(update={"lineage": lineage})}))
+        start = "A is a single training" if place == places[0] else "A and B are single trainings"
+        (caveat,) = compare_runs(*places).caveats
+        assert caveat.startswith(f"{start}: p does not cover other seeds")
+
+
+def test_another_prompt_or_route_of_a_task_is_said(tmp_path: Path) -> None:
+    a = written(tmp_path / "a", {"t": acc("10"), "u": acc("10")}, template_sha256="1" * 64)
+    b = written(tmp_path / "b", {"t": acc("01"), "u": acc("01")}, template_sha256="2" * 64, route="by_head")
+    assert compare_runs(a, b).caveats == (
+        "the runs asked with different prompts: t, u",
+        "the runs have different routes: t: by_cosine and by_head; u: by_cosine and by_head",
+    )
+    assert compare_runs(a, a).caveats == ()
+
+
+def test_missing_predictions_of_a_task_are_named(tmp_path: Path) -> None:
+    a, b = (written(tmp_path / name, {"t": acc("10"), "u": acc("10")}) for name in "ab")
+    RunFolder(b).predictions_file("u").unlink()
+    found = compare_runs(a, b)
+    assert ([one.task for one in found.tasks], found.left_out) == (["t"], {"u": "B lacks predictions of it"})

@@ -12,21 +12,26 @@ import pytest
 from figeval.errors import RecordError
 from figeval.evaluation.difficulty import difficulty
 from figeval.records.run_folder import RunFolder
+from figeval.records.sweep import SeedsRecord, write
 from tests.cli.conftest import Cli, cli
 from tests.runs import finished, row, run, task
 
 __all__ = ["cli"]
 
 
+GOLD = {"easy": 3, "mixed": 4, "fine": 5, "hard": 6, "alike": 7, "silent": 8}
+
+
 def written(folder: Path, answers: dict[str, tuple[Any, float | None]], **changes: Any) -> Path:
-    """A run folder with these answers and their values by id; the gold answer is always 0."""
+    """A run folder with these answers and their values by id; the gold answer is that of `GOLD`, else 0."""
     target = RunFolder(folder)
     target.predictions_file("t").parent.mkdir(parents=True)
     target.write(run(task("t")))
     with target.appending("t") as writer:
         for identity, (answer, value) in answers.items():
             metrics = {} if value is None else {"acc": value}
-            writer.write(row(identity, metrics=metrics, pred=answer, gold=0, **changes))
+            gold = GOLD.get(identity, 0)
+            writer.write(row(identity, metrics=metrics, pred=answer, gold=gold, **changes))
     return folder
 
 
@@ -43,6 +48,38 @@ def test_items_are_counted_and_a_common_error_is_a_candidate(tmp_path: Path) -> 
     assert (found.nobody, found.everybody, found.by_right) == (2, 1, {0: 2, 1: 1, 2: 1})
     assert (found.nobody_expected, found.everybody_expected) == (4 * 0.5 * 0.75, 4 * 0.5 * 0.25)
     assert [(item.id, item.common_error) for item in found.candidates] == [("alike", 2)]
+
+
+def test_models_that_know_nothing_make_no_candidate(tmp_path: Path) -> None:
+    """`constant` always answers 0, as a model may with two labels; its errors say nothing about the labels."""
+    own = {"easy": (3, 1.0), "mixed": (4, 1.0), "fine": (5, 1.0), "x": (1, 0.0)}
+    constant = {"easy": (1, 0.0), "mixed": (1, 0.0), "fine": (1, 0.0), "x": (1, 0.0)}
+    good, same, bad = (written(tmp_path / name, one) for name, one in (("good", own), ("same", own), ("bad", constant)))
+    (found,) = difficulty([good, bad])
+    assert (found.nobody, found.candidates, len(found.uninformed)) == (1, [], 1)
+    (found,) = difficulty([good, same, bad])
+    assert [item.id for item in found.candidates] == ["x"]
+
+
+def test_unanswered_examples_are_not_expected_to_be_wrong(tmp_path: Path) -> None:
+    a = written(tmp_path / "a", {"easy": (3, 1.0), "x": (1, 0.0), "y": (None, None)})
+    b = written(tmp_path / "b", {"easy": (3, 1.0), "x": (1, 0.0), "y": (1, 0.0)})
+    (found,) = difficulty([a, b])
+    assert found.unanswered == 1
+    assert found.nobody_expected == pytest.approx(2 * 0.5 * 2 / 3 + 2 / 3)
+    assert found.everybody_expected == pytest.approx(2 * 0.5 / 3)
+
+
+def test_every_seed_counts_for_a_common_error(tmp_path: Path) -> None:
+    """The seeds of `s` give two different wrong answers to x."""
+    own = {"easy": (3, 1.0), "mixed": (4, 1.0), "fine": (5, 1.0)}
+    other = written(tmp_path / "other", {**own, "x": (1, 0.0)})
+    for seed, answer in ((0, 1), (1, 2)):
+        written(tmp_path / "s" / f"seed-{seed}", {**own, "x": (answer, 0.0)})
+    seeds = SeedsRecord(task="t", model="m", seeds=[0, 1], wanted=[0, 1], runs={"0": "seed-0", "1": "seed-1"})
+    write(seeds, tmp_path / "s" / "seeds.json")
+    assert difficulty([other, tmp_path / "s"])[0].candidates == []
+    assert len(difficulty([other, tmp_path / "s" / "seed-0"])[0].candidates) == 1
 
 
 def test_a_tie_is_no_common_error(tmp_path: Path) -> None:

@@ -158,6 +158,23 @@ def test_every_seed_is_a_run(tmp_path: Path) -> None:
         scored("mini_fables", TWO, tmp_path / "seeds")
 
 
+def test_a_fresh_scoring_puts_the_other_form_aside(tmp_path: Path) -> None:
+    seeds = [{"id": f"F{n:02}", "prediction": (n + s) % 5, "seed": s} for n in range(1, 21) for s in (1, 2, 3)]
+    folder = tmp_path / "out"
+    first = scored("mini_fables", seeds, folder)
+    plain = scored("mini_fables", TWO, folder, fresh=True)
+    (earlier,) = (folder / "earlier").iterdir()
+    assert figeval.load(folder).record.identity == plain.record.identity
+    assert figeval.load(earlier).record.tasks[0].scores == first.record.tasks[0].scores
+    assert not [*folder.glob("seed*")]
+    second = scored("mini_fables", [row for row in seeds if row["seed"] < 3], folder, fresh=True)
+    assert figeval.load(folder).record.identity == second.record.identity
+    assert {one.name for one in folder.iterdir()} == {".lock", "earlier", "seed-1", "seed-2", "seeds.json"}
+    assert len([*(folder / "earlier").iterdir()]) == 2
+    with pytest.raises(figeval.RecordError, match="several seeds"):
+        figeval.run("mini_fables", "overlap", output_path=folder, limit=2)
+
+
 @pytest.mark.parametrize(
     ("task", "given", "stored_as"),
     [

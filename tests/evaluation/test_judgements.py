@@ -12,7 +12,7 @@ import pytest
 from figeval.errors import DataError
 from figeval.evaluation.annotation.judgements import Judgement, Judgements, read_judgements
 from figeval.evaluation.annotation.results import HumanResults, checked, human_results
-from figeval.evaluation.annotation.sheets import Item, Key
+from figeval.evaluation.annotation.sheets import Item, Key, csv_bytes
 from figeval.spec.criteria import Criterion, DescribedScale, criteria_of, criterion
 
 SCALES = {"fluency": "1-5", "on topic": "yes/no"}
@@ -74,6 +74,12 @@ def test_long_csv(tmp_path: Path) -> None:
     assert triples(read(tmp_path / "y.tsv", "annotator\titem\tlabel\nkim\t1\t4\n")) == [("1", "kim", "", "4")]
 
 
+def test_cells_of_the_long_form_are_read_as_they_were_stored(tmp_path: Path) -> None:
+    rows = (("1", "@anna", "fluency", "-1"), ("2", "'kim'", "=x", "3"))
+    (tmp_path / "x.csv").write_bytes(csv_bytes([("item", "annotator", "criterion", "label"), *rows]))
+    assert triples(read_judgements([tmp_path / "x.csv"], [])) == list(rows)
+
+
 def annotation(person: Any, *results: Any, **changes: Any) -> dict[str, Any]:
     return {
         "id": 1,
@@ -117,7 +123,10 @@ def test_potato(tmp_path: Path) -> None:
     for labels in (pairs, by_schema):
         state = {"user_id": "kim", "instance_id_to_label_to_value": {"1": labels}}
         assert triples(read(tmp_path / "kim" / "user_state.json", state)) == expected
-    line = json.dumps({"id": "1", "displayed_text": "a", "label_annotations": by_schema, "span_annotations": {}})
+    line = json.dumps(
+        {"id": "1", "displayed_text": "a\u2028b", "label_annotations": by_schema, "span_annotations": {}},
+        ensure_ascii=False,
+    )
     assert triples(read(tmp_path / "kim" / "annotated_instances.jsonl", line + "\n\n")) == expected
     table = "user,instance_id,displayed_text,fluency:::scale_4,on topic:::yes,on topic:::no\nkim,1,a,4,yes,\n"
     assert triples(read(tmp_path / "annotated_instances.csv", table)) == expected
@@ -245,6 +254,17 @@ def test_systems_are_compared_by_example_and_corrected_for_all_tests() -> None:
     assert fluency.test.p == pytest.approx(2 / 2**10)
     assert fluency.p_holm == pytest.approx(4 / 2**10)
     assert (topic.test.difference, topic.test.p, topic.p_holm) == (0.0, 1.0, 1.0)
+
+
+def test_systems_are_compared_within_annotators() -> None:
+    """The severe `a` judges only anna's texts and the lenient `b` only ben's; `c` judges both texts of two examples."""
+    apart = [(str(item), "b" if item % 2 else "a", "fluency", "4" if item % 2 else "2") for item in range(20)]
+    (test,) = results(*apart, n=10).tests
+    assert (test.test.p, test.p_holm, test.test.difference, test.test.n) == (None, None, None, 0)
+    assert test.test.note.startswith("no annotator judged both texts of an example, so a difference")
+    (test,) = results(*apart, *((str(item), "c", "fluency", "3") for item in range(4)), n=10).tests
+    assert (test.test.difference, test.test.n) == (0.0, 2), "the judgements of a and b do not count"
+    assert "8 of 10 examples left out, because no annotator judged both of their texts" in test.test.note
 
 
 def test_agreement_has_reasons_for_what_is_undefined() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from itertools import combinations, permutations
 
@@ -198,6 +199,19 @@ def test_what_is_undefined_says_why() -> None:
     many = cohen_kappa(ratings([["1"] * 6 + ["2"] * 6]))
     assert many.value is None
     assert "more than 10 raters" in many.interval
+
+
+@pytest.mark.parametrize(("rare", "has_interval"), [(5, True), (3, False)])
+def test_few_resamples_with_one_label_only_are_left_out(rare: int, has_interval: bool) -> None:
+    """Of 60 items, `rare` ones have the rare label, which (1 - rare / 60) ** 60 of the resamples lack: .5 or 4.6 %."""
+    first = ["2"] * rare + ["1"] * (60 - rare)
+    alpha = krippendorff_alpha(ratings([[one, "1" if place == 0 else one] for place, one in enumerate(first)]))
+    assert alpha.value is not None
+    assert (alpha.low is not None) is has_interval
+    pattern = (
+        r"bootstrap \(BCa\), without [3-8]\d undefined resamples" if has_interval else r"none: undefined in \d+ of .*"
+    )
+    assert re.fullmatch(pattern, alpha.interval)
 
 
 def test_pairs_of_raters() -> None:

@@ -204,3 +204,25 @@ def test_cells_come_out_again(
         noise = 4 * np.sqrt(max(share * (1 - share), 0.01) * (1 / RUNS + 1 / 4000))
         assert found["share"] == pytest.approx(share, abs=noise)
         assert found["width"] == pytest.approx(float(stored["width"]), rel=0.1)
+
+
+@pytest.mark.slow
+def test_the_paired_mean_over_languages_keeps_its_level() -> None:
+    """Two equal runs in two languages of unequal sizes that share half of their clusters."""
+    generator, wrong, outside, repeats = np.random.default_rng(6), 0, 0, 1000
+    clusters = {"de": [f"c{place // 4}" for place in range(120)], "en": [f"c{place // 2}" for place in range(30)]}
+    for _ in range(repeats):
+        better = {f"c{place}": generator.normal(0, 0.7) for place in range(30)}
+        sides: list[dict[str, list[float]]] = []
+        for sign in (1, -1):
+            own = {one: np.array([sign * better[name] for name in names]) for one, names in clusters.items()}
+            sides.append(
+                {one: (generator.normal(size=len(x)) + x > 0).astype(float).tolist() for one, x in own.items()}
+            )
+        found = paired_over_languages(sides[0], sides[1], clusters)
+        wrong += (found.p or 1) < 0.05
+        outside += not (found.low or 0) <= 0 <= (found.high or 0)
+        assert found.stderr
+        assert found.freedom
+    assert wrong / repeats < 0.065
+    assert outside / repeats < 0.08

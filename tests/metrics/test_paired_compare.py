@@ -10,7 +10,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from figeval.metrics.paired import holm, mcnemar, paired, sign_flip
+from figeval.metrics.paired import draws_for, holm, mcnemar, paired, sign_flip
 
 BITS = st.lists(st.tuples(st.integers(0, 1), st.integers(0, 1)), min_size=2, max_size=40)
 NUMBERS = st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=3, max_size=20)
@@ -92,17 +92,28 @@ def test_sign_flip_is_exact_for_few_clusters(sums: list[int]) -> None:
     assert sign_flip(np.array(sums, dtype=float)) == pytest.approx(expected, abs=1e-12)
 
 
+@given(st.integers(0, 200), st.integers(0, 200), st.sampled_from([1.0, 0.5, 1 / 3, 1 / 12]))
+def test_signs_of_equal_sums_give_the_binomial_test(a_only: int, b_only: int, share: float) -> None:
+    """With sums of ±1, or of equal shares of ties, the sign flip is McNemar's test, and as exact."""
+    assert sign_flip(np.array([share] * a_only + [-share] * b_only)) == pytest.approx(mcnemar(a_only, b_only))
+
+
 @settings(max_examples=10, deadline=None)
-@given(st.integers(0, 1000))
-def test_drawn_signs_agree_with_the_binomial_test(seed: int) -> None:
-    """With sums of ±1 the sign flip is McNemar's test, drawn instead of computed."""
-    a_only, b_only = 30, 17
-    drawn = sign_flip(np.array([1.0] * a_only + [-1.0] * b_only), seed)
-    assert drawn == pytest.approx(mcnemar(a_only, b_only), abs=0.015)
+@given(st.lists(st.integers(-6, 6), min_size=20, max_size=60), st.integers(0, 1000))
+def test_drawn_signs_agree_with_the_exact_distribution(sums: list[int], seed: int) -> None:
+    """Multiples of an irrational number are on no grid that the exact distribution knows, and are drawn."""
+    exact = sign_flip(np.array(sums, dtype=float))
+    assert sign_flip(np.array(sums) * np.pi, seed) == pytest.approx(exact, abs=0.02)
 
 
-def test_drawn_p_cannot_be_0() -> None:
-    assert sign_flip(np.ones(500), draws=999) == 1 / 1000
+def test_a_small_p_is_drawn_more_often() -> None:
+    """With n draws, p cannot fall below 1 / (n + 1), so a large family of tests needs more of them."""
+    irregular = np.sqrt(np.arange(1, 31))
+    for draws in (999, 10_000, 40_000, 50_000):
+        assert sign_flip(irregular, draws=draws) == 1 / (draws + 1)
+    mixed = irregular * np.where(np.arange(30) % 3 == 2, -1, 1)
+    assert sign_flip(mixed) == sign_flip(mixed, draws=1_000_000), "20 of 10,000 draws are as extreme"
+    assert (draws_for(1), draws_for(500), draws_for(10**6)) == (10_000, 200_000, 1_000_000)
 
 
 def test_few_clusters_are_said() -> None:
@@ -125,6 +136,18 @@ IDENTICAL = "no interval: no row differs; too few examples (6): the test has lit
 def test_identical_runs() -> None:
     result = paired([1, 0, 1, 1, 0, 1], [1, 0, 1, 1, 0, 1])
     assert (result.difference, result.p, result.low, result.note) == (0.0, 1.0, None, IDENTICAL)
+
+
+def test_runs_that_always_differ_are_not_called_alike() -> None:
+    found = paired([1.0] * 8, [0.0] * 8, ["a", "a", "b", "b", "c", "c", "d", "d"])
+    assert found.note.startswith("no interval: every cluster differs by the same amount")
+    assert found.p == 2 / 2**4
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_a_value_that_is_no_number_is_refused(value: float) -> None:
+    with pytest.raises(ValueError, match="a value is NaN or infinite; use None"):
+        paired([value, 1.0], [0.0, 1.0])
 
 
 def test_lengths_must_agree() -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from figeval.metrics.prediction_powered import FEWEST_LABELLED, PoweredMean, prediction_powered_mean
 
-GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "metrics" / "prediction_powered.json").read_text("utf-8"))
+GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "prediction_powered.json").read_text("utf-8"))
 
 
 def of(case: dict[str, Any]) -> PoweredMean:

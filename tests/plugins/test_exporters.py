@@ -229,6 +229,25 @@ def test_nothing_breaks_a_markdown_table() -> None:
     assert all(line.startswith("|") for line in text.split("\n\n")[0].splitlines())
 
 
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("tf_idf", "tf_idf"),
+        ("__init__ _a_", r"\_\_init\_\_ \_a\_"),
+        ("# a", r"\# a"),
+        ("- a", r"\- a"),
+        ("1. a", r"1\. a"),
+        ("-0.5", "-0.5"),
+        ("$x$", r"\$x\$"),
+        ("https://a.b www.a.b", "https:&NoBreak;//a.b www&NoBreak;.a.b"),
+        ("@a task@b #1", "@&NoBreak;a task@b #&NoBreak;1"),
+    ],
+)
+def test_nothing_is_marked_up_or_linked_in_markdown(name: str, shown: str) -> None:
+    """GitHub also links addresses, users and issues that no markup encloses."""
+    assert f"| {shown} |" in export("markdown", run(task(), **model(name))).splitlines()[0]
+
+
 LATEX = r"""% minilm: choice by_cosine, pairs by_head
 % tf_idf & co: choice by_cosine
 \begin{table}
@@ -266,10 +285,58 @@ def test_latex_lines_have_as_many_cells_as_columns_whatever_the_names() -> None:
     assert "$-$0.100" in text
 
 
+@pytest.mark.parametrize("name", ["[1cm]", "*x"])
+def test_latex_lines_are_no_arguments_of_the_lines_before(name: str) -> None:
+    text = export("latex", run(task("a"), task(name)))
+    assert f"\n{{}}{name} & acc" in text
+
+
 def test_latex_names_the_range_of_n() -> None:
     record = run(task("a"), task("b", n=7, scores=[score(n=7)]))
     assert "on $n = 7$ to $40$ examples" in export("latex", record)
     assert r"\caption{Scores of a-model, with trivial" in export("latex", run(task(scores=[])))
+
+
+FEW = task(scores=[score(value=1.0, n=10), score("acc_of_all"), score("parse_rate")], counts={"ok": 10, "empty": 30})
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_a_score_of_the_answered_examples_says_their_number(place: int) -> None:
+    """Whatever the order of the runs, and without another run or a trivial model that answers all."""
+    runs = [run(task(), **model("whole"))]
+    runs.insert(place, run(FEW, **model("easy")))
+    alone = run(FEW.model_copy(update={"baselines": []}), **model("easy"))
+    for form, cell in (("markdown", "1.000 [0.100, 0.500] (n = 10)"), ("latex", r"[0.100, 0.500] ($n = 10$)}")):
+        for text in (export(form, *runs), export(form, alone)):
+            (line,) = (line for line in text.splitlines() if "1.000" in line)
+            assert cell in line
+            assert re.search(r"proverbs [&|] acc [&|] 40 ", line)
+            assert text.count("(n = 10)") + text.count("($n = 10$)") == 1
+            assert "easy: proverbs: only 10 of 40 examples have an answer (acc)" in re.sub("(?m)^%.*", "", text)
+
+
+def test_examples_that_a_metric_does_not_count_are_not_unanswered() -> None:
+    pairs = task(scores=[score("acc_strict", n=20)], baselines=[], counts={"ok": 40})
+    text = export("markdown", run(pairs))
+    assert "| proverbs | acc_strict | 20 |" in text
+    assert "answer" not in text
+
+
+def test_a_mean_over_seeds_with_different_answers_says_so() -> None:
+    unequal = score(sd=0.3, low=None, high=None, n=30, interval="none: not the same examples answered")
+    for form in ("markdown", "latex"):
+        text = export(form, run(task(scores=[unequal])))
+        assert "a-model: proverbs: the seeds answered different examples, one of them only 30 of 40 (acc)" in text
+
+
+def test_what_changes_how_a_number_is_read_is_in_the_float() -> None:
+    few = score(interval=f"wilson on effective n{UNRELIABLE}")
+    languages = [LanguageRecord(language=name, scores=[score(n=20)], baselines=[]) for name in ("en", "zh")]
+    record = run(task(scores=[few], languages=languages, n=10, available=40), config={"limit": 10})
+    caption = export("latex", record).partition(r"\caption{")[2]
+    assert "a-model: -{}-limit 10: the first examples of 1 of 1 tasks, not a random sample." in caption
+    assert "proverbs: the unweighted mean over en, zh." in caption
+    assert "unreliable intervals (*): fewer than 10 effective clusters." in caption
 
 
 def several() -> RunRecord:

@@ -160,7 +160,8 @@ SETS = ("metaphor_paraphrase/", "mabl/", "analobench/", "figurative/")  # looked
 QUOTED = ("_default/spans", "epic/alignment")  # looked at in test_quoted_templates.py
 LABELLED = ("_default/classification", "_default/multilabel", "isarcasm/", "mmfld/")  # in test_label_templates.py
 WORDS = ("epie/", "id10m/", "meta4xnli/")  # looked at in test_labelling_templates.py
-SEEN = WRITTEN + STORIES + SETS + QUOTED + LABELLED + WORDS
+JUDGED = ("_default/judge",)  # in tests/cli/test_annotate_judge.py
+SEEN = WRITTEN + STORIES + SETS + QUOTED + LABELLED + WORDS + JUDGED
 
 
 def test_every_template_is_looked_at() -> None:

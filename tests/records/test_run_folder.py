@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import subprocess
@@ -136,14 +137,26 @@ def test_rows_of_other_folders_are_taken_in_once(tmp_path: Path) -> None:
     assert [(row["id"], row["cluster"]) for row in own.rows("t")] == [("1", "c"), ("2", "b"), ("3", "a"), ("4", "b")]
 
 
-def test_no_room_for_a_smaller_file_leaves_the_larger_one(tmp_path: Path) -> None:
+def test_no_room_for_a_smaller_file_leaves_the_larger_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = RunFolder(tmp_path)
     write(folder, [row("1"), row("2")])
-    draft = folder.predictions_file("t").with_suffix(".jsonl.part")
-    draft.mkdir()  # the draft cannot be written
-    with pytest.raises(RecordError, match="choose another place"):
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch, pytest.raises(RecordError, match="no space left for"):
+        patch.setattr("os.fsync", full)
         folder.drop("t", lambda row: row["id"] == "1")
     assert [row["id"] for row in folder.rows("t")] == ["1", "2"]
+    assert [file.name for file in folder.predictions_file("t").parent.iterdir()] == ["t.jsonl"]
+
+
+def test_a_draft_is_no_file_of_the_users(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path)
+    write(folder, [row("1"), row("2")])
+    (tmp_path / "predictions" / "t.jsonl.part").write_text("mine")
+    folder.drop("t", lambda row: row["id"] == "1")
+    assert (tmp_path / "predictions" / "t.jsonl.part").read_text() == "mine"
 
 
 WRITER = """

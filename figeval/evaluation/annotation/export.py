@@ -25,6 +25,7 @@ from figeval.evaluation.annotation.sheets import (
     Item,
     Key,
     csv_bytes,
+    has_key,
     in_order,
     sheet_name,
 )
@@ -132,18 +133,17 @@ def export_items(folder: Path, written: WrittenTexts, gold: Mapping[str, str], w
     """Write the items and their key to a folder.
 
     Args:
-        folder: folder to create, which must not have a key yet.
+        folder: folder to create. Existing items are refused, since they may have been judged; if an earlier call with
+            the same key was interrupted, only the missing files are written.
         written: texts or questions.
         gold: label that is right, by example, for questions.
         wanted: criteria and format.
 
     Raises:
-        OptionError: the folder has a key, a criterion has the name of a column or of another criterion, or sheets for
+        OptionError: the folder has items, a criterion has the name of a column or of another criterion, or sheets for
             several annotators are requested for Label Studio.
         RecordError: the folder cannot be written.
     """
-    if (folder / KEY).exists():
-        raise OptionError(f"{folder} already has items, which may have been judged; choose another --output")
     if wanted.to == "label_studio" and wanted.annotators > 1:
         raise OptionError("--annotators: Label Studio distributes the items itself; remove the option")
     texts = tuple(
@@ -171,9 +171,13 @@ def export_items(folder: Path, written: WrittenTexts, gold: Mapping[str, str], w
         instructions=wanted.instructions,
     )
     columns = (*inputs, *((TEXT,) if any(text.text for text in texts) else ()))
+    files = _files(key, numbered, columns, wanted)
+    missing = {name: content for name, content in files.items() if not (folder / name).exists()}
+    if len(missing) < len(files) and not (missing and has_key(folder, key)):
+        raise OptionError(f"{folder} already has items, which may have been judged; choose another --output")
     with cure(folder, "--output"):
         folder.mkdir(parents=True, exist_ok=True)
-        for name, content in _files(key, numbered, columns, wanted).items():
+        for name, content in missing.items():
             with replacing(folder / name) as stream:
                 stream.write(content)
     return key

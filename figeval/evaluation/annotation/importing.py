@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from figeval.errors import DataError, OptionError, RecordError, near
@@ -37,7 +37,7 @@ class Import:
         criteria: scales of the criteria, for judgements without a key; by default, the labels that occur.
         last: whether the last answer counts where an annotator judged an item twice.
         pairs: whether to compute the agreement of each pair of annotators.
-        exclude: annotators whose judgements do not count.
+        exclude: annotators whose judgements do not count in the results; they stay stored.
     """
 
     files: tuple[Path, ...] = ()
@@ -62,6 +62,9 @@ class Imported:
 def import_judgements(wanted: Import, seed: int = 0) -> Imported:
     """Read and check the judgements, store them next to the key, and return the results and what was read.
 
+    The results are about all stored judgements. Those of an annotator in the files replace that annotator's earlier
+    ones; those of other annotators stay.
+
     Raises:
         OptionError: there is neither a key nor exactly one run, there are no files, or nobody has an excluded name.
         DataError: a file or a judgement is wrong, or there are no judgements of people or of a model.
@@ -84,21 +87,27 @@ def import_judgements(wanted: Import, seed: int = 0) -> Imported:
             f"{', '.join(map(str, files)):.200}: nothing has been judged yet; import the files when they are filled in"
         )
     tasks = [(_task(record.tasks, key.task if key else wanted.task, folder), folder) for record, folder in runs]
+    inferred = {}
     if key is None:
-        key = _key_of_run(tasks[0][0], tasks[0][1], author_names([runs[0][0]])[0], wanted.criteria or _scales(given))
+        scales = wanted.criteria or _scales(given)
+        inferred = {} if wanted.criteria else {one.name: one.labels for one in scales}
+        key = _key_of_run(tasks[0][0], tasks[0][1], author_names([runs[0][0]])[0], scales)
     judgements = checked(key, given, last=wanted.last)
+    if wanted.folder is not None:
+        judgements = (*_kept(wanted.folder, key, {one.annotator for one in judgements}), *judgements)
     people = {one.annotator for one in judgements}
     if strangers := [name for name in wanted.exclude if name not in people]:
         raise OptionError(
             f"--exclude: no annotator is called {strangers[0]!r:.40}{near(strangers[0], people)}; there are "
             f"{', '.join(sorted(people))}"
         )
-    judgements = tuple(one for one in judgements if one.annotator not in wanted.exclude)
     if wanted.folder is not None and given.found:
         _store(wanted.folder, judgements)
+    judgements = tuple(one for one in judgements if one.annotator not in wanted.exclude)
     metrics = _metrics(key, author_names([record for record, _ in runs]), tasks)
+    found = human_results(key, judgements, metrics, seed, pairs=wanted.pairs)
     return Imported(
-        people=human_results(key, judgements, metrics, seed, pairs=wanted.pairs),
+        people=replace(found, inferred=inferred),
         judges=tuple(judge_results(key, judgements, one, seed) for one in judges),
         given=given,
     )
@@ -177,6 +186,14 @@ def _metrics(
                 name = f"{metric} of {author}" if key.gold else metric
                 found.setdefault(system, {})[name] = stored_values(folder, task.task, metric)
     return found
+
+
+def _kept(folder: Path, key: Key, replaced: Set[str]) -> Iterator[Judgement]:
+    """Yield the judgements that an earlier import stored, without those of the replaced annotators."""
+    if (folder / STORED).exists():
+        for one in checked(key, read_judgements([folder / STORED], [])):
+            if one.annotator not in replaced:
+                yield one
 
 
 def _store(folder: Path, judgements: Sequence[Judgement]) -> None:

@@ -26,8 +26,9 @@ from figeval.data.formats import max_row_bytes
 from figeval.errors import DataError
 from figeval.evaluation.annotation.journal import is_journal, numbered_answers
 from figeval.evaluation.annotation.sheets import ITEM
-from figeval.jsonfile import InvalidJSON, parse_json, read_json
-from figeval.text import csv_cell
+from figeval.files import read_text
+from figeval.jsonfile import MAX_BYTES, InvalidJSON, parse_json, read_json
+from figeval.text import csv_cell, csv_text
 from figeval.validation import validated
 
 DELIMITERS = ",;\t"  # a spreadsheet's delimiter depends on the user's locale
@@ -182,15 +183,11 @@ Cells = Sequence[tuple[str, Mapping[str, str]]]
 
 def _long(rows: Cells) -> Iterator[Found]:
     for where, row in rows:
-        item, annotator, label = (row.get(name, "") for name in LONG)
+        item, annotator, label, criterion = (csv_text(row.get(name, "")) for name in (*LONG, "criterion"))
         if not item or not annotator:
             missing = ITEM if not item else "annotator"
             raise DataError(f"{where}: the cell in column {missing!r} is empty; fill it in, or remove the row")
-        yield (
-            Judgement(item, annotator, row.get("criterion", ""), label, row.get("time", ""), where)
-            if label
-            else SKIPPED
-        )
+        yield (Judgement(item, annotator, criterion, label, row.get("time", ""), where) if label else SKIPPED)
 
 
 def _sheet(file: Path, rows: Cells, columns: Mapping[str, str]) -> Iterator[Found]:
@@ -215,11 +212,8 @@ def _potato_table(rows: Cells) -> Iterator[Found]:
 
 def _potato_lines(file: Path) -> Iterator[Found]:
     """Read `annotated_instances.jsonl`, which is in a folder that has the name of the annotator."""
-    try:
-        lines = file.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"{file} cannot be read ({error}); {FORMS}") from error
-    for number, line in enumerate(lines, 1):
+    text = read_text(file, DataError, cure=FORMS, max_bytes=MAX_BYTES)
+    for number, line in enumerate(text.split("\n"), 1):  # not splitlines, since texts may contain U+2028
         if not line.strip():
             continue
         where = f"{file}:{number}"

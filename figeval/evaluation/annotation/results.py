@@ -1,14 +1,16 @@
 """Results of judgements: means per system, agreement of the annotators, tests between systems, correlations.
 
 If several people judged a text, its value is their mean, so a text is one observation however many annotators it had.
+Systems are compared within annotators. Neither means nor tests say anything about other annotators: people are fixed.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import combinations
+from statistics import fmean
 from typing import TypeAlias
 
 from figeval.errors import DataError, near
@@ -53,7 +55,7 @@ class CriterionAgreement:
 
 @dataclass(frozen=True, slots=True)
 class SystemTest:
-    """Paired test of two systems by one criterion; `p_holm` is corrected for all tests of the result."""
+    """Paired test of two systems by one criterion, within annotators; `p_holm` is corrected for all tests."""
 
     criterion: str
     a: str
@@ -74,7 +76,11 @@ class MetricCorrelation:
 
 @dataclass(frozen=True, slots=True)
 class HumanResults:
-    """Everything that judgements say; `checks` maps annotators to passed and answered attention checks."""
+    """Everything that judgements say.
+
+    `checks` maps annotators to passed and answered attention checks. `inferred` has the scales, by criterion, that are
+    only the labels that occur.
+    """
 
     task: str
     annotators: tuple[str, ...]
@@ -84,6 +90,7 @@ class HumanResults:
     tests: tuple[SystemTest, ...]
     correlations: tuple[MetricCorrelation, ...]
     checks: Mapping[str, tuple[int, int]]
+    inferred: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 def checked(key: Key, given: Judgements, *, last: bool = False) -> tuple[Judgement, ...]:
@@ -171,7 +178,7 @@ def human_results(
     used = [criterion for criterion in key.judged if labels[criterion.name]]
     means = {criterion.name: item_means(key, criterion, labels[criterion.name]) for criterion in used}
     bounds = {one.name: (0.0, 1.0) if key.gold else one.bounds for one in used}
-    tests = [test for one in used for test in _tests(key, one.name, means[one.name], bounds[one.name], seed)]
+    tests = [test for one in used for test in _tests(key, one, labels[one.name], bounds[one.name], seed)]
     adjusted = iter(holm([one.test.p for one in tests if one.test.p is not None]))
     return HumanResults(
         task=key.task,
@@ -189,16 +196,17 @@ def human_results(
     )
 
 
+def _values(key: Key, criterion: Criterion, item: str, own: Mapping[str, str]) -> dict[str, float]:
+    """Return the value of each annotator's label of an item; empty if the labels have no values."""
+    right = key.gold.get(item)
+    values = {who: criterion.value(label) if right is None else float(label == right) for who, label in own.items()}
+    return {who: value for who, value in values.items() if value is not None}
+
+
 def item_means(key: Key, criterion: Criterion, labels: Labels) -> dict[str, float]:
     """Return the mean judgement of each item; empty if the labels have no values."""
-    found = {}
-    for item, own in labels.items():
-        right = key.gold.get(item)
-        values = [criterion.value(label) if right is None else float(label == right) for label in own.values()]
-        numbers = [value for value in values if value is not None]
-        if numbers:
-            found[item] = sum(numbers) / len(numbers)
-    return found
+    values = {item: list(_values(key, criterion, item, own).values()) for item, own in labels.items()}
+    return {item: fmean(numbers) for item, numbers in values.items() if numbers}
 
 
 def system_score(
@@ -252,17 +260,43 @@ def _by_example(key: Key, system: str, means: Mapping[str, float]) -> dict[str, 
 
 
 def _tests(
-    key: Key, name: str, means: Mapping[str, float], bounds: tuple[float, float], seed: int
+    key: Key, criterion: Criterion, labels: Labels, bounds: tuple[float, float], seed: int
 ) -> Iterator[SystemTest]:
-    own = {system: _by_example(key, system, means) for system in key.authors}
+    """Yield a test of each pair of systems on differences within annotators.
+
+    Only annotators who judged both texts of an example count there, because the difference between the judgements of
+    two people would also be that of their standards.
+    """
+    own: dict[str, dict[str, tuple[dict[str, float], str]]] = {system: {} for system in key.authors}
+    for number, item in key.items.items():
+        if values := _values(key, criterion, number, labels.get(number, {})):
+            own[item.author][item.example] = values, item.cluster or item.example
     for a, b in combinations([system for system in key.authors if own[system]], 2):
         common = [example for example in own[a] if example in own[b]]
-        values_a, values_b = ([own[system][example][0] for example in common] for system in (a, b))
-        clusters = [own[a][example][1] for example in common]
+        rows = []
+        for example in common:
+            (of_a, cluster), (of_b, _) = own[a][example], own[b][example]
+            if both := [who for who in of_a if who in of_b]:
+                rows.append((fmean(of_a[who] for who in both), fmean(of_b[who] for who in both), cluster))
         # Examples without a shared cluster are independent, as `paired` is told by None.
-        shared = Counter(clusters)
-        alone = [cluster if shared[cluster] > 1 else None for cluster in clusters]
-        yield SystemTest(name, a, b, paired(values_a, values_b, alone, bounds, seed))
+        shared = Counter(cluster for *_, cluster in rows)
+        alone = [cluster if shared[cluster] > 1 else None for *_, cluster in rows]
+        found = paired([row[0] for row in rows], [row[1] for row in rows], alone, bounds, seed)
+        yield SystemTest(criterion.name, a, b, replace(found, note=_caveats(found, len(common))))
+
+
+def _caveats(test: PairedTest, common: int) -> str:
+    """Return the note of a test with what was left out of the examples of which both texts were judged."""
+    apart = common - test.n
+    if not common or not apart:
+        return test.note
+    if not test.n:
+        return (
+            "no annotator judged both texts of an example, so a difference between the systems cannot be told from one "
+            "between the annotators; have the same people judge all texts of an example"
+        )
+    left_out = f"{apart} of {common} examples left out, because no annotator judged both of their texts"
+    return f"{test.note}; {left_out}" if test.note else left_out
 
 
 def _correlated(

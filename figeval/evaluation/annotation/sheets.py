@@ -52,7 +52,7 @@ class Key(BaseModel):
 
     task: str
     error_types: tuple[str, ...]
-    authors: tuple[str, ...]
+    authors: tuple[str, ...] = Field(min_length=1)
     not_written: dict[str, int]  # author → number of drawn examples without a text
     seed: int
     sheets: tuple[Annotated[str, Field(pattern=r"^sheet_[0-9]{1,2}\.csv$")], ...]  # in the folder of the key
@@ -106,7 +106,7 @@ def write_sheets(
         },
     )
     missing = [sheet for sheet in sheets if not (folder / sheet).exists()]
-    if any((folder / name).exists() for name in (KEY, *sheets)) and not (missing and _is_key_in(folder, key)):
+    if any((folder / name).exists() for name in (KEY, *sheets)) and not (missing and has_key(folder, key)):
         raise OptionError(f"{folder} already has sheets, which may have been filled in; choose another --output")
     with cure(folder, "--output"):
         folder.mkdir(parents=True, exist_ok=True)
@@ -119,7 +119,7 @@ def write_sheets(
     return key
 
 
-def _is_key_in(folder: Path, key: Key) -> bool:
+def has_key(folder: Path, key: Key) -> bool:
     """Return whether the folder contains this key."""
     try:
         return read_key(folder) == key
@@ -134,7 +134,10 @@ def read_key(folder: Path) -> Key:
         DataError: there is no key, or it is damaged.
     """
     hint = "give the folder that `figeval annotate export` or `sheets` wrote"
-    return validated(read_json(folder / KEY, DataError, cure=hint), str(folder / KEY), Key, DataError, cure=hint)
+    key = validated(read_json(folder / KEY, DataError, cure=hint), str(folder / KEY), Key, DataError, cure=hint)
+    if not key.judged:
+        raise DataError(f"{folder / KEY} names no criteria; restore it, or export the items again")
+    return key
 
 
 def sheet_name(annotator: int) -> str:

@@ -22,7 +22,7 @@ from figeval.metrics.seeds import (
 )
 from figeval.records.predictions import PredictionRow
 from figeval.records.run_folder import RunFolder
-from figeval.records.schema import ContrastRecord, RunRecord, ScoreRecord, TaskRecord
+from figeval.records.schema import UNEQUAL_ANSWERS, ContrastRecord, RunRecord, ScoreRecord, TaskRecord
 from figeval.records.sweep import SeedScore
 
 Runs = Mapping[int, RunRecord]
@@ -90,7 +90,7 @@ def _of_contrast(
 ) -> Interval:
     """Return the interval of an AUC or a balanced accuracy over examples that all seeds have answered."""
     if any(list(one) != list(answers[0]) for one in answers):
-        return Interval("none: not the same examples answered")
+        return Interval(UNEQUAL_ANSWERS)
     number = NUMBERS[next(iter(scores.values())).metric]
     return discrimination_over_seeds(
         number, [list(one.values()) for one in answers], within=contrast.within is not None
@@ -113,7 +113,7 @@ def _line(
         task=task,
         metric=first.metric,
         language=language,
-        n=first.n,
+        n=min(score.n for score in found.values()),
         values={seed: score.value for seed, score in found.items()},
         mean=whole.mean if whole else None,
         sd=whole.sd if whole else None,
@@ -179,7 +179,7 @@ def _interval(line: _Line, folders: Mapping[str, RunFolder]) -> Interval:
     values = {name: _values(tables, ids) for name, ids in groups.items()}
     same = {name: one for name, one in values.items() if one is not None}
     if len(same) < len(values):
-        return Interval("none: not the same examples answered")
+        return Interval(UNEQUAL_ANSWERS)
     if line.task.languages and not line.language:
         return interval_over_languages(same)
     (one,) = same.values()

@@ -310,7 +310,13 @@ def _training(record: JSON) -> JSON:
     """Return the dev scores of a training and the notes on it. Raises `RecordError` for a record that has none."""
     try:
         return {"grid": dev_scores(record), "notes": list(training_notes(record))}
-    except (ValueError, KeyError, TypeError, AttributeError) as error:  # a training's record has no schema
+    except (
+        ValueError,
+        LookupError,
+        TypeError,
+        AttributeError,
+        OverflowError,
+    ) as error:  # a training's record has no schema
         raise RecordError(f"training/record.json was not written by this version of figeval ({error})") from error
 
 

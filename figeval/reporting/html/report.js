@@ -384,9 +384,14 @@ async function open(name, id) {
 }
 
 function follow() {
-  const match = /^#item=([^/]+)\/(.+)$/.exec(location.hash);
+  const match = /^#item=([^/]+)\/(.*)$/.exec(location.hash);
   if (!match) return false;
-  const [name, id] = [decodeURIComponent(match[1]), decodeURIComponent(match[2])];
+  let name, id;
+  try {
+    [name, id] = [decodeURIComponent(match[1]), decodeURIComponent(match[2])];
+  } catch {
+    return false; // an address that was cut or mistyped
+  }
   if (!explorer.blocks.has(name)) return false;
   open(name, id);
   return true;

@@ -1,0 +1,162 @@
+"""Paired comparison of scores that are no means over examples: exchange of the two runs' answers (Noreen 1989)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+
+import numpy as np
+from numpy.typing import NDArray
+
+from figeval.metrics.intervals import (
+    FEWEST_CLUSTERS,
+    NOTHING,
+    RESAMPLES,
+    blocks,
+    cluster_places,
+    interval_of_statistic,
+)
+from figeval.metrics.paired import DRAWS, EXACT, PairedTest, coins, drawn_p
+
+Floats = NDArray[np.float64]
+Features = Sequence[float]  # numbers of an example whose sums give a score, see `figeval.metrics.statistic`
+Combine = Callable[[Floats], Floats]
+
+
+def paired_statistic(
+    features_a: Sequence[Features | None],
+    features_b: Sequence[Features | None],
+    clusters: Sequence[str | None],
+    combine: Combine,
+    seed: int = 0,
+    draws: int = DRAWS,
+) -> PairedTest:
+    """Compare two runs by a score that is no mean over examples, e.g. macro-F1.
+
+    The p-value comes from permutations: in each, the two runs' answers to a cluster are exchanged with probability 1/2,
+    and the difference of the scores is computed anew from the exchanged sums (Noreen 1989; Yeh 2000). All 2^G patterns
+    are tried for few clusters. A permutation whose score is undefined counts as extreme. The interval is that of a
+    cluster bootstrap that draws the same clusters for both runs, for at least 40 effective clusters.
+
+    Args:
+        features_a: numbers of run A for each example, shape (k,), or None if the metric does not apply.
+        features_b: numbers of run B, in the same order.
+        clusters: cluster of each example, or None if it is independent.
+        combine: the score as a function of sums, (..., k) → (...).
+        seed: seed of the permutations and of the bootstrap.
+        draws: largest number of permutations.
+    """
+    return statistic_over_languages({"": features_a}, {"": features_b}, {"": clusters}, combine, seed, draws)
+
+
+def statistic_over_languages(
+    features_a: Mapping[str, Sequence[Features | None]],
+    features_b: Mapping[str, Sequence[Features | None]],
+    clusters: Mapping[str, Sequence[str | None]],
+    combine: Combine,
+    seed: int = 0,
+    draws: int = DRAWS,
+) -> PairedTest:
+    """Compare the unweighted means over languages of a score that is no mean over examples.
+
+    The arguments are those of `paired_statistic`, by language. The sums of each language are kept apart, and a score is
+    the mean of the languages' scores. A cluster is exchanged, and drawn, in all its languages at once. If a language
+    has no common example, there is no comparison; if one has fewer than 40 effective clusters, there is no interval.
+    """
+    common = {
+        language: [(a, b, cluster) for a, b, cluster in rows if a is not None and b is not None]
+        for language in features_a
+        for rows in [zip(features_a[language], features_b[language], clusters[language], strict=True)]
+    }
+    n = sum(map(len, common.values()))
+    if (empty := next((language for language, rows in common.items() if not rows), None)) is not None:
+        where = f" in {empty}" if empty else ""
+        return PairedTest(n=n, clusters=0, note=f"no example{where} that both runs answered")
+    index = cluster_places([cluster for rows in common.values() for *_, cluster in rows])
+    groups, width = int(index.max()) + 1, len(next(iter(common.values()))[0][0])
+    sums, done = np.zeros((groups, 2, len(common), width)), 0
+    few = ""
+    for place, (language, rows) in enumerate(common.items()):
+        own = index[done : done + len(rows)]
+        np.add.at(sums[:, :, place], own, np.array([row[:2] for row in rows], dtype=np.float64))
+        done += len(rows)
+        if language and not few and _effective(own) < FEWEST_CLUSTERS:
+            few = f" in {language}"
+
+    def mean(flat: Floats) -> Floats:
+        parts = combine(flat.reshape(*flat.shape[:-1], len(common), width))
+        return np.asarray(parts.mean(axis=-1), dtype=np.float64)
+
+    return _Exchange(sums.reshape(groups, 2, -1), index, mean, seed, draws).test(few)
+
+
+def _effective(index: NDArray[np.int64]) -> float:
+    """Return N² / Σ n_c² of the clusters with these numbers, one for each row."""
+    sizes = np.bincount(index)
+    return len(index) ** 2 / float(sizes @ sizes)
+
+
+@dataclass(frozen=True, slots=True)
+class _Exchange:
+    """Sums of two runs by cluster, shape (G, 2, k), the number of each row's cluster, and the score of sums."""
+
+    sums: Floats
+    index: NDArray[np.int64]
+    combine: Combine
+    seed: int
+    draws: int
+
+    def test(self, few: str) -> PairedTest:
+        """Return the comparison; `few` says where a language has too few clusters for an interval, if one has."""
+        groups, effective = len(self.sums), _effective(self.index)
+        value_a, value_b = (float(self.combine(one)) for one in self.sums.sum(axis=0))
+        found = PairedTest(n=len(self.index), clusters=groups, effective_clusters=effective)
+        if np.isnan((value_a, value_b)).any():
+            return replace(found, note="the score of one of the runs is undefined")
+        found = replace(found, value_a=value_a, value_b=value_b, difference=value_a - value_b)
+        if groups == 1:
+            return replace(found, note="no test and no interval: all examples belong to one cluster")
+        found = replace(found, test="permutation", p=self.p(abs(value_a - value_b)))
+        if few or effective < FEWEST_CLUSTERS:
+            unit = "examples" if groups == len(self.index) else "clusters"
+            return replace(found, note=f"no interval: fewer than {FEWEST_CLUSTERS} effective {unit}{few}")
+        interval = interval_of_statistic(self.redrawn(), "bootstrap")
+        return replace(
+            found,
+            low=interval.low,
+            high=interval.high,
+            stderr=interval.stderr,
+            freedom=None if interval.low is None else math.inf,
+            note="" if interval.low is not None else f"no interval: {interval.method.removeprefix('none: ')}",
+        )
+
+    def p(self, seen: float) -> float:
+        """Return the p-value of a difference between the scores."""
+        total = self.sums.sum(axis=(0, 1))
+        differing = self.sums[(self.sums[:, 0] != self.sums[:, 1]).any(axis=1)]
+        if not len(differing):
+            return 1.0
+        fixed = self.sums.sum(axis=0) - differing.sum(axis=0)  # of clusters in which an exchange changes nothing
+        least = seen - NOTHING * max(1.0, seen)
+
+        def extreme(exchanged: Floats) -> NDArray[np.bool_]:
+            own = fixed[0] + differing[:, 0].sum(axis=0) + exchanged @ (differing[:, 1] - differing[:, 0])
+            return ~(np.abs(self.combine(own) - self.combine(total - own)) < least)
+
+        if len(differing) <= EXACT:
+            patterns = np.array(list(product((0.0, 1.0), repeat=len(differing)))).reshape(-1, len(differing))
+            return float(extreme(patterns).mean())
+        generator = np.random.default_rng(self.seed)
+        width = max(len(differing), differing.shape[-1])
+        return drawn_p(lambda size: int(extreme(coins(generator, size, len(differing))).sum()), width, self.draws)
+
+    def redrawn(self) -> Floats:
+        """Return differences of the scores for draws of the clusters with replacement, shape (RESAMPLES,)."""
+        generator, clusters = np.random.default_rng(self.seed), len(self.sums)
+        found = []
+        for size in blocks(RESAMPLES, clusters):
+            counts = generator.multinomial(clusters, np.full(clusters, 1 / clusters), size=size)
+            found.append(self.combine(counts @ self.sums[:, 0]) - self.combine(counts @ self.sums[:, 1]))
+        return np.concatenate(found)

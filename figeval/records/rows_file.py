@@ -1,0 +1,119 @@
+"""The file with the predictions of a task in a run folder, as it is opened for reading: plain, or packed with gzip.
+
+A run folder may come from somebody else. Therefore no link is followed, and what a gzip file unpacks to is limited.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import stat
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+from figeval.errors import RecordError
+
+MAX_UNPACKED = 1 << 29  # per unpacked file; a gzip bomb expands a thousandfold, predictions up to thirtyfold
+MAX_RATIO, RATIO_FROM = 100, 1 << 24  # of larger files, the unpacked size may be so many times that of the gzip file
+
+
+def is_own(file: Path) -> bool:
+    """Return whether a regular file exists. Raises `RecordError` for a link, a pipe, a device or a folder."""
+    try:
+        mode = file.lstat().st_mode
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        raise RecordError(f"cannot read {file} ({error.strerror})") from error
+    if not stat.S_ISREG(mode):
+        what = "a symbolic link" if stat.S_ISLNK(mode) else "not a regular file"
+        raise RecordError(f"{file} is {what}, which figeval does not read in a run folder; put a copy there")
+    return True
+
+
+def sha256_of(file: Path) -> str:
+    """Return the sha256 of stored predictions, computed over their lines and not over the gzip file.
+
+    Raises:
+        RecordError: the predictions cannot be read.
+    """
+    source = stored(file) or file
+    digest = hashlib.sha256()
+    with cured(source), opened(source) as stream:
+        while piece := stream.read(1 << 20):
+            digest.update(piece)
+    return digest.hexdigest()
+
+
+def has_more_lines(file: Path, most: int) -> bool:
+    """Return whether stored predictions have more than so many lines. Raises `RecordError` like `sha256_of`."""
+    source = stored(file) or file
+    found = 0
+    with cured(source), opened(source) as stream:
+        while found <= most and (piece := stream.read(1 << 20)):
+            found += piece.count(b"\n")
+    return found > most
+
+
+@contextmanager
+def cured(source: Path) -> Iterator[None]:
+    """Turn errors of reading predictions into a `RecordError`."""
+    try:
+        yield
+    except (OSError, EOFError, zlib.error) as error:
+        raise RecordError(f"cannot read {source} ({getattr(error, 'strerror', None) or error})") from error
+
+
+def packed(file: Path) -> Path:
+    """Return the path of the packed predictions of an archived run."""
+    return file.with_name(f"{file.name}.gz")
+
+
+def stored(file: Path) -> Path | None:
+    """Return the file or its packed version, or None if neither exists. Raises `RecordError` like `is_own`."""
+    return next((one for one in (file, packed(file)) if is_own(one)), None)
+
+
+@contextmanager
+def opened(source: Path) -> Iterator[IO[bytes]]:
+    """Open a predictions file for reading bytes, unpacked if it is a gzip file.
+
+    Raises:
+        RecordError: the gzip file is damaged, or holds more than 512 MiB, or than a hundred times its own size.
+    """
+    if source.suffix != ".gz":
+        with source.open("rb") as stream:
+            yield stream
+        return
+    try:
+        with gzip.open(source, "rb") as stream:
+            yield io.BufferedReader(_Unpacked(stream, source))
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise RecordError(f"{source} is not a complete gzip file ({error}); restore it") from error
+
+
+class _Unpacked(io.RawIOBase):
+    """Content of a gzip file, up to a limit that protects the memory."""
+
+    def __init__(self, stream: gzip.GzipFile, source: Path) -> None:
+        self._stream = stream
+        self._source = source
+        most = max(RATIO_FROM, MAX_RATIO * source.stat().st_size)
+        self._most = self._left = min(MAX_UNPACKED, most)
+
+    def readable(self) -> bool:
+        """Return True."""
+        return True
+
+    def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]
+        """Fill the buffer and return the number of bytes read. Raises `RecordError` beyond the limit."""
+        data = self._stream.read(len(buffer))
+        self._left -= len(data)
+        if self._left < 0:
+            raise RecordError(f"{self._source} holds more than {self._most:,} bytes; gunzip it if you trust it")
+        buffer[: len(data)] = data
+        return len(data)
