@@ -45,12 +45,11 @@ def to_answer(task: TaskSpec) -> str:
     """Return the default instructions for the questions of a choice task.
 
     A question in the description of the task is asked, and its vocabulary names what the options are. The rest of a
-    description is for researchers and may say how wrong options were made, so it is used only without either of them.
+    description is for researchers and may say how wrong options were made, so annotators do not get it.
     """
-    about = clean(task.description).strip().rstrip(".")
-    asked = QUESTION.search(about)
+    asked = QUESTION.search(clean(task.description).strip())
     nouns = [noun for noun in task.vocabulary.get("option", ())[:1] if noun.isascii()]  # others are in other languages
-    told = asked.group(1) if asked else "" if nouns or not about else f"{about}."
+    told = asked.group(1) if asked else ""
     sentence = f"Choose the {nouns[0] if nouns else 'option'} that fits best, and answer with its letter."
     return f"{told[:1].upper()}{told[1:]} {sentence}".strip()
 
