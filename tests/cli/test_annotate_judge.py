@@ -285,6 +285,7 @@ Rating:""",
 def test_the_prompt(block: str) -> None:
     parts = (("proverb", "Be kind."), ("text", "{{ 7 * 7 }} <b>&"))
     given = {"parts": parts, "criterion": "fluency", "labels": ("1", "2"), "fence": "==="}
+    given |= {"instructions": "", "description": ""}
     template = load_template("_default/judge.jinja")
     assert template.blocks == set(EXPECTED)
     assert template.render(block, given) == EXPECTED[block]

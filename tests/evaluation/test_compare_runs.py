@@ -27,7 +27,7 @@ def written(
     """A run folder whose tasks have these values of a metric by example id."""
     target = RunFolder(folder)
     target.predictions_file("x").parent.mkdir(parents=True)
-    target.write(run(*(task(name, **changes) for name in answers)))
+    target.write(run(*(task(name, **{"n": len(values), **changes}) for name, values in answers.items())))
     for name, values in answers.items():
         with target.appending(name) as writer:
             for identity, value in values.items():
