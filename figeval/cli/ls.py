@@ -164,14 +164,14 @@ LISTINGS = {
 
 
 @click.command()
-@click.argument("kind", required=False, metavar="[tasks|types|suites|models|metrics|routes|heads|presets|plugins]")
-@click.argument("pattern", required=False)
+@click.argument("kind", required=False, metavar="[KIND]")
+@click.argument("pattern", required=False, metavar="[PATTERN]")
 @include_path
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON list with more fields than the table.")
 def ls(kind: str | None, pattern: str | None, include_path: tuple[Path, ...], as_json: bool) -> None:
     """List tasks, task types, suites, models, metrics, routes, heads, presets, layouts or plugins.
 
-    PATTERN is a part of the name or a glob.
+    KIND is one of these words; without it, they are listed. PATTERN is a part of the name or a glob.
 
     \b
     figeval ls tasks
