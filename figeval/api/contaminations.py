@@ -102,7 +102,7 @@ def _config(
 
 
 class Contamination:
-    """What a model may remember of some tasks, as `figeval.contamination` returns it: evidence, not proof.
+    """The result of `figeval.contamination` for some tasks: evidence, not proof.
 
     A notebook shows it as the tables that `figeval contamination` prints; `print` prints the same as text.
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from figeval import plugins
-from figeval.api.runs import Folders, Run
+from figeval.api.runs import Folders, Run, paths_in
 from figeval.evaluation.export import chosen, exported, save, stored_runs, text_of
 from figeval.reporting.exporters import load_exporters
 from figeval.validation import checked_arguments
@@ -63,9 +63,7 @@ def export(  # noqa: PLR0913 - one argument per option of the command
     exporter = load_exporters(plugins.plugin_manager()).get(to)
     given = [runs] if isinstance(runs, Run | str | Path) else runs
     places = [one.path if isinstance(one, Run) else Path(one) for one in given]
-    folders = [include_path] if isinstance(include_path, str | Path) else include_path
-    include = tuple(map(Path, folders))
-    stored = stored_runs(places, include, texts=include_text, noncommercial=allow_noncommercial)
+    stored = stored_runs(places, paths_in(include_path), texts=include_text, noncommercial=allow_noncommercial)
     choices = chosen(
         layout=layout, tasks=tasks, metrics=metrics, against=against, intervals=intervals, examples=examples
     )

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from figeval import frontend, plugins
-from figeval.api.runs import Folders, Names, Run
+from figeval.api.runs import Folders, Names, Run, names_in, paths_in
 from figeval.errors import OptionError, RecordError
 from figeval.evaluation.board import Entry, board_content
 from figeval.evaluation.harness import Harness
@@ -89,8 +89,8 @@ def report(  # noqa: PLR0913 - one argument per option of the command
         raise OptionError("runs is empty; give at least one run or its folder")
     places = [one.path if isinstance(one, Run) else Path(one) for one in given]
     manager = plugins.plugin_manager()
-    reader = ExampleTexts(manager, _paths(include_path), allow_noncommercial=allow_noncommercial) if texts else None
-    keys = by.replace(",", " ").split() if isinstance(by, str) else by
+    reader = ExampleTexts(manager, paths_in(include_path), allow_noncommercial=allow_noncommercial) if texts else None
+    keys = names_in(by) if isinstance(by, str) else by
     check_output(Path(output), places)
     with frontend.python_program(watched=False):
         found = report_content(places, reader, metric=metric, by=keys, seed=seed)
@@ -132,12 +132,12 @@ def board(
         figeval.board("results/runs", output="site", reports=True)
         ```
     """
-    given = [Path(folders)] if isinstance(folders, str | Path) else [Path(one) for one in folders]
+    given = paths_in(folders)
     if not given:
         raise OptionError("folders is empty; give at least one folder that contains runs")
     manager = plugins.plugin_manager()
     with frontend.python_program(watched=False):
-        record, entries = board_content(given, Harness(manager, _paths(include_path)), seed)
+        record, entries = board_content(given, Harness(manager, paths_in(include_path)), seed)
         files = {
             "index.html": board_page(title, record),
             "board.csv": board_csv(record.leaderboards),
@@ -151,11 +151,6 @@ def board(
         with cure(folder, "--output"):
             _replace_site(folder, files)
     return WrittenPage(folder, len(entries), sum(len(text.encode()) for text in files.values()))
-
-
-def _paths(folders: Folders) -> tuple[Path, ...]:
-    given = [folders] if isinstance(folders, str | Path) else folders
-    return tuple(map(Path, given))
 
 
 def _brief(entry: Entry) -> ReportContent:

@@ -355,6 +355,11 @@ def given_options(function: str, options: Mapping[str, Any], known: Iterable[str
     return found
 
 
+def paths_in(folders: Folders) -> tuple[Path, ...]:
+    """Return one folder or several as paths."""
+    return tuple(map(Path, [folders] if isinstance(folders, str | Path) else folders))
+
+
 def names_in(text: str) -> tuple[str, ...]:
     """Return the names in `a,b c`."""
     return tuple(text.replace(",", " ").split())

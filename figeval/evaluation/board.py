@@ -52,7 +52,7 @@ class Entry:
 
 
 class Data(NamedTuple):
-    """What the results on one leaderboard have in common. Texts are digests, or empty."""
+    """Properties that all results on one leaderboard share. Texts are digests, or empty."""
 
     portion: str  # empty for all examples
     schema: int

@@ -59,7 +59,7 @@ class _Parameters(BaseModel):
 
 
 class _Training(BaseModel):
-    """What a checklist says about a training (`training/record.json`), which has further keys."""
+    """Keys of `training/record.json` that a checklist reads; the file has others."""
 
     task: str
     config: _Config

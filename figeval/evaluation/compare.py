@@ -6,7 +6,7 @@ p-values for the number of tests.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -400,19 +400,10 @@ def compare_values(
     known = [value for value in (*values_a, *values_b) if value is not None]
     bounds = (0.0, 1.0) if all(0 <= value <= 1 for value in known) else None
     if languages:
-        ids = {name: [example for example in common if example in members] for name, members in languages.items()}
-        of_a, of_b = ({name: [run[one][0] for one in own] for name, own in ids.items()} for run in (a, b))
-        clusters = {name: [a[one][1] for one in own] for name, own in ids.items()}
-        comparison = paired_over_languages(of_a, of_b, clusters, bounds, seed, draws)
+        comparison = paired_over_languages(*_in_parts(a, b, common, languages), bounds, seed, draws)
     else:
         comparison = paired(values_a, values_b, [a[example][1] for example in common], bounds, seed, draws)
-    return TaskComparison(
-        task=task,
-        comparison=comparison,
-        unmatched_a=len(a) - len(common),
-        unmatched_b=len(b) - len(common),
-        unanswered=len(common) - comparison.n,
-    )
+    return _on_common(task, a, b, comparison, len(common))
 
 
 def compare_features(
@@ -427,17 +418,30 @@ def compare_features(
     `test` is `statistic_over_languages` of the score.
     """
     common = [example for example in a if example in b]
-    parts = languages or {"": dict.fromkeys(common)}
+    comparison = test(*_in_parts(a, b, common, languages or {"": dict.fromkeys(common)}))
+    return _on_common(task, a, b, comparison, len(common))
+
+
+def _in_parts(
+    a: Mapping[str, tuple[Stored, str | None]],
+    b: Mapping[str, tuple[Stored, str | None]],
+    common: Sequence[str],
+    parts: Mapping[str, Collection[str]],
+) -> tuple[dict[str, list[Stored]], dict[str, list[Stored]], dict[str, list[str | None]]]:
+    """Return the values of A, those of B and the clusters of the common examples in each part."""
     ids = {name: [example for example in common if example in members] for name, members in parts.items()}
     of_a, of_b = ({name: [run[one][0] for one in own] for name, own in ids.items()} for run in (a, b))
-    clusters = {name: [a[one][1] for one in own] for name, own in ids.items()}
-    comparison = test(of_a, of_b, clusters)
+    return of_a, of_b, {name: [a[one][1] for one in own] for name, own in ids.items()}
+
+
+def _on_common(task: str, a: Sized, b: Sized, comparison: PairedTest, common: int) -> TaskComparison:
+    """Return the comparison of a task on the examples that both have, with the numbers of those left out."""
     return TaskComparison(
         task=task,
         comparison=comparison,
-        unmatched_a=len(a) - len(common),
-        unmatched_b=len(b) - len(common),
-        unanswered=len(common) - comparison.n,
+        unmatched_a=len(a) - common,
+        unmatched_b=len(b) - common,
+        unanswered=common - comparison.n,
     )
 
 

@@ -58,7 +58,7 @@ class TaskFindings(Stored):
 
 
 class ContaminationRecord(Stored):
-    """What one model may remember of some tasks."""
+    """Record of what one model may remember of some tasks."""
 
     schema_version: str = "1.0"
     label: Literal["evidence, not proof"] = LABEL

@@ -1,4 +1,4 @@
-"""What annotators are told before they judge: a text of the user, or a sentence about the task.
+"""Instructions for annotators: a text of the user, or a sentence about the task.
 
 The text is stored in the key, and the criteria have descriptions of their own, so the page and the judge can show each
 at its place. `instructions_of` has both, for people who fill in sheets and for checklists.

@@ -48,7 +48,7 @@ BATCH = 16  # questions that are asked and stored together; what a kill may lose
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judging:
-    """What to judge, and by which model.
+    """Arguments of a judgement: the items and the model.
 
     Attributes:
         folder: folder of the items.

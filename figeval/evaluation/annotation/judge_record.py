@@ -1,4 +1,4 @@
-"""What is stored about a judge next to the key of the items: `judge_NAME.jsonl`, a row for each question (item and
+"""Files of a judge next to the key of the items: `judge_NAME.jsonl`, a row for each question (item and
 criterion), and `judge_NAME.json`, the record of which model was asked how, and what it cost.
 """
 

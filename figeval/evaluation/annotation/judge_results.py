@@ -1,4 +1,4 @@
-"""What the answers of a judge are worth: agreement with people, and means that their judgements correct.
+"""Evaluation of a judge beside people: agreement with people, and means that their judgements correct.
 
 The mean of a judge says nothing about people. If people judged a random part of the texts, prediction-powered inference
 (`figeval.metrics.prediction_powered`) estimates what their mean over all texts would be. An answer without a label is

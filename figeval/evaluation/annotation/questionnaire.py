@@ -1,4 +1,4 @@
-"""What an annotator sees of exported items: texts, criteria and labels, but nothing of what the key hides."""
+"""Exported items as an annotator sees them: texts, criteria and labels, but nothing of what the key hides."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ class Source(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Design:
-    """How to measure; `shards` is None for five clusters in each."""
+    """Design of the measures; `shards` is None for five clusters in each."""
 
     rewrites: Mapping[str, Rewrite]
     note: str

@@ -32,7 +32,7 @@ LETTERS_PER_TOKEN = 4  # of English, for estimates
 
 @dataclass(frozen=True, kw_only=True)
 class ContaminationConfig:
-    """What to measure; `figeval contamination --help` describes each part."""
+    """Settings of a measurement; `figeval contamination --help` describes each."""
 
     tasks: tuple[str, ...]
     model: str

@@ -109,7 +109,7 @@ class _Guard:
 
 @dataclass(frozen=True, slots=True)
 class _Pages:
-    """What the routes answer. Every answer is written while no other request is handled, so none is lost."""
+    """Handlers of the routes. Every answer is written while no other request is handled, so none is lost."""
 
     shown: Questionnaire
     folder: Path
