@@ -28,6 +28,7 @@ def export(  # noqa: PLR0913 - one argument per option of the command
     against: int | None = None,
     intervals: bool = False,
     examples: bool = False,
+    measured: str | Path | Sequence[str | Path] = (),
     include_path: Folders = (),
 ) -> str | None:
     """Export runs as one table, or in the format of another tool.
@@ -45,6 +46,8 @@ def export(  # noqa: PLR0913 - one argument per option of the command
         against: place of the run whose differences to others are marked in `comparison`; by default the best.
         intervals: whether a layout has 95 % intervals.
         examples: whether a layout has numbers of examples.
+        measured: files or folders with numbers for a table of a paper that no run holds, of `figeval analyze epic` or
+            `figeval annotate import`.
         include_path: further folders with task files.
 
     Returns:
@@ -64,11 +67,18 @@ def export(  # noqa: PLR0913 - one argument per option of the command
     given = [runs] if isinstance(runs, Run | str | Path) else runs
     places = [one.path if isinstance(one, Run) else Path(one) for one in given]
     stored = stored_runs(places, paths_in(include_path), texts=include_text, noncommercial=allow_noncommercial)
+    own = paths_in(measured)
     choices = chosen(
-        layout=layout, tasks=tasks, metrics=metrics, against=against, intervals=intervals, examples=examples
+        layout=layout,
+        tasks=tasks,
+        metrics=metrics,
+        against=against,
+        intervals=intervals,
+        examples=examples,
+        measured=own,
     )
     made = exported(exporter, stored, {**(format_args or {}), **choices})
     if output is None:
         return text_of(made, to)
-    save(made, Path(output), places)
+    save(made, Path(output), [*places, *own])
     return None

@@ -48,6 +48,13 @@ from figeval.cli.options import include_path, listed, settings
 )
 @click.option("--intervals", is_flag=True, help="For --layout: print 95 % intervals.")
 @click.option("--examples", is_flag=True, help="For --layout: print numbers of examples.")
+@click.option(
+    "--measured",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="For --layout: file or folder with numbers that no run holds (`figeval analyze epic`, `figeval annotate "
+    "import`); may be repeated.",
+)
 @include_path
 def export(  # noqa: PLR0913, PLR0917 - one argument per option
     runs: tuple[Path, ...],
@@ -62,6 +69,7 @@ def export(  # noqa: PLR0913, PLR0917 - one argument per option
     against: Path | None,
     intervals: bool,
     examples: bool,
+    measured: tuple[Path, ...],
     include_path: tuple[Path, ...],
 ) -> None:
     """Export runs as one table, or in the format of another tool. No model is needed.
@@ -73,6 +81,7 @@ def export(  # noqa: PLR0913, PLR0917 - one argument per option
     figeval export models/five-seeds --to latex
     figeval export results/runs/minilm --to lm_eval --output lm_eval_results
     figeval export results/runs/* --to latex --layout epic_table_7 --intervals
+    figeval export --to latex --layout storal_table_8 --measured items
     figeval export A B C --to latex --layout comparison --metrics acc,mrr --against A
     """
     from figeval import plugins
@@ -93,9 +102,10 @@ def export(  # noqa: PLR0913, PLR0917 - one argument per option
         against=None if against is None else runs.index(against),
         intervals=intervals,
         examples=examples,
+        measured=measured,
     )
     made = exported(exporter, stored, {**format_args, **choices})
     if output is None:
         click.echo(clean(text_of(made, form)), nl=False)
     else:
-        save(made, output, runs)
+        save(made, output, (*runs, *measured))

@@ -6,9 +6,10 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from figeval.errors import OptionError
+from figeval.records.measured import FILE as MEASURED
 from figeval.records.sweep import GRID, SEEDS
 
-RECORDS = ("run.json", SEEDS, GRID, "figeval.json")  # what makes a folder that of a run, a sweep or a trained model
+RECORDS = ("run.json", SEEDS, GRID, "figeval.json", MEASURED)  # of runs, sweeps, trained models, other numbers
 FOLDERS = frozenset(("predictions", "replies", "shards", "training", "earlier"))  # within such a folder
 
 

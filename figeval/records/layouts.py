@@ -64,6 +64,11 @@ class Group(Part):
             raise ValueError("a group needs a task or a part")
         return self
 
+    @property
+    def about(self) -> str:
+        """The task, or the part."""
+        return self.task or self.part
+
 
 class Panel(Part):
     """Columns that stand side by side."""
@@ -86,6 +91,7 @@ class Layout(Part):
         sources: tables whose numbers are shown, in the spelling of `results/reference`: paper, version, table.
         rows: heading of the first column.
         notes: sentences below the table.
+        hint: sentence below the table while it has published numbers only, on how to measure them.
         panels: parts of the table, one above the other.
     """
 
@@ -94,6 +100,7 @@ class Layout(Part):
     sources: tuple[str, ...] = ()
     rows: str = "Model"
     notes: tuple[str, ...] = ()
+    hint: str = ""
     panels: tuple[Panel, ...] = Field(min_length=1)
 
     @property

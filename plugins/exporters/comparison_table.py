@@ -165,7 +165,14 @@ def _tabular(  # noqa: PLR0913
             ]
         )
         if intervals:
-            yield row(["", "", *([""] if examples else []), *(between(score) for score in found)])
+            yield row(
+                [
+                    "",
+                    "",
+                    *([""] if examples else []),
+                    *(between(score.low, score.high) if score else "{}" for score in found),
+                ]
+            )
         before = line.task
     yield r"\bottomrule"
     yield r"\end{tabular}"

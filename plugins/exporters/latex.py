@@ -3,10 +3,12 @@ r"""A LaTeX table for a paper, which needs only booktabs (`\usepackage{booktabs}
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 from figeval.errors import OptionError
 from figeval.records.layouts import COMPARISON, Layout
+from figeval.records.measured import read_measured
 from figeval.records.schema import SEEN_NOTES, Role, RunRecord, ScoreRecord
 from figeval.registry import Registry
 from figeval.text import one_line
@@ -45,6 +47,7 @@ def export(  # noqa: PLR0913 - one argument per choice of the user
     against: int | None = None,
     intervals: bool = False,
     examples: bool = False,
+    measured: Sequence[Path] = (),
 ) -> str:
     """Return a table of all scores, or one in a layout: that of a paper's table, or `comparison`.
 
@@ -58,6 +61,7 @@ def export(  # noqa: PLR0913 - one argument per choice of the user
         against: place of the run that others are compared with in the layout `comparison`; by default the best.
         intervals: whether a layout has intervals.
         examples: whether a layout has numbers of examples.
+        measured: files with further numbers for the layout of a paper's table (`figeval.records.measured`).
 
     Raises:
         OptionError: the layout cannot be filled, or does not have these choices.
@@ -65,6 +69,8 @@ def export(  # noqa: PLR0913 - one argument per choice of the user
     """
     chosen = [name for name, value in (("tasks", tasks), ("metrics", metrics)) if value]
     chosen += ["against"] if against is not None else []
+    if measured and layout in ("", COMPARISON):
+        raise OptionError("--measured is for the tables of papers; add --layout NAME, e.g. --layout storal_table_8")
     if layout == COMPARISON:
         assert compare is not None
         return comparison_table(
@@ -80,7 +86,8 @@ def export(  # noqa: PLR0913 - one argument per choice of the user
         raise OptionError(f"{chosen[0]} is for the layout {COMPARISON}; add --layout {COMPARISON}")
     if layout:
         assert layouts is not None
-        return layout_table(layouts.get(layout), runs, intervals=intervals, examples=examples)
+        own = list(read_measured(measured))
+        return layout_table(layouts.get(layout), runs, own, intervals=intervals, examples=examples)
     if intervals or examples:
         raise OptionError("intervals and examples are for layouts; add --layout, e.g. --layout comparison")
     if not runs:

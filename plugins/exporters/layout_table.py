@@ -8,6 +8,7 @@ from string import ascii_lowercase
 
 from figeval.errors import OptionError
 from figeval.records.layouts import EXAMPLES, Group, Layout, Measure, Panel
+from figeval.records.measured import MeasuredNumber, MeasuredNumbers
 from figeval.records.reference import Published, printed
 from figeval.records.schema import RunRecord, ScoreRecord, TaskRecord
 
@@ -24,11 +25,12 @@ TOLD = {
 
 @dataclass(slots=True)
 class Cell:
-    """One number as printed, the mark behind it, and the score that it comes from, if it was measured."""
+    """One number as printed, the mark behind it, and its interval and examples, if it was measured."""
 
     value: str | None = None
     mark: str = ""
-    score: ScoreRecord | None = None
+    low: float | None = None
+    high: float | None = None
     n: int | None = None
 
 
@@ -54,26 +56,40 @@ class Footnotes:
         return f"$^{{{letter}}}$"
 
 
-def layout_table(layout: Layout, runs: Sequence[RunRecord], *, intervals: bool, examples: bool) -> str:
-    """Return the float of a layout.
+def layout_table(
+    layout: Layout,
+    runs: Sequence[RunRecord],
+    own: Sequence[MeasuredNumbers] = (),
+    *,
+    intervals: bool,
+    examples: bool,
+) -> str:
+    """Return the float of a layout, with the numbers of runs and numbers of your own that no run holds.
 
     Raises:
-        OptionError: one of the runs has none of the tasks of the layout.
+        OptionError: one of the runs has none of the tasks of the layout, or `own` has numbers, but none of its columns.
     """
     for name, run in zip(headings(runs), runs, strict=True):
         if layout.tasks and not _of_layout(run, layout):
             raise OptionError(
                 f"{name} has none of the tasks of {layout.name}; run `figeval run --tasks {','.join(layout.tasks)}`"
             )
+    columns = dict.fromkeys(
+        (group.about, measure.metric) for panel in layout.panels for group, measure in panel.columns
+    )
+    numbers = [one for file in own for one in file.numbers]
+    if own and not any((one.part, one.metric) in columns for one in numbers):
+        known = ", ".join(f"{part} {metric}" for part, metric in columns)
+        raise OptionError(f"--measured has no number for {layout.name}; its columns (part and metric) are {known}")
     footnotes = Footnotes()
     rows = list(printed(layout.sources))
     body: list[str] = []
     for panel in layout.panels:
-        blocks = [block for block in _blocks(layout, panel, rows, runs, footnotes) if block.rows]
+        blocks = [block for block in _blocks(layout, panel, rows, runs, numbers, footnotes) if block.rows]
         if blocks:
             body += _tabular(layout, panel, blocks, intervals=intervals, examples=examples)
     return "\n".join(
-        floating(body, f"{printable(layout.caption)}.", layout.name, _notes(layout, runs, footnotes, intervals))
+        floating(body, f"{printable(layout.caption)}.", layout.name, _notes(layout, runs, own, footnotes, intervals))
     )
 
 
@@ -86,12 +102,17 @@ def _letter(place: int) -> str:
 
 
 def _blocks(
-    layout: Layout, panel: Panel, rows: Sequence[Published], runs: Sequence[RunRecord], footnotes: Footnotes
+    layout: Layout,
+    panel: Panel,
+    rows: Sequence[Published],
+    runs: Sequence[RunRecord],
+    numbers: Sequence[MeasuredNumber],
+    footnotes: Footnotes,
 ) -> Iterator[Block]:
-    """Yield the blocks of a panel: published numbers by source, those of the runs, those of trivial models."""
+    """Yield the blocks of a panel: published numbers by source, those of runs and other ones, and of trivial models."""
+    about = {(group.about, measure.metric) for group, measure in panel.columns}
     for source in layout.sources:
         known = {(one.about, one.metric, one.model): one for one in rows if one.source == source}
-        about = {(group.task or group.part, measure.metric) for group, measure in panel.columns}
         models = dict.fromkeys(model for name, metric, model in known if (name, metric) in about)
         block = Block(f"Published: {source}")
         for model in models:
@@ -104,6 +125,10 @@ def _blocks(
         tasks = {task.task: task for task in _of_layout(run, layout)}
         measured.rows.append((name, [_measured(tasks.get(group.task), measure) for group, measure in panel.columns]))
         _add_trivial(trivial, name, tasks, panel)
+    found = {(one.part, one.metric, one.model): one for one in numbers if (one.part, one.metric) in about}
+    for model in dict.fromkeys(one.model for one in found.values()):
+        cells = [_own(found.get((group.about, measure.metric, model)), measure) for group, measure in panel.columns]
+        measured.rows.append((model, cells))
     yield measured
     yield trivial
 
@@ -111,8 +136,12 @@ def _blocks(
 def _published(
     known: Mapping[tuple[str, str, str], Published], group: Group, measure: Measure, model: str, footnotes: Footnotes
 ) -> Cell:
-    one = known.get((group.task or group.part, measure.metric, model))
+    one = known.get((group.about, measure.metric, model))
     return Cell() if one is None else Cell(measure.shown(one.value), footnotes.mark(one.doubt))
+
+
+def _own(one: MeasuredNumber | None, measure: Measure) -> Cell:
+    return Cell() if one is None else Cell(measure.shown(one.value), "", one.low, one.high, one.n)
 
 
 def _measured(task: TaskRecord | None, measure: Measure) -> Cell:
@@ -127,7 +156,8 @@ def _measured(task: TaskRecord | None, measure: Measure) -> Cell:
 def _of_score(score: ScoreRecord | None, measure: Measure) -> Cell:
     if score is None:
         return Cell()
-    return Cell(measure.shown(score.value), SEEN[score.seen] if score.seen else "", score, score.n)
+    mark = SEEN[score.seen] if score.seen else ""
+    return Cell(measure.shown(score.value), mark, score.low, score.high, score.n)
 
 
 def _named(scores: Sequence[ScoreRecord], metric: str) -> ScoreRecord | None:
@@ -185,29 +215,32 @@ def _tabular(
             yield row(["$n$", *(f"{{{next(iter(found), MISSING)}}}" for found in counts)])
         for name, found in block.rows:
             yield row([printable(name), *(figure(cell.value, cell.mark) for cell in found)])
-            if intervals and any(cell.score is not None and cell.score.low is not None for cell in found):
-                yield row(["", *(_bounds(cell, measure) for cell, (_, measure) in zip(found, columns, strict=True))])
+            if intervals and any(cell.low is not None for cell in found):
+                measures = [measure for _, measure in columns]
+                ends = zip(found, measures, strict=True)
+                yield row(["", *(between(cell.low, cell.high, one.percent, one.digits) for cell, one in ends)])
             if examples and not once and any(cell.n is not None for cell in found):
                 yield row(["", *("{}" if cell.n is None else rf"{{\scriptsize $n={cell.n}$}}" for cell in found)])
     yield r"\bottomrule"
     yield r"\end{tabular}"
 
 
-def _bounds(cell: Cell, measure: Measure) -> str:
-    return between(cell.score, measure.percent, measure.digits)
-
-
-def _notes(layout: Layout, runs: Sequence[RunRecord], footnotes: Footnotes, intervals: bool) -> Iterator[str]:
+def _notes(
+    layout: Layout, runs: Sequence[RunRecord], own: Sequence[MeasuredNumbers], footnotes: Footnotes, intervals: bool
+) -> Iterator[str]:
     """Yield the lines below the table."""
     yield from (f"$^{{{letter}}}$ {printable(sentence)}" for sentence, letter in footnotes.sentences.items())
     yield from map(prose, layout.notes)
+    if layout.hint and not own and not runs:
+        yield prose(layout.hint)
     tasks = {name: _of_layout(run, layout) for name, run in zip(headings(runs), runs, strict=True)}
     scored = any(measure.metric != EXAMPLES for panel in layout.panels for _, measure in panel.columns)
+    yield from (f"Measured: {printable(file.source)}." for file in own)
     if scored and any(tasks.values()):
         how = "; ".join(f"{name}: {', '.join(dict.fromkeys(one.route for one in own))}" for name, own in tasks.items())
         yield f"Measured: {printable(how)}."
-        if intervals:
-            yield r"In brackets the 95\,\% interval, over clusters if examples are not independent."
+    if intervals:
+        yield r"In brackets the 95\,\% interval, over clusters if examples are not independent."
     yield from (f"{printable(note)}." for note in asked(runs))
     seen = {score.seen for own in tasks.values() for task in own for score in task.scores}
     yield from (TOLD[role] for role in roles(runs) if role in seen)

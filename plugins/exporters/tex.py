@@ -6,7 +6,6 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 
-from figeval.records.schema import ScoreRecord
 from figeval.text import one_line
 
 MISSING = "--"
@@ -62,12 +61,12 @@ def figure(value: str | None, after: str = "", *, bold: bool = False) -> str:
     return (r"\bfseries " if bold else "") + value + (f"{{{after}}}" if after else "")
 
 
-def between(score: ScoreRecord | None, percent: bool = False, digits: int = 3) -> str:
-    """Return the interval of a score as a small cell, or an empty one."""
-    if score is None or score.low is None or score.high is None:
+def between(low: float | None, high: float | None, percent: bool = False, digits: int = 3) -> str:
+    """Return an interval as a small cell, or an empty one."""
+    if low is None or high is None:
         return "{}"
-    low, high = (f"{one * (100 if percent else 1):.{digits}f}".replace("-", "$-$") for one in (score.low, score.high))
-    return rf"{{\scriptsize [{low}, {high}]}}"
+    ends = (f"{one * (100 if percent else 1):.{digits}f}".replace("-", "$-$") for one in (low, high))
+    return rf"{{\scriptsize [{', '.join(ends)}]}}"
 
 
 def column(values: Sequence[str | None], marked: bool) -> str:

@@ -11,10 +11,11 @@ from figeval.evaluation.annotation.journal import journals
 from figeval.evaluation.annotation.judge_record import read_judges
 from figeval.evaluation.annotation.judge_results import JudgeResults, judge_results
 from figeval.evaluation.annotation.judgements import Judgement, Judgements, read_judgements
-from figeval.evaluation.annotation.results import HumanResults, checked, human_results
+from figeval.evaluation.annotation.results import HumanResults, checked, human_results, numbers_for_tables
 from figeval.evaluation.annotation.sheets import KEY, Item, Key, csv_bytes, read_key
 from figeval.evaluation.annotation.texts import author_names
 from figeval.evaluation.stored import Values, stored_metrics, stored_values
+from figeval.records.measured import write_measured
 from figeval.records.run_folder import RunFolder, read_run
 from figeval.records.schema import TaskRecord
 from figeval.spec.criteria import YES_NO, Criterion
@@ -104,6 +105,8 @@ def import_judgements(wanted: Import, seed: int = 0) -> Imported:
     if wanted.folder is not None and given.found:
         _store(wanted.folder, judgements)
     judgements = tuple(one for one in judgements if one.annotator not in wanted.exclude)
+    if wanted.folder is not None and judgements:
+        write_measured(wanted.folder, numbers_for_tables(key, judgements, seed), "--to")
     metrics = _metrics(key, author_names([record for record, _ in runs]), tasks)
     found = human_results(key, judgements, metrics, seed, pairs=wanted.pairs)
     return Imported(

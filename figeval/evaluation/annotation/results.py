@@ -18,10 +18,11 @@ from figeval.evaluation.annotation.judgements import Judgement, Judgements
 from figeval.evaluation.annotation.sheets import Key
 from figeval.evaluation.stored import Values
 from figeval.metrics.aggregation import MetricAggregator
-from figeval.metrics.agreement import PairAgreement, Ratings, Scale, agreement, pair_agreement
+from figeval.metrics.agreement import PairAgreement, Ratings, Scale, agreement, fleiss_kappa, pair_agreement
 from figeval.metrics.correlation import correlations
 from figeval.metrics.paired import PairedTest, holm, paired
 from figeval.metrics.statistic import mean_of
+from figeval.records.measured import JUDGED, KAPPA, MeasuredNumber, MeasuredNumbers
 from figeval.spec.criteria import Criterion
 from figeval.types import Score
 
@@ -194,6 +195,39 @@ def human_results(
         ),
         checks=_checks(key, judgements),
     )
+
+
+def numbers_for_tables(key: Key, judgements: Sequence[Judgement], seed: int = 0) -> MeasuredNumbers:
+    """Return means and Fleiss' kappa of each system by each criterion, as the tables of papers have them.
+
+    The part of the numbers is that of the task's judged texts, e.g. `storal_st2mo_en_judged`, and metrics are called
+    after criteria: `fluency`, `fluency_kappa`, `not_a_moral`. Kappa is that of the texts of the one system.
+    """
+    found = []
+    for criterion in key.judged:
+        for system in key.authors:
+            labels: Labels = defaultdict(dict)
+            for one in judgements:
+                if one.criterion == criterion.name and one.item in key.items and key.items[one.item].author == system:
+                    labels[one.item][one.annotator] = one.label
+            clusters = {item: key.items[item].cluster or key.items[item].example for item in labels}
+            mean = system_score(key, criterion, system, labels, item_means(key, criterion, labels)).score
+            kappa = fleiss_kappa(Ratings.of(labels, criterion.labels, clusters), seed)
+            for score, suffix in ((mean, ""), (kappa, KAPPA)):
+                if score.value is not None:
+                    number = MeasuredNumber(
+                        part=f"{key.task}{JUDGED}",
+                        metric=slug(criterion.name) + suffix,
+                        model=system,
+                        value=score.value,
+                        low=score.low,
+                        high=score.high,
+                        n=score.n,
+                    )
+                    found.append(number)
+    people = len({one.annotator for one in judgements})
+    by = "one person" if people == 1 else f"{people} people"
+    return MeasuredNumbers(source=f"texts of {key.task} in the judgement of {by}", numbers=tuple(found))
 
 
 def _values(key: Key, criterion: Criterion, item: str, own: Mapping[str, str]) -> dict[str, float]:

@@ -6,6 +6,7 @@ Each text's set of n-grams is a row of a sparse 0/1 matrix, so that one matrix p
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from figeval.metrics.texts import ngrams
@@ -45,12 +46,16 @@ def analyse(corpus: AnalysedTexts) -> Analysis:
         own = {"jaccard": jaccard[range(size), gold], "common": common[range(size), gold]}
         for (what, values), printed in zip(own.items(), true, strict=True):
             columns[f"{name}_{what}"] = dict(zip(corpus.narratives, map(float, values), strict=True))
-            findings.append(_finding(f"{name} {what}", values, printed, f"mean over narratives; {TOKENS}"))
+            cell = (f"{name}_{what}", "true pairing")
+            found = _finding(f"{name} {what}", values, printed, f"mean over narratives; {TOKENS}")
+            findings.append(replace(found, cell=cell))
         for what, values, printed in zip(own, (jaccard, common), random, strict=True):
-            findings.append(at_random(f"{name} {what}, random", values, gold, printed))
+            found = at_random(f"{name} {what}, random", values, gold, printed)
+            findings.append(replace(found, cell=(f"{name}_{what}", "random assignment")))
         if n == 1:
             findings += between_narratives(matrix[:size], gold)
-    return Analysis(name="Table 3: n-grams shared with the proverb", findings=findings, narratives=columns)
+    name = "Table 3: n-grams shared with the proverb"
+    return Analysis(name=name, table="epic_overlap", findings=findings, narratives=columns)
 
 
 def between_narratives(matrix: Any, gold: Sequence[int]) -> list[AnalysedNumber]:

@@ -11,7 +11,12 @@ Column: TypeAlias = Mapping[str, float | int | None]  # id of a narrative or pro
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnalysedNumber:
-    """One number of the analysis; `published` is the paper's value as printed, or empty."""
+    """One number of the analysis.
+
+    Attributes:
+        published: the paper's value as printed, or empty.
+        cell: metric and row of the number in the paper's table, if it is there.
+    """
 
     name: str
     value: float | None
@@ -19,6 +24,7 @@ class AnalysedNumber:
     published: str = ""
     interval: tuple[float, float] | None = None
     note: str = ""
+    cell: tuple[str, str] | None = None
 
     @property
     def agrees(self) -> bool | None:
@@ -44,9 +50,13 @@ class AnalysedNumber:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Analysis:
-    """One section of the analysis; if it could not be computed, `left_out` says what is missing and how to get it."""
+    """One section of the analysis; if it could not be computed, `left_out` says what is missing and how to get it.
+
+    `table` is the part of the published numbers that findings with a `cell` belong to.
+    """
 
     name: str
+    table: str = ""
     findings: Sequence[AnalysedNumber] = ()
     narratives: Mapping[str, Column] = field(default_factory=dict)  # name of a column → the column
     proverbs: Mapping[str, Column] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Output files of the analysis: `analysis.json` with the findings, and tables as CSV."""
+"""Output files of the analysis: `analysis.json` with the findings, CSV tables, and `measured.json` for `export`."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from figeval.records.measured import MeasuredNumber, MeasuredNumbers, write_measured
 from figeval.records.provenance import installed
 from figeval.storage import cure
 from figeval.text import csv_cell
@@ -35,7 +36,21 @@ def write(folder: Path, corpus: AnalysedTexts, parts: Sequence[Analysis], sha256
         (folder / "analysis.json").write_text(record + "\n", encoding="utf-8")
         for name, rows in tables.items():
             save_csv(folder / name, rows)
-    return [folder / name for name in ("analysis.json", *tables)]
+    measured = write_measured(folder, cells(parts, sha256), "--output")
+    return [*(folder / name for name in ("analysis.json", *tables)), measured]
+
+
+def cells(parts: Sequence[Analysis], sha256: str) -> MeasuredNumbers:
+    """Return the numbers that are in a table of the paper, for `figeval export --measured`."""
+    return MeasuredNumbers(
+        source=f"figeval analyze epic (figeval {installed('figeval')}), epic/full_dataset.json {sha256[:12]}",
+        numbers=tuple(
+            MeasuredNumber(part=part.table, metric=found.cell[0], model=found.cell[1], value=found.value)
+            for part in parts
+            for found in part.findings
+            if found.cell is not None and found.value is not None
+        ),
+    )
 
 
 def save_csv(path: Path, rows: Iterable[Iterable[Any]]) -> None:
@@ -62,7 +77,8 @@ def described(parts: Sequence[Analysis], sha256: str) -> JSON:
 
 def entry(found: AnalysedNumber) -> JSON:
     """Return a finding as a mapping that includes `agrees`."""
-    return {**asdict(found), "published": found.published or None, "agrees": found.agrees}
+    told = {name: value for name, value in asdict(found).items() if name != "cell"}
+    return {**told, "published": found.published or None, "agrees": found.agrees}
 
 
 def findings_table(parts: Iterable[Analysis]) -> Iterator[Sequence[Any]]:

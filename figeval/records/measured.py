@@ -1,0 +1,77 @@
+"""Numbers of your own that no run holds, for the tables of papers: of an analysis of data, or of judgements of people.
+
+`figeval analyze epic` and `figeval annotate import` write them to a file `measured.json`; one that is written by hand
+needs the same few keys. `figeval export --to latex --layout NAME --measured FILE` puts them into a table.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from pydantic import Field, FiniteFloat, model_validator
+
+from figeval.errors import RecordError
+from figeval.jsonfile import read_model
+from figeval.records.schema import Stored
+from figeval.storage import cure, replacing
+from figeval.text import one_line
+
+FILE = "measured.json"
+JUDGED = "_judged"  # ends the part of a task's judged texts: storal_st2mo_en_judged
+CURE = "make it with `figeval analyze epic` or `figeval annotate import --to`, or write one (docs/exports.md)"
+KAPPA = "_kappa"  # ends the metric with the agreement on a criterion: fluency_kappa
+
+
+class MeasuredNumber(Stored):
+    """One number, and its column of a table by part and metric, as `figeval ls layouts` and the layouts name them."""
+
+    part: str
+    metric: str
+    model: str = Field(min_length=1, max_length=200, description="the row of the table")
+    value: FiniteFloat
+    low: FiniteFloat | None = Field(default=None, description="lower end of the 95 % interval")
+    high: FiniteFloat | None = Field(default=None, description="upper end of the 95 % interval")
+    n: int | None = Field(default=None, ge=0, description="examples that the number is about")
+
+    @model_validator(mode="after")
+    def _has_a_whole_interval(self) -> MeasuredNumber:
+        if (self.low is None) != (self.high is None):
+            raise ValueError("give both low and high, or neither")
+        return self
+
+
+class MeasuredNumbers(Stored):
+    """Content of a `measured.json`.
+
+    Attributes:
+        source: how the numbers were measured, in a few words; it stands below the table.
+        numbers: the numbers; each has a column and a row of its own.
+    """
+
+    source: str = Field(min_length=1, max_length=500)
+    numbers: tuple[MeasuredNumber, ...]
+
+
+def read_measured(paths: Sequence[Path]) -> Iterator[MeasuredNumbers]:
+    """Yield the numbers in some files, or in the `measured.json` of folders.
+
+    Raises:
+        RecordError: a file does not exist or is none, or has two numbers for one cell.
+    """
+    for path in paths:
+        file = path / FILE if path.is_dir() else path
+        found = read_model(file, MeasuredNumbers, RecordError, cure=CURE)
+        cells = Counter((one.part, one.metric, one.model) for one in found.numbers)
+        if doubled := next((cell for cell, times in cells.items() if times > 1), None):
+            raise RecordError(f"{file}: two numbers for {one_line(', '.join(doubled), 200)}; remove one of them")
+        yield found
+
+
+def write_measured(folder: Path, numbers: MeasuredNumbers, option: str) -> Path:
+    """Replace the numbers of a folder, and return the file. Raises `RecordError` with the option to be changed."""
+    file = folder / FILE
+    with cure(folder, option), replacing(file) as stream:
+        stream.write((numbers.model_dump_json(indent=1, exclude_none=True) + "\n").encode())
+    return file
