@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 
 import figeval
 from figeval import hookimpl
-from figeval.errors import OptionError, UnknownName
+from figeval.errors import FigevalError, OptionError, UnknownName
 from figeval.plugins import PluginManager
 from figeval.records.layouts import load_layouts
 from figeval.records.schema import RunRecord
@@ -167,3 +168,59 @@ def test_counts_and_scores_of_one_benchmark_whose_data_are_not_public(tmp_path: 
     counts = latex(folder, layout="storal_table_5")
     assert r"a-model & 356 & {--} & {--} & {--} \\" in counts
     assert counts.count("Measured") == 1, "the panel of the Chinese tasks has no run"
+
+
+def own(folder: Path, *numbers: dict[str, object], source: str = "three people_x") -> Path:
+    """A file of numbers that no run holds."""
+    file = folder / "measured.json"
+    file.write_text(json.dumps({"source": source, "numbers": numbers}), encoding="utf-8")
+    return file
+
+
+def test_numbers_that_no_run_holds(tmp_path: Path) -> None:
+    """They are rows of their own, with what is known of their intervals and examples; a hint ends where there are some."""
+    column = {"part": "storal_st2mo_en_judged", "metric": "not_a_moral", "model": "my_model"}
+    file = own(tmp_path, {**column, "value": 0.06, "low": 0.03, "high": 0.12, "n": 100})
+    bare = latex(layout="storal_table_19")
+    assert "figeval annotate sheets" in bare and "Measured" not in bare
+    text = latex(layout="storal_table_19", measured=tmp_path, intervals=True, examples=True)
+    assert r"my\_model & 6 & {--} & {--} & {--} \\" in text
+    assert r"{\scriptsize [3, 12]}" in text and "$n$ & {100}" in text
+    assert r"Measured: three people\_x." in text and "figeval annotate sheets" not in text
+    assert latex(layout="storal_table_19", measured=[file]) == latex(layout="storal_table_19", measured=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("number", "words"),
+    [
+        ({"metric": "acc"}, "has no number for storal_table_19; its columns .* storal_st2mo_en_judged not_a_moral"),
+        ({"low": 0.1}, "give both low and high, or neither"),
+        ({"value": float("nan")}, "measured.json.*finite"),
+        ({"model": ""}, "measured.json"),
+        ({"colour": "red"}, "colour"),
+    ],
+)
+def test_a_file_of_numbers_that_does_not_fit(number: dict[str, object], words: str, tmp_path: Path) -> None:
+    column = {"part": "storal_st2mo_en_judged", "metric": "not_a_moral", "model": "m", "value": 0.5}
+    own(tmp_path, {**column, **number})
+    with pytest.raises(FigevalError, match=words) as refused:
+        latex(layout="storal_table_19", measured=tmp_path)
+    assert "\n" not in str(refused.value)
+
+
+def test_two_numbers_for_one_cell(tmp_path: Path) -> None:
+    column = {"part": "storal_st2mo_en_judged", "metric": "not_a_moral", "model": "m", "value": 0.5}
+    own(tmp_path, column, column)
+    with pytest.raises(FigevalError, match="two numbers for storal_st2mo_en_judged, not_a_moral, m; remove one of them"):
+        latex(layout="storal_table_19", measured=tmp_path)
+    with pytest.raises(FigevalError, match="make it with `figeval analyze epic` or `figeval annotate import --to`"):
+        latex(layout="storal_table_19", measured=tmp_path / "elsewhere")
+    with pytest.raises(OptionError, match="--measured"):
+        latex(MINILM, measured=tmp_path)
+
+
+def test_numbers_of_a_validation_split_are_those_of_its_task(tmp_path: Path) -> None:
+    ours = task("storal_mopref_en_validation", scores=[score("acc", 0.75, n=343)], baselines=[])
+    text = latex(stored(run(ours), tmp_path / "run"), layout="storal_table_15")
+    assert r"a-model & {--} & {--} & {--} & 75.00 \\" in text
+    assert "BERT w/o Story & 20.71 & 21.69 & 72.64{$^{a}$} & 77.62" in text

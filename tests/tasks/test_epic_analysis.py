@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import figeval
 from figeval import nltk_data as packages_of_nltk
 from figeval import plots
 from figeval.builtin.tasks.epic import correlation, duplicates
@@ -251,7 +252,7 @@ def test_the_command_writes_what_it_prints(
     monkeypatch.setattr(corpus, "read", lambda _: few)
     main_ok("analyze", "epic", "--output", str(tmp_path / "out"), "--no_plots")
     printed = capsys.readouterr().out
-    assert "4 files in" in printed and "no WordNet: give --wordnet" in printed
+    assert "5 files in" in printed and "no WordNet: give --wordnet" in printed
     record = json.loads((tmp_path / "out" / "analysis.json").read_text(encoding="utf-8"))
     assert record["data"]["sha256"].startswith("7191a542") and record["libraries"]["nltk"]
     assert record["parts"]["Table 2: size"]["findings"][0]["published"] == "16170"
@@ -259,6 +260,10 @@ def test_the_command_writes_what_it_prints(
         rows = table(tmp_path / "out" / name)
         assert len(rows) == n and "sentiment" in rows[0]
     assert all(row["definition"] for row in table(tmp_path / "out" / "tables.csv"))
+    text = figeval.export([], to="latex", layout="epic_table_2", measured=tmp_path / "out")
+    assert text is not None and "Measured: figeval analyze epic" in text
+    vocabulary = record["parts"]["Table 2: size"]["findings"][0]["value"]
+    assert f"ePiC & {vocabulary} &" in text.partition("{Measured}")[2]
 
 
 def table(path: Path) -> list[dict[str, str]]:

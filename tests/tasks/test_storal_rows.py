@@ -273,7 +273,7 @@ def test_the_listing_says_which_tasks_need_a_copy(tmp_path: Path, monkeypatch: p
     monkeypatch.delenv("FIGEVAL_DATA_COPIES", raising=False)
     archive(tmp_path / "mirror" / "storal", n=5)
     needed = {"mocpt_en_published", "mopref_en_published", "mo2st_en_published"}
-    needed |= {f"{task}_zh" for task in storal_rows.PUBLISHED}
+    needed |= {f"{task}_zh" for task in storal_rows.PUBLISHED} | {"mocpt_zh_validation", "mopref_zh_validation"}
     found = listed()
     assert {name for name, availability in found.items() if availability == "needs your copy"} == needed
     assert {found[f"{task}_en"] for task in storal_rows.PUBLISHED} == {"to be fetched"}
