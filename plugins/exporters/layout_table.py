@@ -13,9 +13,11 @@ from figeval.records.reference import Published, printed
 from figeval.records.schema import RunRecord, ScoreRecord, TaskRecord
 
 from .side_by_side import asked, headings, roles
-from .tex import MISSING, between, column, figure, floating, headed, printable, prose, row
+from .tex import BRACKETS, MISSING, between, column, figure, floating, headed, printable, prose, row
 
 MEASURED = "Measured"
+PAGE = 54  # rows that fit on a page with caption and notes, in the type size of tables
+WIDE = 7  # columns of a panel whose intervals need narrower gaps to fit into the width of a page
 SEEN = {"trained": r"$^{\ddagger}$", "chosen": r"$^{\dagger}$"}
 TOLD = {
     "trained": r"$\ddagger$ The model was trained on some of these examples.",
@@ -83,14 +85,28 @@ def layout_table(
         raise OptionError(f"--measured has no number for {layout.name}; its columns (part and metric) are {known}")
     footnotes = Footnotes()
     rows = list(printed(layout.sources))
-    body: list[str] = []
+    pages: list[list[str]] = [[]]
     for panel in layout.panels:
         blocks = [block for block in _blocks(layout, panel, rows, runs, numbers, footnotes) if block.rows]
-        if blocks:
-            body += _tabular(layout, panel, blocks, intervals=intervals, examples=examples)
-    return "\n".join(
-        floating(body, f"{printable(layout.caption)}.", layout.name, _notes(layout, runs, own, footnotes, intervals))
-    )
+        lines = list(_tabular(layout, panel, blocks, intervals=intervals, examples=examples)) if blocks else []
+        if pages[-1] and _height(pages[-1]) + _height(lines) > PAGE:
+            pages.append([])
+        pages[-1] += lines
+    bracketed = intervals and any(BRACKETS in line for body in pages for line in body)
+    notes = list(_notes(layout, runs, own, footnotes, bracketed))
+    made = []
+    for number, body in enumerate(pages, 1):
+        caption, label = printable(layout.caption), layout.name
+        if number > 1:
+            caption, label = f"{caption} (continued)", f"{label}_{number}"
+        below = notes if number == len(pages) else ["The notes are below the last part of this table."]
+        made += floating(body, f"{caption}.", label, below)
+    return "\n".join(made)
+
+
+def _height(lines: Sequence[str]) -> int:
+    """Return the number of rows."""
+    return sum(line.endswith(r"\\") for line in lines)
 
 
 def _of_layout(run: RunRecord, layout: Layout) -> list[TaskRecord]:
@@ -196,8 +212,11 @@ def _tabular(
     columns = panel.columns
     cells = [[row[1][place] for block in blocks for row in block.rows] for place in range(len(columns))]
     shapes = [column([cell.value for cell in found], any(cell.mark for cell in found)) for found in cells]
+    narrow = intervals and len(columns) >= WIDE
     if panel.title:
         yield rf"\par\medskip\emph{{{printable(panel.title)}}}\par"
+    if narrow:
+        yield r"\begingroup\setlength{\tabcolsep}{2pt}"
     yield rf"\begin{{tabular}}{{@{{}}l {' '.join(shapes)}@{{}}}}"
     yield r"\toprule"
     single = all(len(group.measures) == 1 and group.head for group in panel.groups)
@@ -223,6 +242,8 @@ def _tabular(
                 yield row(["", *("{}" if cell.n is None else rf"{{\scriptsize $n={cell.n}$}}" for cell in found)])
     yield r"\bottomrule"
     yield r"\end{tabular}"
+    if narrow:
+        yield r"\endgroup"
 
 
 def _notes(

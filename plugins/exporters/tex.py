@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from figeval.text import one_line
 
 MISSING = "--"
+BRACKETS = r"{\scriptsize ["  # begins a cell with an interval
 SPECIAL = {
     **{letter: rf"\{letter}" for letter in "&%$#_{}"},
     "\\": r"\textbackslash{}",
@@ -66,7 +67,7 @@ def between(low: float | None, high: float | None, percent: bool = False, digits
     if low is None or high is None:
         return "{}"
     ends = (f"{one * (100 if percent else 1):.{digits}f}".replace("-", "$-$") for one in (low, high))
-    return rf"{{\scriptsize [{', '.join(ends)}]}}"
+    return f"{BRACKETS}{', '.join(ends)}]}}"
 
 
 def column(values: Sequence[str | None], marked: bool) -> str:

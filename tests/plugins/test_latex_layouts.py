@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,7 +15,7 @@ from figeval import hookimpl
 from figeval.errors import FigevalError, OptionError, UnknownName
 from figeval.plugins import PluginManager
 from figeval.records.layouts import load_layouts
-from figeval.records.schema import RunRecord
+from figeval.records.schema import BaselineRecord, ModelRecord, RunRecord
 from tests.measured import MEASURED
 from tests.runs import finished, run, score, task
 
@@ -178,7 +179,7 @@ def own(folder: Path, *numbers: dict[str, object], source: str = "three people_x
 
 
 def test_numbers_that_no_run_holds(tmp_path: Path) -> None:
-    """They are rows of their own, with what is known of their intervals and examples; a hint ends where there are some."""
+    """They are rows of their own, with their intervals and examples; a hint ends where there are some."""
     column = {"part": "storal_st2mo_en_judged", "metric": "not_a_moral", "model": "my_model"}
     file = own(tmp_path, {**column, "value": 0.06, "low": 0.03, "high": 0.12, "n": 100})
     bare = latex(layout="storal_table_19")
@@ -211,7 +212,9 @@ def test_a_file_of_numbers_that_does_not_fit(number: dict[str, object], words: s
 def test_two_numbers_for_one_cell(tmp_path: Path) -> None:
     column = {"part": "storal_st2mo_en_judged", "metric": "not_a_moral", "model": "m", "value": 0.5}
     own(tmp_path, column, column)
-    with pytest.raises(FigevalError, match="two numbers for storal_st2mo_en_judged, not_a_moral, m; remove one of them"):
+    with pytest.raises(
+        FigevalError, match="two numbers for storal_st2mo_en_judged, not_a_moral, m; remove one of them"
+    ):
         latex(layout="storal_table_19", measured=tmp_path)
     with pytest.raises(FigevalError, match="make it with `figeval analyze epic` or `figeval annotate import --to`"):
         latex(layout="storal_table_19", measured=tmp_path / "elsewhere")
@@ -224,3 +227,22 @@ def test_numbers_of_a_validation_split_are_those_of_its_task(tmp_path: Path) -> 
     text = latex(stored(run(ours), tmp_path / "run"), layout="storal_table_15")
     assert r"a-model & {--} & {--} & {--} & 75.00 \\" in text
     assert "BERT w/o Story & 20.71 & 21.69 & 72.64{$^{a}$} & 77.62" in text
+
+
+def generated(folder: Path, name: str, metrics: Iterable[str]) -> Path:
+    """A run with scores of both English generation tasks of STORAL."""
+    scores = [score(metric, 0.25) for metric in metrics]
+    trivial = [BaselineRecord(baseline=f"{name}-trivial", scores=scores)]
+    tasks = [task(one, scores=scores, baselines=trivial) for one in ("storal_st2mo_en", "storal_mo2st_en")]
+    return stored(run(*tasks, model=ModelRecord(name=name, backend="encoder")), folder / name)
+
+
+def test_a_table_that_is_longer_than_a_page_has_parts(tmp_path: Path) -> None:
+    """Every number is in one of them, notes are below the last, and labels differ."""
+    metrics = ["bleu_1", "bleu_2", "repetition_4_published", "coverage", "order"]
+    text = latex(*(generated(tmp_path, f"m{n}", metrics) for n in range(4)), layout="storal_table_7", intervals=True)
+    assert text.count(r"\begin{table}") == text.count(r"\end{table}") > 1
+    assert r"\label{tab:storal_table_7}" in text and r"\label{tab:storal_table_7_2}" in text
+    assert "The notes are below the last part" in text.partition(r"\end{table}")[0]
+    assert text.count(r"In brackets the 95\,\% interval") == 1
+    assert r"In brackets" not in latex(layout="storal_table_7", intervals=True)
