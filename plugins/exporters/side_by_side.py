@@ -20,6 +20,8 @@ from figeval.records.schema import (
 from figeval.text import one_line
 from figeval.types import UNRELIABLE
 
+NOTICEABLE = 0.95  # share of the clusters below which a note says how many are effective; exports as data have all
+
 
 @dataclass(slots=True)
 class Line:
@@ -215,9 +217,9 @@ def kind_lines(runs: Sequence[RunRecord]) -> list[KindLine]:
 
 
 def unequal(score: ScoreRecord, task: str) -> str:
-    """Return a note on the number of effective clusters if a score's clusters are of unequal size, else ""."""
+    """Return a note on the number of effective clusters if it is noticeably below that of the clusters, else ""."""
     effective = score.effective_clusters
-    if effective is None or round(effective) == score.clusters:
+    if effective is None or effective > NOTICEABLE * score.clusters:
         return ""
     return f"{task}: {score.clusters} clusters of unequal size are equivalent to {effective:.3g} equal ones"
 
