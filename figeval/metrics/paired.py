@@ -266,7 +266,8 @@ def paired_over_seeds(
     if bounds is not None:
         low, high = clip((low, high), (bounds[0] - bounds[1], bounds[1] - bounds[0]))
     p = max(2 * float(stdtr(freedom, -abs(spread.mean) / stderr)), TINIEST)
-    test, note = f"t over {len(a)} and {len(b)} seeds", "; ".join(filter(None, (borrowed, _few(spread))))
+    few = too_few(spread.n, spread.clusters, spread.effective_clusters)
+    test, note = f"t over {len(a)} and {len(b)} seeds", "; ".join(filter(None, (borrowed, few)))
     return replace(known, low=low, high=high, stderr=stderr, freedom=freedom, test=test, p=p, note=note)
 
 
@@ -321,17 +322,17 @@ def _note(spread: Spread, interval: Interval) -> str:
     """Return a caveat for the reader: there is no interval, or there are too few clusters for any evidence."""
     why = "" if interval.low is not None else f"no interval: {interval.method.removeprefix('none: ')}"
     least = f", and p cannot fall below {floor:.3g}" if (floor := 2.0 ** (1 - spread.clusters)) > ALPHA else ""
-    few = _few(spread)
+    few = too_few(spread.n, spread.clusters, spread.effective_clusters)
     return "; ".join(filter(None, (why, few and few + least)))
 
 
-def _few(spread: Spread) -> str:
+def too_few(n: int, clusters: int, effective: float) -> str:
     """Return a caveat if there are fewer than ten effective clusters, else an empty text."""
-    if spread.effective_clusters >= FEW:
+    if effective >= FEW:
         return ""
-    unit = "examples" if spread.independent else "clusters"
-    unequal = "" if math.isclose(spread.effective_clusters, spread.clusters) else " effective"
-    return f"too few {unit} ({spread.effective_clusters:.3g}{unequal}): the test has little power"
+    unit = "examples" if clusters == n else "clusters"
+    unequal = "" if math.isclose(effective, clusters) else " effective"
+    return f"too few {unit} ({effective:.3g}{unequal}): the test has little power"
 
 
 def sign_flip(sums: Floats, seed: int = 0, draws: int = DRAWS) -> float:
