@@ -11,19 +11,26 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from figeval.errors import RecordError, near
-from figeval.evaluation.sides import Side, only, without
-from figeval.evaluation.statistic_comparison import ALL_SEEN, DISJOINT, MIXED, UNKNOWN, compare_statistic
+from figeval.evaluation.contrast_comparison import NO_SCORES, OTHER_TASKS, compare_contrasts
+from figeval.evaluation.sides import DEFAULT, Side, only, without
+from figeval.evaluation.statistic_comparison import MIXED, UNKNOWN, compare_statistic, no_value
 from figeval.evaluation.stored import stored_languages, stored_metrics
-from figeval.evaluation.task_comparison import TaskComparison, compare_seeds, compare_values
+from figeval.evaluation.task_comparison import (
+    ALL_SEEN,
+    DISJOINT,
+    SEEDED,
+    UNSTORED,
+    TaskComparison,
+    compare_seeds,
+    compare_values,
+)
+from figeval.metrics.discrimination import NUMBERS
 from figeval.metrics.paired import DRAWS
 from figeval.records.run_folder import RunFolder
 from figeval.records.schema import CHOSEN_ON_TEST, RunRecord, TaskRecord
 from figeval.text import one_line
 
-DEFAULT = "default"  # a task's own prompt
 OTHER_ARGUMENT = "A and B computed the metric with different models or arguments, so its scores are not comparable"
-UNSTORED = "lacks predictions of it"
-SEEDED = "is no mean over examples, which alone can be compared over seeds; compare the runs of single seeds"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +93,12 @@ def compare_sides(
         else:
             del left_out[name]
             compared += found
+    for name, members, contrast in compare_contrasts(side_a, side_b, metric, prompts, seed, draws):
+        if isinstance(contrast, str):
+            left_out[name] = contrast
+            continue
+        compared.append(contrast)
+        left_out = {task: why for task, why in left_out.items() if not (task in members and why == no_value(metric))}
     if not compared:
         stored = [stored_metrics(folder_a, task.task) for task in tasks_a.values()]
         known = sorted({name for metrics in stored for name in metrics})
@@ -222,7 +235,7 @@ def refuse_other_examples(a: TaskRecord, b: TaskRecord) -> None:
 
 def _excluded(left_out: Mapping[str, str]) -> str:
     """Name the tasks that have values in both runs but were left out, and say why; empty if there are none."""
-    for why in (ALL_SEEN, OTHER_ARGUMENT, DISJOINT, MIXED, UNKNOWN, SEEDED, UNSTORED):
+    for why in (ALL_SEEN, OTHER_ARGUMENT, DISJOINT, MIXED, UNKNOWN, SEEDED, UNSTORED, NO_SCORES, OTHER_TASKS):
         having = {name: reason for name, reason in left_out.items() if why in reason}
         if having:
             return f"{', '.join(having)}: {next(iter(having.values()))}"
@@ -234,6 +247,11 @@ def _nothing_in_common(a: Mapping[str, TaskRecord], b: Mapping[str, TaskRecord],
     if not a.keys() & b.keys():
         has_a, has_b = ", ".join(a), ", ".join(b)
         return f"the runs have no task in common: A has {has_a}; B has {has_b}"
+    if metric in NUMBERS:
+        return (
+            f"no task has {metric!r} per example in both runs, and they have no contrast in common; run a suite that "
+            "declares one (figeval show SUITE) as a whole, with both models"
+        )
     return (
         f"no task has {metric!r} per example in both runs{near(metric, known)}; choose another --metric: A has "
         f"{', '.join(known) or 'none'}"

@@ -14,6 +14,7 @@ from figeval.records.sweep import run_or_seeds
 
 Stored = TypeVar("Stored")
 GIVEN = "predictions"  # backend of a run that was made from the predictions of another system
+DEFAULT = "default"  # a task's own prompt
 
 
 @dataclass(frozen=True)

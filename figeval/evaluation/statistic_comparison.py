@@ -15,14 +15,12 @@ from typing import TypeAlias
 from figeval.evaluation.score import MetricSet
 from figeval.evaluation.sides import Side, only, without
 from figeval.evaluation.stored import Features, stored_languages
-from figeval.evaluation.task_comparison import TaskComparison, compare_features
+from figeval.evaluation.task_comparison import ALL_SEEN, DISJOINT, TaskComparison, compare_features
 from figeval.metrics.catalogue import Metrics
 from figeval.metrics.exchange import statistic_over_languages
 from figeval.metrics.statistic import Collective
 from figeval.records.schema import CHOSEN_ON_TEST, TaskRecord
 
-DISJOINT = "the runs have no example of it in common; give both the same --sample and --seed"
-ALL_SEEN = "a model was trained or chosen on these examples, so no valid test exists"
 MIXED = "depends on the other texts of a run, which an exchange between runs would mix, so there is no valid test"
 UNKNOWN = "has no value on the examples that both runs answered"
 
@@ -41,7 +39,7 @@ def compare_statistic(
     (side_a, task), (side_b, other) = a, b
     all_a, all_b = side_a.features(task.task, metric), side_b.features(other.task, metric)
     if not all_a or not all_b:
-        return f"it has no {metric} per example"
+        return no_value(metric)
     metrics: Metrics = Harness().metrics
     used = MetricSet([metrics.get(metric, task.task_type)], tuple(task.settings.get("labels", ())))
     statistic = used.statistics[metric]
@@ -71,6 +69,11 @@ def compare_statistic(
         compared.append(replace(found, seen=len(both & seen & members.keys())))
     found = compare_features(name, features_a, features_b, test, languages)
     return [*compared, replace(found, seen=len(both & seen))]
+
+
+def no_value(metric: str) -> str:
+    """Return the reason why a task is left out that does not have the metric."""
+    return f"it has no {metric} per example"
 
 
 def _related(

@@ -10,6 +10,11 @@ from figeval.evaluation.stored import Features, Values
 from figeval.metrics.paired import DRAWS, PairedTest, paired, paired_over_languages, paired_over_seeds
 
 Stored = TypeVar("Stored")
+# Why tasks are left out.
+DISJOINT = "the runs have no example of it in common; give both the same --sample and --seed"
+ALL_SEEN = "a model was trained or chosen on these examples, so no valid test exists"
+UNSTORED = "lacks predictions of it"
+SEEDED = "is no mean over examples, which alone can be compared over seeds; compare the runs of single seeds"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
