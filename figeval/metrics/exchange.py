@@ -134,13 +134,15 @@ class _Exchange:
             unit = "examples" if groups == len(self.index) else "clusters"
             why = f"no interval: fewer than {FEWEST_CLUSTERS} effective {unit}{few}"
             return replace(found, note="; ".join(filter(None, (why, too_few(len(self.index), groups, effective)))))
-        interval = interval_of_statistic(self.redrawn(), "bootstrap")
+        method = "bootstrap" if groups == len(self.index) else "cluster bootstrap"
+        interval = interval_of_statistic(self.redrawn(), method)
         return replace(
             found,
             low=interval.low,
             high=interval.high,
             stderr=interval.stderr,
             freedom=None if interval.low is None else math.inf,
+            interval="" if interval.low is None else interval.method,
             note="" if interval.low is not None else f"no interval: {interval.method.removeprefix('none: ')}",
         )
 

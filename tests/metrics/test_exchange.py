@@ -84,7 +84,7 @@ def test_runs_with_the_same_score_are_seldom_told_apart(score: str, clusters: in
             intervals += 1
             covered += found.low <= 0 <= found.high
     print(f"{score} {clusters} x {size}: {alarms / REPEATS:.3f}, {covered / max(1, intervals):.3f} of {intervals}")
-    assert 0.015 < alarms / REPEATS < 0.075
+    assert 0.01 < alarms / REPEATS < 0.095  # .032 to .075 with 2,000 repeats
     if intervals > REPEATS / 10:
         assert covered / intervals > 0.915
 
