@@ -24,6 +24,15 @@ if TYPE_CHECKING:
     import pandas
 
 CORRECTED = {"holm": "Holm", "bh": "BH"}
+# What the intervals of a table are, by the first word of their method.
+INTERVALS = {
+    "score": "Tango's score interval for independent 0/1 values",
+    "t": "by t",
+    "clustered": "by t with a clustered standard error",
+    "bootstrap": "percentiles of a bootstrap",
+    "cluster": "percentiles of a bootstrap of clusters",
+    "over": "those of the languages, combined",
+}
 
 
 @checked_arguments
@@ -46,8 +55,8 @@ def compare(  # noqa: PLR0913 - a question has many parts
         a: run A, or its folder; differences are A minus B.
         b: run B, or its folder.
         others: further runs. All pairs are compared then, and the runs are ranked.
-        metric: a metric that the runs stored for each example. Scores that are not means, such as macro-F1, are tested
-            by permutation.
+        metric: a metric that the runs stored for each example, or that their contrasts have (`auc`, `balanced_acc`).
+            Scores that are not means, such as macro-F1 and correlations, are tested by permutation.
         seed: random seed of the tests and of the bootstrap.
         prompts: name of the prompt in run A and in run B; `default` is the task's own.
         against: place of the run that all others are compared with, from 0; by default, all pairs are compared.
@@ -114,8 +123,8 @@ class Comparison:
 
         Columns: `run_a` and `run_b` (the places of the runs), `task`, `metric`, `a`, `b`, `difference` (a − b), `low`,
         `high`, `stderr`, `p`, `p_adjusted`, `detectable` (the true difference that would be found with probability
-        .8), `p_equivalence`, `n`, `clusters`, `effective_clusters`, `test`, and the numbers of examples that were left
-        out: `only_in_a`, `only_in_b`, `unanswered`, `seen`.
+        .8), `p_equivalence`, `n`, `clusters`, `effective_clusters`, `interval` (its
+        method), `test`, and the numbers of examples that were left out: `only_in_a`, `only_in_b`, `unanswered`, `seen`.
 
         Raises:
             FigevalError: pandas is not installed.
@@ -186,6 +195,9 @@ class Comparison:
             yield f"{'all runs' if len(having) == len(names) > 2 else ' and '.join(having)}: {note}"
         method = {"holm": "Holm's", "bh": "Benjamini and Hochberg's"}[result.correction]
         yield f"{method} correction over {self.family} test{'s' * (self.family != 1)}"
+        methods = [one.comparison.interval for pair in result.pairs.values() for one in pair.tasks]
+        if known := dict.fromkeys(INTERVALS[method.split()[0]] for method in methods if method):
+            yield f"95 % interval: {'; '.join(known)}"
         if any(one.detectable is not None for pair in result.pairs.values() for one in pair.tasks):
             yield f"detectable: the difference that p < {ALPHA:g}, uncorrected, would find with probability 0.8"
         if result.margin is not None:

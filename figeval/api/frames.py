@@ -77,6 +77,7 @@ DIFFERENCES = {
     "n": "Int64",
     "clusters": "Int64",
     "effective_clusters": "float64",
+    "interval": "string",
     "test": "string",
     "only_in_a": "Int64",
     "only_in_b": "Int64",

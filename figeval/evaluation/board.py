@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from figeval.errors import FigevalError, RecordError
-from figeval.evaluation.compare import Side
 from figeval.evaluation.comparisons import RankedRun, ranked
 from figeval.evaluation.harness import Harness
+from figeval.evaluation.sides import Side
 from figeval.frontend import warn
 from figeval.records import conditions
 from figeval.records.board import Absence, BoardRecord, BoardRow, Leaderboard

@@ -35,7 +35,7 @@ class Design:
         correction: "holm" for a few planned comparisons, "bh" (Benjamini and Hochberg) for exploration. By default Holm
             for two runs and with `against`, else Benjamini and Hochberg.
         margin: largest difference that does not matter, for a test of equivalence.
-        tasks: names of the tasks that are compared; by default all that two runs have.
+        tasks: names of the tasks and contrasts that are compared; by default all that two runs have.
     """
 
     against: int | None = None
@@ -167,16 +167,18 @@ def compare_all(
 
 
 def _of_tasks(side: Side, tasks: frozenset[str] | None) -> Side:
-    """Return a run with only some of its tasks."""
+    """Return a run with only some of its tasks and contrasts."""
     if tasks is None:
         return side
     kept = [task for task in side.record.tasks if task.task in tasks]
-    return replace(side, record=side.record.model_copy(update={"tasks": kept}))
+    contrasts = [one for one in side.record.contrasts if one.name in tasks]
+    return replace(side, record=side.record.model_copy(update={"tasks": kept, "contrasts": contrasts}))
 
 
 def _tests(side: Side) -> int:
-    """Return the largest number of tests that a comparison of a run may have, one for each task and language."""
-    return sum(1 + len(task.settings.get("languages", ())) for task in side.record.tasks)
+    """Return the largest number of tests of a comparison, one for each task, language and contrast of a run."""
+    of_tasks = sum(1 + len(task.settings.get("languages", ())) for task in side.record.tasks)
+    return of_tasks + len(side.record.contrasts)
 
 
 def _refuse_twice(sides: Sequence[Side]) -> None:

@@ -27,7 +27,7 @@ from numpy.typing import ArrayLike, NDArray
 from figeval.metrics.aggregation import MetricAggregator
 from figeval.metrics.combination import Clustered, Combination, correlation, unreliable
 from figeval.metrics.intervals import Interval, by_cluster, interval_of_mean, spread_of
-from figeval.metrics.statistic import mean_of
+from figeval.metrics.statistic import mean_of, quotient
 from figeval.types import Score
 
 Floats: TypeAlias = NDArray[np.float64]
@@ -110,6 +110,29 @@ def placements(scores: ArrayLike, positive: ArrayLike) -> Floats:
     found[is_positive] = _share_below(values[is_positive], np.sort(values[~is_positive]))
     found[~is_positive] = 1 - _share_below(values[~is_positive], np.sort(values[is_positive]))
     return found
+
+
+def area_features(scores: ArrayLike, positive: ArrayLike) -> Floats:
+    """Return numbers of each example whose sums give the area under the curve by `area`, shape (n, 6).
+
+    They are three means as sums and counts: of the placements of the positive examples (A), of those of the negative
+    ones (B), and of the area of all examples (C). As A = B = C, the area is A + B − C, and sums over other draws of
+    examples give it the variance of DeLong et al. (1988).
+
+    Args:
+        scores: shape (n,).
+        positive: shape (n,), booleans; both kinds must occur.
+    """
+    placed, is_positive = placements(scores, positive), np.asarray(positive, dtype=bool)
+    whole = np.full(len(placed), placed[is_positive].mean())
+    columns = (placed * is_positive, is_positive, placed * ~is_positive, ~is_positive, whole, np.ones(len(placed)))
+    return np.stack(columns, axis=1).astype(np.float64)
+
+
+def area(sums: Floats) -> Floats:
+    """Return the area from sums of `area_features`, (…, 6) → (…); NaN if there is only one kind."""
+    positive, negative, whole = (quotient(sums[..., place], sums[..., place + 1]) for place in (0, 2, 4))
+    return np.asarray(positive + negative - whole)
 
 
 def _share_below(values: Floats, among: Floats) -> Floats:

@@ -6,6 +6,8 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
+from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +20,7 @@ from figeval.metrics.intervals import (
     cluster_places,
     interval_of_statistic,
 )
-from figeval.metrics.paired import DRAWS, EXACT, PairedTest, coins, drawn_p
+from figeval.metrics.paired import DRAWS, EXACT, PairedTest, coins, drawn_p, too_few
 
 Floats = NDArray[np.float64]
 Features = Sequence[float]  # numbers of an example whose sums give a score, see `figeval.metrics.statistic`
@@ -51,19 +53,23 @@ def paired_statistic(
     return statistic_over_languages({"": features_a}, {"": features_b}, {"": clusters}, combine, seed, draws)
 
 
-def statistic_over_languages(
+def statistic_over_languages(  # noqa: PLR0913 - two runs, and a score with its parts
     features_a: Mapping[str, Sequence[Features | None]],
     features_b: Mapping[str, Sequence[Features | None]],
     clusters: Mapping[str, Sequence[str | None]],
     combine: Combine,
     seed: int = 0,
     draws: int = DRAWS,
+    *,
+    kinds: Mapping[str, int] = MappingProxyType({}),
 ) -> PairedTest:
     """Compare the unweighted means over languages of a score that is no mean over examples.
 
     The arguments are those of `paired_statistic`, by language. The sums of each language are kept apart, and a score is
     the mean of the languages' scores. A cluster is exchanged, and drawn, in all its languages at once. If a language
     has no common example, there is no comparison; if one has fewer than 40 effective clusters, there is no interval.
+    Neither is there one if a language has fewer than 40 effective clusters of one of the `kinds` of examples, which are
+    counted by the numbers at these places (`Statistic.kinds`).
     """
     common = {
         language: [(a, b, cluster) for a, b, cluster in rows if a is not None and b is not None]
@@ -82,8 +88,14 @@ def statistic_over_languages(
         own = index[done : done + len(rows)]
         np.add.at(sums[:, :, place], own, np.array([row[:2] for row in rows], dtype=np.float64))
         done += len(rows)
-        if language and not few and _effective(own) < FEWEST_CLUSTERS:
-            few = f" in {language}"
+        where = f" in {language}" if language else ""
+        counts = {kind: sums[:, 0, place, column] for kind, column in kinds.items()}
+        scarce = [
+            f" of the {kind} kind{where}" for kind, sizes in counts.items() if _effective(sizes) < FEWEST_CLUSTERS
+        ]
+        if language and _effective(np.bincount(own)) < FEWEST_CLUSTERS:
+            scarce = [where]
+        few = few or next(iter(scarce), "")
 
     def mean(flat: Floats) -> Floats:
         parts = combine(flat.reshape(*flat.shape[:-1], len(common), width))
@@ -92,10 +104,9 @@ def statistic_over_languages(
     return _Exchange(sums.reshape(groups, 2, -1), index, mean, seed, draws).test(few)
 
 
-def _effective(index: NDArray[np.int64]) -> float:
-    """Return N² / Σ n_c² of the clusters with these numbers, one for each row."""
-    sizes = np.bincount(index)
-    return len(index) ** 2 / float(sizes @ sizes)
+def _effective(sizes: NDArray[Any]) -> float:
+    """Return N² / Σ n_c² of clusters of these sizes; 0 if all are empty."""
+    return float(sizes.sum()) ** 2 / float(sizes @ sizes) if sizes.any() else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +120,8 @@ class _Exchange:
     draws: int
 
     def test(self, few: str) -> PairedTest:
-        """Return the comparison; `few` says where a language has too few clusters for an interval, if one has."""
-        groups, effective = len(self.sums), _effective(self.index)
+        """Return the comparison; `few` says of what, or where, there are too few clusters for an interval."""
+        groups, effective = len(self.sums), _effective(np.bincount(self.index))
         value_a, value_b = (float(self.combine(one)) for one in self.sums.sum(axis=0))
         found = PairedTest(n=len(self.index), clusters=groups, effective_clusters=effective)
         if np.isnan((value_a, value_b)).any():
@@ -121,14 +132,17 @@ class _Exchange:
         found = replace(found, test="permutation", p=self.p(abs(value_a - value_b)))
         if few or effective < FEWEST_CLUSTERS:
             unit = "examples" if groups == len(self.index) else "clusters"
-            return replace(found, note=f"no interval: fewer than {FEWEST_CLUSTERS} effective {unit}{few}")
-        interval = interval_of_statistic(self.redrawn(), "bootstrap")
+            why = f"no interval: fewer than {FEWEST_CLUSTERS} effective {unit}{few}"
+            return replace(found, note="; ".join(filter(None, (why, too_few(len(self.index), groups, effective)))))
+        method = "bootstrap" if groups == len(self.index) else "cluster bootstrap"
+        interval = interval_of_statistic(self.redrawn(), method)
         return replace(
             found,
             low=interval.low,
             high=interval.high,
             stderr=interval.stderr,
             freedom=None if interval.low is None else math.inf,
+            interval="" if interval.low is None else interval.method,
             note="" if interval.low is not None else f"no interval: {interval.method.removeprefix('none: ')}",
         )
 

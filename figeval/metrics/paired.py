@@ -30,13 +30,14 @@ from figeval.metrics.intervals import (
     spread_of,
     t_interval,
 )
-from figeval.metrics.matched import mcnemar
+from figeval.metrics.matched import mcnemar, score_interval
 from figeval.metrics.seeds import FEWEST_SEEDS
 
 Floats = NDArray[np.float64]
 DRAWS = 10_000
 EXACT = 14  # with at most this many clusters, all 2^G sign patterns are tried
 ALPHA = 0.05
+SCORE = "score"  # method of an interval: all differences that the score test does not reject
 ENOUGH = 20  # extreme draws after which no more are drawn
 MOST_DRAWS = 1_000_000
 UNITS = (1, 2, 6, 12, 60)  # 0/1 values, and shares of ties of up to six answers, are multiples of one of 1 / unit
@@ -47,11 +48,11 @@ MOST_STEPS = 3e8  # additions of an exact distribution, which take a fraction of
 class PairedTest:
     """Difference of run A minus run B over the `n` examples that both answered, in `clusters` independent groups.
 
-    `p` is the p-value of `test`, or None if there is nothing to test. The interval of the difference is by t with
-    `freedom` degrees of freedom. `effective_clusters` is the number of equally sized groups with the same precision.
-    `a_only` and `b_only` count the examples that only one run got right, for 0/1 values, and `effective_n` is the
-    number of independent examples with the same precision. `differing` clusters have different sums. `note` is a
-    caveat.
+    `p` is the p-value of `test`, or None if there is nothing to test. `interval` names the method of the interval, and
+    `freedom` has the degrees of freedom of `stderr`. `effective_clusters` is the number of equally sized groups with
+    the same precision. `a_only` and `b_only` count the examples that only one run got right, for 0/1 values, and
+    `effective_n` is the number of independent examples with the same precision. `differing` clusters have different
+    sums. `note` is a caveat.
     """
 
     n: int
@@ -64,6 +65,7 @@ class PairedTest:
     high: float | None = None
     stderr: float | None = None
     freedom: float | None = None
+    interval: str = ""
     test: str = ""
     p: float | None = None
     a_only: int | None = None
@@ -84,8 +86,8 @@ def paired(
     """Compare per-example values of two runs, aligned by example, with None for a missing value.
 
     The p-value comes from sign flips of the clusters' summed differences. For independent 0/1 rows, these sums are
-    1, 0 or −1, and the exact McNemar test is the same test without draws. The interval of the difference is by t with
-    the CR2 standard error and Bell and McCaffrey's (2002) degrees of freedom.
+    1, 0 or −1, the exact McNemar test is the same test without draws, and the interval is Tango's (1998) score
+    interval. Others are by t with the CR2 standard error and Bell and McCaffrey's (2002) degrees of freedom.
 
     Args:
         values_a: values of run A.
@@ -98,22 +100,21 @@ def paired(
     Raises:
         ValueError: the sequences differ in length, or a value is NaN or infinite.
     """
-    rows = zip(values_a, values_b, clusters or [None] * len(values_a), strict=True)
-    common = [(a, b, cluster) for a, b, cluster in rows if a is not None and b is not None]
+    common = _in_both(values_a, values_b, [None] * len(values_a) if clusters is None else clusters)
     if not common:
         return PairedTest(n=0, clusters=0, note="no example that both runs answered")
     a, b = np.array([row[:2] for row in common], dtype=np.float64).T
     _refuse_infinite(a, b)
     sums, sizes, within = by_cluster(a - b, [row[2] for row in common])
     spread = spread_of(sums, sizes, within)
-    interval = _interval(spread, bounds)
     binary = bool(np.isin((a, b), (0.0, 1.0)).all())
-    a_only, b_only = int((a > b).sum()), int((b > a).sum())
-    test, p = "", None
+    a_only, b_only, differing = int((a > b).sum()), int((b > a).sum()), int(np.count_nonzero(sums))
     if binary and spread.independent:
-        test, p = "exact McNemar", mcnemar(a_only, b_only)
-    elif spread.clusters > 1:
-        test, p = "sign flip", sign_flip(sums, seed, draws)
+        interval, test, p = _score_interval(spread, a_only, b_only), "exact McNemar", mcnemar(a_only, b_only)
+    else:
+        interval, test, p = _interval(spread, bounds), "", None
+        if spread.clusters > 1:
+            test, p = "sign flip", sign_flip(sums, seed, draws)
     return PairedTest(
         n=spread.n,
         clusters=spread.clusters,
@@ -124,13 +125,14 @@ def paired(
         low=interval.low,
         high=interval.high,
         stderr=interval.stderr,
-        freedom=None if interval.low is None else spread.freedom,
+        freedom=interval.stderr and spread.freedom,
+        interval="" if interval.low is None else interval.method,
         test=test,
         p=p,
         a_only=a_only if binary else None,
         b_only=b_only if binary else None,
-        effective_n=_effective_n(spread, a_only + b_only, int(np.count_nonzero(sums))) if binary else None,
-        differing=int(np.count_nonzero(sums)),
+        effective_n=_effective_n(spread, a_only + b_only, differing) if binary else None,
+        differing=differing,
         note=_note(spread, interval),
     )
 
@@ -150,6 +152,7 @@ def paired_over_languages(
     `figeval.metrics.combination`, and the degrees of freedom are Satterthwaite's of independent languages. If a
     language has no common example, there is no comparison.
     """
+    _refuse_other_languages(values_a=values_a, values_b=values_b, clusters=clusters)
     parts = [paired(values_a[one], values_b[one], clusters[one], bounds, seed) for one in values_a]
     n = sum(part.n for part in parts)
     empty = next((name for name, part in zip(values_a, parts, strict=True) if not part.n), None)
@@ -192,20 +195,20 @@ def _mean_difference(parts: Sequence[PairedTest], together: Combination) -> Pair
         value_b=float(np.mean([part.value_b for part in parts])),
         difference=float(np.mean(differences)),
     )
-    known = [
-        (part.low, part.high, part.stderr, part.freedom)
-        for part in parts
-        if part.low is not None and part.high is not None and part.stderr and part.freedom
-    ]
+    limits = [(part.low, part.high) for part in parts if part.low is not None and part.high is not None]
+    if len(limits) < len(parts):
+        return mean
+    low, high = together.interval(differences, *zip(*limits, strict=True))
+    mean = replace(mean, low=low, high=high, interval="over languages")
+    known = [(part.stderr, part.freedom) for part in parts if part.stderr and part.freedom]
     if len(known) < len(parts):
         return mean
-    lows, highs, errors, freedoms = zip(*known, strict=True)
-    low, high = together.interval(differences, lows, highs)
+    errors, freedoms = zip(*known, strict=True)
     stderr = together.margin(errors)
     own = math.fsum((error / len(parts)) ** 4 / freedom for error, freedom in zip(errors, freedoms, strict=True))
     # Correlated languages are not more independent than the sum of their clusters.
     freedom = min(stderr**4 / own, math.fsum(freedoms))
-    return replace(mean, low=low, high=high, stderr=stderr, freedom=freedom)
+    return replace(mean, stderr=stderr, freedom=freedom)
 
 
 def paired_over_seeds(
@@ -233,24 +236,21 @@ def paired_over_seeds(
         varies: whether another training of A, and of B, would give other values; for sides with one row.
 
     Raises:
-        ValueError: a value is NaN or infinite.
+        ValueError: the rows differ in length, or a value is NaN or infinite.
     """
     from scipy.special import stdtr
 
+    every = (("values_a", values_a), ("values_b", values_b))
+    rows = {f"{name}[{place}]": row for name, own in every for place, row in enumerate(own)}
+    _refuse_other_lengths(**rows, clusters=clusters)
     a, b = (np.asarray(values, dtype=np.float64) for values in (values_a, values_b))
     if not a.size or not b.size:
         return PairedTest(n=0, clusters=0, note="no example that all trainings answered")
     _refuse_infinite(a, b)
     sums, sizes, within = by_cluster(a.mean(axis=0) - b.mean(axis=0), clusters)
     spread = spread_of(sums, sizes, within)
-    known = PairedTest(
-        n=spread.n,
-        clusters=spread.clusters,
-        effective_clusters=spread.effective_clusters,
-        value_a=float(a.mean()),
-        value_b=float(b.mean()),
-        difference=spread.mean,
-    )
+    known = PairedTest(n=spread.n, clusters=spread.clusters, effective_clusters=spread.effective_clusters)
+    known = replace(known, value_a=float(a.mean()), value_b=float(b.mean()), difference=spread.mean)
     if spread.clusters == 1:
         return replace(known, note="no test and no interval: all examples belong to one cluster")
     if any(1 < len(one) < FEWEST_SEEDS for one in (a, b)):
@@ -263,11 +263,11 @@ def paired_over_seeds(
         return replace(known, test="sign flip", p=sign_flip(sums), note=f"no interval: {why}")
     stderr, freedom = math.sqrt(variance), variance**2 / math.fsum(part**2 / own for part, own in parts)
     low, high = t_interval(spread.mean, stderr, freedom)
-    if bounds is not None:
-        low, high = clip((low, high), (bounds[0] - bounds[1], bounds[1] - bounds[0]))
+    low, high = clip((low, high), _bounds_of_difference(bounds))
     p = max(2 * float(stdtr(freedom, -abs(spread.mean) / stderr)), TINIEST)
-    test, note = f"t over {len(a)} and {len(b)} seeds", "; ".join(filter(None, (borrowed, _few(spread))))
-    return replace(known, low=low, high=high, stderr=stderr, freedom=freedom, test=test, p=p, note=note)
+    test, few = f"t over {len(a)} and {len(b)} seeds", too_few(spread.n, spread.clusters, spread.effective_clusters)
+    found = replace(known, low=low, high=high, stderr=stderr, freedom=freedom, interval="t over seeds and examples")
+    return replace(found, test=test, p=p, note="; ".join(filter(None, (borrowed, few))))
 
 
 def _seed_variances(scores: tuple[Floats, Floats], varies: tuple[bool, bool]) -> tuple[list[tuple[float, float]], str]:
@@ -294,7 +294,18 @@ def _interval(spread: Spread, bounds: Bounds) -> Interval:
     if spread.alike:
         differs = abs(spread.mean) > NOTHING
         return Interval(f"none: {f'every {unit} differs by the same amount' if differs else f'no {unit} differs'}")
-    return interval_by_t(spread, None if bounds is None else (bounds[0] - bounds[1], bounds[1] - bounds[0]))
+    return interval_by_t(spread, _bounds_of_difference(bounds))
+
+
+def _bounds_of_difference(bounds: Bounds) -> Bounds:
+    return None if bounds is None else (bounds[0] - bounds[1], bounds[1] - bounds[0])
+
+
+def _score_interval(spread: Spread, a_only: int, b_only: int) -> Interval:
+    """Return Tango's interval of 0/1 values of independent examples, which exists even if no example differs."""
+    if spread.clusters == 1:
+        return Interval("none: one row")
+    return Interval(SCORE, *score_interval(a_only, b_only, spread.n), None if spread.alike else spread.stderr)
 
 
 def _effective_n(spread: Spread, discordant: int, differing: int) -> float:
@@ -311,6 +322,30 @@ def _effective_n(spread: Spread, discordant: int, differing: int) -> float:
     return min(float(spread.n), max(spread.effective_clusters, alone / spread.stderr**2))
 
 
+def _in_both(
+    values_a: Sequence[float | None], values_b: Sequence[float | None], clusters: Sequence[str | None]
+) -> list[tuple[float, float, str | None]]:
+    """Return the values and the cluster of each example that has both. Raises `ValueError` if lengths differ."""
+    _refuse_other_lengths(values_a=values_a, values_b=values_b, clusters=clusters)
+    rows = zip(values_a, values_b, clusters, strict=True)
+    return [(a, b, cluster) for a, b, cluster in rows if a is not None and b is not None]
+
+
+def _refuse_other_lengths(**values: Sequence[object]) -> None:
+    """Raise `ValueError` if sequences that are aligned by example differ in length."""
+    lengths = {name: len(own) for name, own in values.items()}
+    if len(set(lengths.values())) > 1:
+        known = ", ".join(f"{name} has {length}" for name, length in lengths.items())
+        raise ValueError(f"{known} values; give one for each example, in the same order, and None for a missing one")
+
+
+def _refuse_other_languages(**values: Mapping[str, object]) -> None:
+    """Raise `ValueError` if mappings by language have different languages."""
+    languages = {name: ", ".join(sorted(own)) for name, own in values.items()}
+    if len(set(languages.values())) > 1:
+        raise ValueError("; ".join(f"{name} has {known}" for name, known in languages.items()))
+
+
 def _refuse_infinite(*values: Floats) -> None:
     """Raise `ValueError` if a value is NaN or infinite, which a comparison would take for a number."""
     if not all(np.isfinite(one).all() for one in values):
@@ -321,17 +356,17 @@ def _note(spread: Spread, interval: Interval) -> str:
     """Return a caveat for the reader: there is no interval, or there are too few clusters for any evidence."""
     why = "" if interval.low is not None else f"no interval: {interval.method.removeprefix('none: ')}"
     least = f", and p cannot fall below {floor:.3g}" if (floor := 2.0 ** (1 - spread.clusters)) > ALPHA else ""
-    few = _few(spread)
+    few = too_few(spread.n, spread.clusters, spread.effective_clusters)
     return "; ".join(filter(None, (why, few and few + least)))
 
 
-def _few(spread: Spread) -> str:
+def too_few(n: int, clusters: int, effective: float) -> str:
     """Return a caveat if there are fewer than ten effective clusters, else an empty text."""
-    if spread.effective_clusters >= FEW:
+    if effective >= FEW:
         return ""
-    unit = "examples" if spread.independent else "clusters"
-    unequal = "" if math.isclose(spread.effective_clusters, spread.clusters) else " effective"
-    return f"too few {unit} ({spread.effective_clusters:.3g}{unequal}): the test has little power"
+    unit = "examples" if clusters == n else "clusters"
+    unequal = "" if math.isclose(effective, clusters) else " effective"
+    return f"too few {unit} ({effective:.3g}{unequal}): the test has little power"
 
 
 def sign_flip(sums: Floats, seed: int = 0, draws: int = DRAWS) -> float:

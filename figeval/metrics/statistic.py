@@ -48,6 +48,8 @@ class Statistic:
         describe: returns a description, as JSON, of the argument that the metric was made from, for the record. The
             text `remark` in it is printed with every score.
         is_skewed: whether the percentiles of its bootstrap are corrected for bias and skewness (BCa).
+        kinds: kinds of examples, as pairs of a name and the place of the feature that counts them, e.g. the two classes
+            of an area under a curve. A difference between two runs has an interval if there are enough of each kind.
     """
 
     features: Callable[[Any, Prediction], Sequence[float] | None]
@@ -60,6 +62,7 @@ class Statistic:
     check: Callable[[Any], None] | None = None
     describe: Callable[[], Mapping[str, Any]] | None = None
     is_skewed: bool = False
+    kinds: tuple[tuple[str, int], ...] = ()
 
 
 Features: TypeAlias = "Sequence[float] | None"
@@ -91,7 +94,7 @@ def _alone(_example: Any, _prediction: Prediction) -> Features:
     return None
 
 
-def collective(
+def collective(  # noqa: PLR0913 - one argument per attribute
     family: Family,
     *,
     combine: Callable[[Floats], Floats] | None = None,
@@ -99,6 +102,7 @@ def collective(
     no_interval: str = "",
     pooled: bool = False,
     size_invariant: bool = False,
+    kinds: tuple[tuple[str, int], ...] = (),
 ) -> Collective:
     """Return a score whose features `family` gives for each example.
 
@@ -110,6 +114,7 @@ def collective(
         no_interval: reason why there is no interval.
         pooled: see `Collective`.
         size_invariant: see `Collective`.
+        kinds: see `Statistic`.
     """
     return Collective(
         _alone,
@@ -120,6 +125,7 @@ def collective(
         family=family,
         pooled=pooled,
         size_invariant=size_invariant,
+        kinds=kinds,
     )
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from figeval.metrics.classification import per_label
-from figeval.metrics.discrimination import placements
+from figeval.metrics.discrimination import area, area_features
 from figeval.metrics.statistic import Features, PerLabel, Rows, Statistic, collective, quotient
 from figeval.types import Prediction
 
@@ -43,25 +43,15 @@ def roc_features(rows: Rows, names: Sequence[str], settings: Mapping[str, Any]) 
     scores count one half (Hanley and McNeil 1982). The score of a text is the margin of its first label over the best
     other one.
 
-    The features (6,) are three means as sums and counts: over the positive texts, the share of the others that score
-    lower (A); over the others, the share of the positive ones that score higher (B); and the area of all rows (C). As A
-    = B = C, the area is A + B − C, and resampling rows gives it the variance of DeLong et al. (1988).
+    The features are those of `figeval.metrics.discrimination.area_features`.
     """
     known = [len(row.get("scores") or ()) > 1 and row["gold"] is not None and row["pred"] is not None for row in rows]
     positive = next(iter(settings.get("labels", ())), None)
     scores = np.array([_margin(row["scores"]) for row, one in zip(rows, known, strict=True) if one])
     gold = np.array([row["gold"] == positive for row, one in zip(rows, known, strict=True) if one], dtype=bool)
-    placed = placements(scores, gold) if 0 < gold.sum() < len(gold) else None
-    if placed is None:
+    if not 0 < gold.sum() < len(gold):
         return {name: [None] * len(rows) for name in names}
-    area = float(placed[gold].mean())
-    own, other, whole = (1.0, 0.0), (0.0, 1.0), (area, 1.0)
-    features = iter(
-        [
-            (share * of[0], of[0], share * of[1], of[1], *whole)
-            for share, of in zip(placed.tolist(), (own if one else other for one in gold), strict=True)
-        ]
-    )
+    features = iter(area_features(scores, gold).tolist())
     found: list[Features] = [next(features) if one else None for one in known]
     return dict.fromkeys(names, found)
 
@@ -73,14 +63,13 @@ def _margin(scores: Sequence[Any]) -> float:
     return 0.0 if first == best else first - best
 
 
-def _area(sums: Floats) -> Floats:
-    """Return the area from sums (…, 6); NaN if one of the classes is missing."""
-    positive, negative, whole = (quotient(sums[..., place], sums[..., place + 1]) for place in (0, 2, 4))
-    return np.asarray(positive + negative - whole)
-
-
 ROC_AUC = collective(
-    roc_features, combine=_area, absent="no scores, or all texts of one class", pooled=True, size_invariant=True
+    roc_features,
+    combine=area,
+    absent="no scores, or all texts of one class",
+    pooled=True,
+    size_invariant=True,
+    kinds=(("positive", 1), ("negative", 3)),
 )
 
 

@@ -44,7 +44,7 @@ def comparison_table(  # noqa: PLR0913 - one argument per choice of the user
     if against is not None and not 0 <= against < len(runs):
         raise OptionError(f"against {against} is no place of a run, from 0 to {len(runs) - 1}")
     table = _chosen(_without_probes(runs, tasks), tasks, metrics)
-    differing, untested = _differing(runs, table, compare, against)
+    differing, untested = _differing(table, compare, against)
     trivial = baseline_names(table)
     heads = [*trivial, *headings(runs)]
     body = _tabular(table, heads, trivial, len(runs), differing, intervals=intervals, examples=examples)
@@ -78,13 +78,12 @@ def _chosen(table: Sequence[Line], tasks: Sequence[str], metrics: Sequence[str])
 
 
 def _differing(
-    runs: Sequence[RunRecord], table: Sequence[Line], compare: Compare, against: int | None
+    table: Sequence[Line], compare: Compare, against: int | None
 ) -> tuple[dict[int, set[int]], dict[str, str]]:
     """Return the places of runs that differ from the reference, by tested line, and why metrics could not be tested."""
     found: dict[int, set[int]] = {}
     untested: dict[str, str] = {}
-    contrasts = {one.name for run in runs for one in run.contrasts}
-    tested = {place: line for place, line in enumerate(table) if line.task not in contrasts and len(line.scores) > 1}
+    tested = {place: line for place, line in enumerate(table) if len(line.scores) > 1}
     for metric in dict.fromkeys(line.metric for line in tested.values()):
         own = {place: line for place, line in tested.items() if line.metric == metric}
         try:
@@ -93,9 +92,6 @@ def _differing(
             untested[metric] = str(error)
             continue
         found |= {place: _worse(line, made.pairs, against) for place, line in own.items()}
-    for line in table:
-        if line.task in contrasts and len(line.scores) > 1:
-            untested.setdefault(f"{line.metric} of contrasts", "there is no paired test of them")
     return found, untested
 
 

@@ -10,7 +10,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from figeval.metrics.paired import draws_for, holm, mcnemar, paired, sign_flip
+from figeval.metrics.matched import score_statistic
+from figeval.metrics.paired import draws_for, holm, mcnemar, paired, paired_over_languages, paired_over_seeds, sign_flip
 
 BITS = st.lists(st.tuples(st.integers(0, 1), st.integers(0, 1)), min_size=2, max_size=40)
 NUMBERS = st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=3, max_size=20)
@@ -27,7 +28,7 @@ def test_mcnemar_is_the_binomial_test(a_only: int, b_only: int) -> None:
 def test_independent_numbers_get_scipys_paired_t_interval(rows: list[tuple[float, float]]) -> None:
     a, b = zip(*rows, strict=True)
     result = paired(a, b)
-    assume(result.stderr is not None and result.stderr > 1e-6)
+    assume(result.stderr is not None and result.stderr > 1e-6 and result.interval == "t")
     limits = np.clip(stats.ttest_rel(a, b).confidence_interval(), -1, 1)
     assert (result.low, result.high) == pytest.approx(tuple(limits), abs=1e-9)
 
@@ -78,7 +79,8 @@ def test_p_is_never_0_and_there_is_no_interval_of_width_0(rows: list[tuple[int, 
     a, b = zip(*rows, strict=True)
     result = paired(a, b, [f"c{i // 2}" for i in range(len(rows))] if cluster else None)
     assert result.p is None or 0 < result.p <= 1
-    assert (result.low is None) == (result.stderr is None)
+    assert (result.low is None) == (not result.interval)
+    assert result.stderr is None or result.low is not None
     if result.low is not None and result.high is not None:
         assert result.low < result.high
 
@@ -130,12 +132,28 @@ def test_few_clusters_are_said() -> None:
     assert paired([1.0, 0.0] * 20, [0.0, 0.0] * 20).note == ""
 
 
-IDENTICAL = "no interval: no row differs; too few examples (6): the test has little power"
+FEW = "too few examples (6): the test has little power"
 
 
 def test_identical_runs() -> None:
+    """0/1 values have a score interval, ± z² / (n + z²); nothing is known about other values."""
     result = paired([1, 0, 1, 1, 0, 1], [1, 0, 1, 1, 0, 1])
-    assert (result.difference, result.p, result.low, result.note) == (0.0, 1.0, None, IDENTICAL)
+    assert (result.difference, result.p, result.interval, result.note) == (0.0, 1.0, "score", FEW)
+    assert result.high == -(result.low or 0) == pytest.approx(1.95996**2 / (6 + 1.95996**2), abs=1e-5)
+    other = paired([0.5, 0, 1, 1, 0, 1], [0.5, 0, 1, 1, 0, 1])
+    assert (other.p, other.low, other.note) == (1.0, None, f"no interval: no row differs; {FEW}")
+
+
+@given(BITS)
+def test_independent_0_1_values_have_the_interval_of_the_score_test(rows: list[tuple[int, int]]) -> None:
+    """Its limits are the differences that Tango's score statistic puts 1.96 standard errors away."""
+    a, b = zip(*rows, strict=True)
+    result = paired(a, b)
+    assert (result.interval, result.test) == ("score", "exact McNemar")
+    for limit, side in ((result.low, 1), (result.high, -1)):
+        if limit is not None and abs(limit) < 1 - 1e-6:
+            statistic = score_statistic(result.a_only or 0, result.b_only or 0, len(rows), limit)
+            assert statistic == pytest.approx(side * 1.959964, abs=1e-4)
 
 
 def test_runs_that_always_differ_are_not_called_alike() -> None:
@@ -151,8 +169,12 @@ def test_a_value_that_is_no_number_is_refused(value: float) -> None:
 
 
 def test_lengths_must_agree() -> None:
-    with pytest.raises(ValueError, match="zip"):
+    with pytest.raises(ValueError, match="values_a has 2, values_b has 1, clusters has 2 values; give one for each"):
         paired([1, 0], [1])
+    with pytest.raises(ValueError, match=r"values_a\[0\] has 2, values_a\[1\] has 1, values_b\[0\] has 2, clusters"):
+        paired_over_seeds([[1, 0], [1]], [[1, 0]], [None] * 2)
+    with pytest.raises(ValueError, match="values_a has de, en; values_b has de; clusters has de, en"):
+        paired_over_languages({"de": [1], "en": [0]}, {"de": [1]}, {"de": [None], "en": [None]})
 
 
 @given(st.lists(st.floats(1e-9, 1), min_size=1, max_size=8))
