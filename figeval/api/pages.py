@@ -5,15 +5,18 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from figeval import frontend, plugins
+from figeval.api.comparisons import Comparison
 from figeval.api.runs import Folders, Names, Run, names_in, paths_in
 from figeval.errors import OptionError, RecordError
 from figeval.evaluation.board import Entry, board_content
+from figeval.evaluation.comparisons import RunComparisons
 from figeval.evaluation.harness import Harness
 from figeval.evaluation.outputs import check_output
+from figeval.evaluation.report_comparisons import ComparedRuns, explanations
 from figeval.evaluation.report_content import ReportContent, report_content
 from figeval.evaluation.report_texts import ExampleTexts
 from figeval.jsonfile import read_json
@@ -23,6 +26,7 @@ from figeval.reporting.exporters import load_exporters
 from figeval.reporting.html.board import board_csv, board_page
 from figeval.reporting.html.page import Panels, page
 from figeval.storage import cure, replace_text
+from figeval.types import JSON
 from figeval.validation import checked_arguments
 
 DOWNLOADS = {"csv": "csv", "tex": "latex", "json": "json"}  # ending of a file → export format
@@ -162,8 +166,8 @@ def _report_page(
     title: str, found: ReportContent, manager: plugins.PluginManager, *, draw: bool, back: str = ""
 ) -> str:
     panels = Panels(
-        comparisons=found.comparisons,
-        family=found.family,
+        comparisons=[_compared(one) for one in found.comparisons],
+        tests=list(explanations(found.comparisons)),
         calibration=found.calibration,
         positions=found.positions,
         samples=found.samples,
@@ -172,6 +176,28 @@ def _report_page(
         notices=found.notices,
     )
     return page(title, found.runs, panels, draw=draw, back=back)
+
+
+def _compared(pair: ComparedRuns) -> JSON:
+    """Return what the page shows of a comparison: the table and the notes of `figeval compare`, and what differs."""
+    result = pair.result
+    shown = Comparison(
+        RunComparisons(
+            metric=result.metric,
+            runs=(result.a, result.b),
+            pairs={(0, 1): result},
+            correction="holm",
+            family=result.family,
+        )
+    )
+    return {
+        "a": pair.a,
+        "b": pair.b,
+        "metric": result.metric,
+        "grid": shown.grids[0],
+        "notes": list(shown.notes()),
+        "changes": list(map(asdict, pair.changes)),
+    }
 
 
 def _downloads(runs: Sequence[RunRecord], manager: plugins.PluginManager) -> Iterator[tuple[str, str]]:

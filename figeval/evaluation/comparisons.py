@@ -140,7 +140,7 @@ def compare_all(
     design = design or Design()
     sides = [_of_tasks(Side.at(path), design.tasks) for path in paths]
     _refuse_twice(sides)
-    draws = draws_for(len(design.places(len(sides))) * max(map(_tests, sides)))
+    draws = draws_for(len(design.places(len(sides))) * max(map(possible_tests, sides)))
     places = design.places(len(sides))
     found: dict[tuple[int, int], RunComparison] = {}
     for one, other in places:
@@ -174,7 +174,7 @@ def _of_tasks(side: Side, tasks: frozenset[str] | None) -> Side:
     return replace(side, record=side.record.model_copy(update={"tasks": kept}))
 
 
-def _tests(side: Side) -> int:
+def possible_tests(side: Side) -> int:
     """Return the largest number of tests that a comparison of a run may have, one for each task and language."""
     return sum(1 + len(task.settings.get("languages", ())) for task in side.record.tasks)
 

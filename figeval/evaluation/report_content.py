@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 from figeval.errors import RecordError
 from figeval.evaluation.buckets import bucketed
-from figeval.evaluation.compare import RunComparison, Side, compare_sides
-from figeval.evaluation.comparisons import corrected
+from figeval.evaluation.compare import Side
 from figeval.evaluation.harness import Harness
+from figeval.evaluation.report_comparisons import ComparedRuns, compare_with_first
 from figeval.evaluation.report_texts import ExampleTexts, TaskTexts
 from figeval.evaluation.stored import with_breakdown
 from figeval.jsonfile import read_json
@@ -42,8 +42,7 @@ class ReportContent:
     Attributes:
         runs: records of the runs, in the order of the columns.
         trainings: records of the trainings that models of these runs come from.
-        comparisons: the first run against each of the others, as JSON.
-        family: number of tests over which the p-values of all comparisons were corrected.
+        comparisons: the first run against each of the others.
         calibration: calibration per task and run, where the scores of options are or give probabilities.
         positions: chosen and right options per position, by task and run.
         samples: per task the rows of all runs by column, with the texts of the examples.
@@ -52,8 +51,7 @@ class ReportContent:
 
     runs: list[RunRecord] = field(default_factory=list)
     trainings: list[JSON] = field(default_factory=list)
-    comparisons: list[JSON] = field(default_factory=list)
-    family: int = 0
+    comparisons: list[ComparedRuns] = field(default_factory=list)
     calibration: list[JSON] = field(default_factory=list)
     positions: list[JSON] = field(default_factory=list)
     samples: list[JSON] = field(default_factory=list)
@@ -89,12 +87,13 @@ def report_content(
     for key in by:
         _break_down(found, places, key)
     if len(places) > 1:
-        _compare(found, places, metric, seed)
+        found.comparisons, problems = compare_with_first(list(map(Side.at, places)), metric, seed)
+        found.notices += (f"Runs 1 and {place + 1} are not compared: {why}." for place, why in problems.items())
     names = dict.fromkeys(task.task for record in found.runs for task in record.tasks_with_rows())
     missing: dict[str, list[str]] = {}
     for name in names:
         own = {place: rows for place, rows in enumerate(_rows(found.runs, folders, name)) if rows is not None}
-        _add_statistics(found, name, own, metric)
+        _add_statistics(found, name, own)
         if why := _add_samples(found, name, own, metric, texts):
             missing.setdefault(why, []).append(name)
     found.notices += (f"The texts of {', '.join(tasks)} are left out: {why}." for why, tasks in missing.items())
@@ -128,48 +127,6 @@ def _break_down(found: ReportContent, places: Sequence[Path], key: str) -> None:
         raise problems[0]
 
 
-# ---- comparisons -----------------------------------------------------------------------------------------------------
-
-
-def _compare(found: ReportContent, places: Sequence[Path], metric: str, seed: int) -> None:
-    """Add the comparisons of the first run with the others; p-values are corrected over the tests of all of them."""
-    first, results = Side.at(places[0]), dict[tuple[int, int], RunComparison]()
-    for place in range(1, len(places)):
-        try:
-            results[0, place] = compare_sides(first, Side.at(places[place]), metric, seed)
-        except RecordError as error:
-            found.notices.append(f"Runs 1 and {place + 1} are not compared: {error}.")
-    for (_, place), result in corrected(results, "holm").items():
-        found.family += sum(one.p_adjusted is not None for one in result.tasks)
-        rows = map(asdict, result.tasks)
-        tasks = [{**row.pop("comparison"), **row, "changes": None} for row in rows]
-        about = {"a": 0, "b": place, "metric": metric, "left_out": dict(result.left_out)}
-        found.comparisons.append({**about, "tasks": tasks})
-
-
-def _changes(a: Mapping[str, PredictionRow], b: Mapping[str, PredictionRow], metric: str) -> JSON:
-    """Return the ids of the examples on which A or B has the higher value, and the number of those where both agree.
-
-    Examples are counted as in the comparison: both runs have a value, and no model has seen them.
-    """
-    pairs: dict[str, tuple[float, float]] = {}
-    for name, row in a.items():
-        other = b.get(name)
-        if other is None or row.get("seen") or other.get("seen"):
-            continue
-        first, second = row["metrics"].get(metric), other["metrics"].get(metric)
-        if isinstance(first, int | float) and isinstance(second, int | float):
-            pairs[name] = first, second
-    return {
-        "a_higher": [name for name, (first, second) in pairs.items() if first > second],
-        "b_higher": [name for name, (first, second) in pairs.items() if first < second],
-        "both_right": sum(values == (1, 1) for values in pairs.values()),
-        "both_wrong": sum(values == (0, 0) for values in pairs.values()),
-        "n": len(pairs),
-        "is_binary": all(value in (0, 1) for values in pairs.values() for value in values),
-    }
-
-
 # ---- one task --------------------------------------------------------------------------------------------------------
 
 
@@ -181,17 +138,13 @@ def _rows(runs: Sequence[RunRecord], folders: Sequence[RunFolder], name: str) ->
         yield OwnRows(task, {row["id"]: row for row in folder.rows(name)}) if task is not None and has_rows else None
 
 
-def _add_statistics(found: ReportContent, name: str, own: Mapping[int, OwnRows], metric: str) -> None:
-    """Add calibration and positions of one task, and the examples on which compared runs differ."""
+def _add_statistics(found: ReportContent, name: str, own: Mapping[int, OwnRows]) -> None:
+    """Add calibration and positions of one task."""
     for place, (task, rows) in own.items():
         if calibrated := _calibration(task, rows.values()):
             found.calibration.append({"task": name, "run": place, **calibrated})
         if positions := _positions(rows.values()):
             found.positions.append({"task": name, "run": place, "positions": positions})
-    for pair in found.comparisons:
-        for one in pair["tasks"]:
-            if one["task"] == name:
-                one["changes"] = _changes(own[pair["a"]].rows, own[pair["b"]].rows, metric)
 
 
 def _add_samples(

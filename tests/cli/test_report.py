@@ -73,8 +73,32 @@ def test_all_comparisons_are_one_family(cli: Cli, runs: tuple[Path, Path], tmp_p
     more = finished(tmp_path / "majority", "mini_pairs", model="majority", baselines=False)
     cli("report", *runs, more, "--no_plots", "--no_texts")
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
-    assert "covers all 4 tests of this page" in page, "three tasks against random, and one against majority"
-    assert "mini_fables is not compared: only in A." in page
+    assert page.count("correction over 4 tests") == 2, "three tasks against random, and one against majority"
+    assert "mini_fables not compared: only in A<" in page
+
+
+def test_comparisons_say_what_compare_says(cli: Cli, runs: tuple[Path, Path], tmp_path: Path) -> None:
+    cli("report", *runs, "--no_plots", "--no_texts")
+    page = unescape((tmp_path / "report.html").read_text(encoding="utf-8"))
+    lines = cli("compare", *runs).out.splitlines()
+    heads, *rows = (re.split("  +", line) for line in lines[1:5])
+    assert "detectable" in heads
+    for cell in (*heads, *(cell for row in rows for cell in row)):
+        assert f">{cell}</t" in page
+    notes = [line.strip() for line in lines[5:]]
+    assert "mini_fables: left out 5 only in A" in notes
+    for note in notes:
+        assert f"<li>{note}</li>" in page
+    assert "<li>exact McNemar: " in page
+    assert "<li>sign flip: " in page
+    assert "<li>permutation: " not in page, "no comparison used it"
+
+
+def test_a_score_that_is_no_mean_has_no_better_examples(cli: Cli, runs: tuple[Path, Path], tmp_path: Path) -> None:
+    cli("report", *runs, "--no_plots", "--no_texts", "--metric", "macro_f1")
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "<li>permutation: " in page
+    assert "where A is better" not in page
 
 
 @pytest.mark.slow

@@ -52,12 +52,14 @@ class Panels:
     """Content of a page besides the records of the runs; `evaluation/report_content.py` describes the JSON.
 
     Attributes:
+        comparisons: for each pair of runs its places `a` and `b`, the table, the notes, and the examples that differ.
+        tests: sentences that explain the tests of the comparisons.
         downloads: file name → content, of the score table in several formats.
         notices: sentences at the top of the page.
     """
 
     comparisons: Sequence[JSON] = ()
-    family: int = 0
+    tests: Sequence[str] = ()
     calibration: Sequence[JSON] = ()
     positions: Sequence[JSON] = ()
     samples: Sequence[JSON] = ()
@@ -87,8 +89,8 @@ def page(title: str, runs: Sequence[RunRecord], panels: Panels, *, draw: bool = 
         "scores": list(_score_rows(runs)),
         "grids": [_named(grid, labels, place) for place, run in enumerate(runs) for grid in [*table.grids(run)][1:]],
         "notes": list(_by_label(labels, [table.notes(run) for run in runs])),
-        "comparisons": [{**pair, "grid": _comparison(pair)} for pair in panels.comparisons],
-        "family": panels.family,
+        "comparisons": panels.comparisons,
+        "tests": panels.tests,
         "breakdowns": list(_breakdowns(runs, labels)),
         "calibration": _calibration(panels.calibration, labels),
         "positions": _positions(panels.positions, labels),
@@ -213,24 +215,6 @@ def _by_label(labels: Sequence[str], notes: Sequence[Iterator[str]]) -> Iterator
 
 
 # ---- other tables ----------------------------------------------------------------------------------------------------
-
-
-def _comparison(pair: JSON) -> Grid:
-    head = ("task", "A", "B", "A − B", "95 % interval", "p", "p (Holm)", "n", "clusters", "test")
-    rows = []
-    for one in pair["tasks"]:
-        low, high, difference = one["low"], one["high"], one["difference"]
-        interval = table.NOTHING if low is None or high is None else f"{low:+.3f} to {high:+.3f}"
-        values = (table.number(one["value_a"]), table.number(one["value_b"]))
-        gap = table.NOTHING if difference is None else f"{difference:+.4f}"
-        chances = (_chance(one["p"]), _chance(one["p_adjusted"]))
-        rows.append((one["task"], *values, gap, interval, *chances, str(one["n"]), str(one["clusters"]), one["test"]))
-    return Grid(head, rows, right=head[1:-1])
-
-
-def _chance(p: float | None) -> str:
-    """Return a p-value with four decimals, never as 0."""
-    return table.NOTHING if p is None else "<0.0001" if p < 1e-4 else f"{p:.4f}"
 
 
 def _breakdowns(runs: Sequence[RunRecord], labels: Sequence[str]) -> Iterator[JSON]:
