@@ -12,12 +12,12 @@ from figeval import frontend, plugins
 from figeval.api.comparisons import Comparison
 from figeval.api.runs import Folders, Names, Run, names_in, paths_in
 from figeval.errors import OptionError, RecordError
-from figeval.evaluation.board import Entry, board_content
+from figeval.evaluation.board import board_content
 from figeval.evaluation.comparisons import RunComparisons
 from figeval.evaluation.harness import Harness
 from figeval.evaluation.outputs import check_output
 from figeval.evaluation.report_comparisons import ComparedRuns, explanations
-from figeval.evaluation.report_content import ReportContent, report_content
+from figeval.evaluation.report_content import ReportContent, content_of, report_content
 from figeval.evaluation.report_texts import ExampleTexts
 from figeval.jsonfile import read_json
 from figeval.records.run_folder import own_folder
@@ -40,7 +40,7 @@ class WrittenPage:
 
     Attributes:
         path: the file, or the folder of a site.
-        runs: number of runs that it shows.
+        runs: number of runs that it shows; a report also counts each of several seeds.
         bytes: size of the file, or of all files of the site.
         notices: sentences about what is missing from the page, and about licences.
     """
@@ -68,7 +68,8 @@ def report(  # noqa: PLR0913 - one argument per option of the command
     """Write one HTML page about one or several runs, with a sample explorer.
 
     Args:
-        runs: runs, or folders of runs, trainings or several seeds; the first is compared with each of the others.
+        runs: runs, or folders of runs, trainings or several seeds; the first is compared with each of the others. A
+            folder of several seeds counts as one run.
         output: file to write.
         title: heading of the page.
         metric: metric of the paired comparisons, a mean over examples.
@@ -102,7 +103,9 @@ def report(  # noqa: PLR0913 - one argument per option of the command
         file = Path(output)
         with cure(file, "--output"):
             replace_text(file, made)
-    return WrittenPage(file, len(found.runs), len(made.encode()), tuple(dict.fromkeys(found.notices)))
+    return WrittenPage(
+        file, len(found.runs) - len(found.seeds), len(made.encode()), tuple(dict.fromkeys(found.notices))
+    )
 
 
 @checked_arguments
@@ -148,7 +151,7 @@ def board(
             "board.json": record.model_dump_json(indent=1) + "\n",
         }
         for entry in entries:
-            content = report_content([entry.place], None) if reports else _brief(entry)
+            content = report_content([entry.place], None) if reports else content_of([entry.side])[0]
             draw = reports
             files[entry.page] = _report_page(entry.label, content, manager, draw=draw, back="../index.html")
         folder = Path(output)
@@ -157,22 +160,18 @@ def board(
     return WrittenPage(folder, len(entries), sum(len(text.encode()) for text in files.values()))
 
 
-def _brief(entry: Entry) -> ReportContent:
-    """Return the content of a page that shows only the records of the runs."""
-    return ReportContent(runs=[record for record, _ in entry.side.runs])
-
-
 def _report_page(
     title: str, found: ReportContent, manager: plugins.PluginManager, *, draw: bool, back: str = ""
 ) -> str:
     panels = Panels(
+        seeds=found.seeds,
         comparisons=[_compared(one) for one in found.comparisons],
         tests=list(explanations(found.comparisons)),
         calibration=found.calibration,
         positions=found.positions,
         samples=found.samples,
         trainings=found.trainings,
-        downloads=dict(_downloads(found.runs, manager)),
+        downloads=dict(_downloads(found.compared, manager)),
         notices=found.notices,
     )
     return page(title, found.runs, panels, draw=draw, back=back)

@@ -1,4 +1,8 @@
-"""The content of a report on several runs: comparisons, calibration, positions, and the rows of the sample explorer."""
+"""The content of a report on several runs: comparisons, calibration, positions, and the rows of the sample explorer.
+
+The folder of several seeds counts as one run, whose scores are means. What has no mean is shown of each seed: answers,
+breakdowns, calibration and positions.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +20,11 @@ from figeval.evaluation.report_texts import ExampleTexts, TaskTexts
 from figeval.evaluation.stored import with_breakdown
 from figeval.jsonfile import read_json
 from figeval.metrics.reliability import reliability
+from figeval.records import conditions
 from figeval.records.predictions import PredictionRow, answers_of
-from figeval.records.run_folder import RunFolder, read_run
+from figeval.records.run_folder import RunFolder
 from figeval.records.schema import RunRecord, TaskRecord
-from figeval.records.sweep import run_folders
+from figeval.records.sweep import whole_runs
 from figeval.text import cleaned
 from figeval.types import JSON
 
@@ -40,7 +45,8 @@ class ReportContent:
     """Everything that a report shows beyond the records of the runs.
 
     Attributes:
-        runs: records of the runs, in the order of the columns.
+        runs: records of the runs that are compared, then those of single seeds; their places are the columns of tables.
+        seeds: for a run that is the mean of several seeds, the places of their runs.
         trainings: records of the trainings that models of these runs come from.
         comparisons: the first run against each of the others.
         calibration: calibration per task and run, where the scores of options are or give probabilities.
@@ -50,12 +56,18 @@ class ReportContent:
     """
 
     runs: list[RunRecord] = field(default_factory=list)
+    seeds: dict[int, list[int]] = field(default_factory=dict)
     trainings: list[JSON] = field(default_factory=list)
     comparisons: list[ComparedRuns] = field(default_factory=list)
     calibration: list[JSON] = field(default_factory=list)
     positions: list[JSON] = field(default_factory=list)
     samples: list[JSON] = field(default_factory=list)
     notices: list[str] = field(default_factory=list)
+
+    @property
+    def compared(self) -> list[RunRecord]:
+        """Records of the runs that are compared, in which several seeds count as one."""
+        return self.runs[: len(self.runs) - sum(map(len, self.seeds.values()))]
 
 
 def report_content(
@@ -69,7 +81,7 @@ def report_content(
     """Collect the content of a report.
 
     Args:
-        paths: folders of runs, of trainings (all their runs) or of several seeds (all their runs).
+        paths: folders of runs, of trainings (all their runs) or of several seeds.
         texts: reader of the example texts, or None to leave texts out.
         metric: metric of the comparisons, which must be a mean over examples.
         by: columns of the examples for breakdowns, in addition to those that the runs have stored.
@@ -78,26 +90,45 @@ def report_content(
     Raises:
         RecordError: there is no run, its predictions have been changed, or no task has one of the columns.
     """
-    places = list({one.resolve(): one for path in paths for one in run_folders(path)}.values())
-    opened = [read_run(place) for place in places]
-    found = ReportContent(runs=[record for record, _ in opened])
-    folders = [folder for _, folder in opened]
-    files = dict.fromkeys(file for place in (*paths, *places) for file in _training_records(place))
+    whole = {one.resolve(): one for path in paths for one in whole_runs(path)}
+    sides = [Side.at(place) for place in whole.values()]
+    found, folders = content_of(sides)
+    places = (*paths, *(folder.path for folder in folders.values()))
+    files = dict.fromkeys(file for place in places for file in _training_records(place))
     found.trainings = [cleaned(read_json(file, RecordError)) for file in files]
     for key in by:
-        _break_down(found, places, key)
-    if len(places) > 1:
-        found.comparisons, problems = compare_with_first(list(map(Side.at, places)), metric, seed)
-        found.notices += (f"Runs 1 and {place + 1} are not compared: {why}." for place, why in problems.items())
+        _break_down(found, folders, key)
+    if len(sides) > 1:
+        found.comparisons, problems = compare_with_first(sides, metric, seed)
+        labels = conditions.labels([side.record for side in sides])
+        found.notices += (
+            f"{labels[0]} and {labels[place]} are not compared: {why}." for place, why in problems.items()
+        )
     names = dict.fromkeys(task.task for record in found.runs for task in record.tasks_with_rows())
     missing: dict[str, list[str]] = {}
     for name in names:
-        own = {place: rows for place, rows in enumerate(_rows(found.runs, folders, name)) if rows is not None}
+        own = dict(_rows(found.runs, folders, name))
         _add_statistics(found, name, own)
         if why := _add_samples(found, name, own, metric, texts):
             missing.setdefault(why, []).append(name)
     found.notices += (f"The texts of {', '.join(tasks)} are left out: {why}." for why, tasks in missing.items())
     return found
+
+
+def content_of(sides: Sequence[Side]) -> tuple[ReportContent, dict[int, RunFolder]]:
+    """Return content that has only the records of some runs and of their seeds, and the folder of each single run."""
+    found = ReportContent(runs=[side.record for side in sides])
+    folders: dict[int, RunFolder] = {}
+    for place, side in enumerate(sides):
+        if side.record is side.runs[0][0]:
+            folders[place] = side.folder
+            continue
+        found.seeds[place] = []
+        for record, folder in side.runs:
+            found.seeds[place].append(len(found.runs))
+            folders[len(found.runs)] = folder
+            found.runs.append(record)
+    return found, folders
 
 
 # ---- folders ---------------------------------------------------------------------------------------------------------
@@ -112,30 +143,30 @@ def _training_records(path: Path) -> Iterator[Path]:
             yield file
 
 
-def _break_down(found: ReportContent, places: Sequence[Path], key: str) -> None:
+def _break_down(found: ReportContent, folders: Mapping[int, RunFolder], key: str) -> None:
     """Add the scores by one column to the records. Raises `RecordError` if no run has it."""
     metrics, problems = Harness().metrics, []
-    for record, place in zip(found.runs, places, strict=True):
+    for place, folder in folders.items():
         try:
-            computed = with_breakdown(place, key, metrics)
+            computed = with_breakdown(folder.path, key, metrics)
         except RecordError as error:
             problems.append(error)
             continue
-        for task, own in zip(record.tasks, computed.tasks, strict=True):
+        for task, own in zip(found.runs[place].tasks, computed.tasks, strict=True):
             task.breakdowns = [one for one in task.breakdowns if one.by != key] + own.breakdowns
-    if len(problems) == len(places):
+    if len(problems) == len(folders):
         raise problems[0]
 
 
 # ---- one task --------------------------------------------------------------------------------------------------------
 
 
-def _rows(runs: Sequence[RunRecord], folders: Sequence[RunFolder], name: str) -> Iterator[OwnRows | None]:
-    """Yield the record of a task and its rows by id for each run, or None for a run without them."""
-    for record, folder in zip(runs, folders, strict=True):
-        task = next((one for one in record.tasks if one.task == name), None)
-        has_rows = task is not None and folder.has_predictions(name)
-        yield OwnRows(task, {row["id"]: row for row in folder.rows(name)}) if task is not None and has_rows else None
+def _rows(runs: Sequence[RunRecord], folders: Mapping[int, RunFolder], name: str) -> Iterator[tuple[int, OwnRows]]:
+    """Yield the place of each run that has rows of a task, with its record of the task and the rows by id."""
+    for place, folder in folders.items():
+        task = next((one for one in runs[place].tasks if one.task == name), None)
+        if task is not None and folder.has_predictions(name):
+            yield place, OwnRows(task, {row["id"]: row for row in folder.rows(name)})
 
 
 def _add_statistics(found: ReportContent, name: str, own: Mapping[int, OwnRows]) -> None:
