@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
 
-from figeval.plots import BLUE, GREEN, GREY, NEEDED, ORANGE, styled
+from figeval.plots import BLUE, GREEN, GREY, NEEDED, ORANGE, PADDING, styled
 from figeval.types import JSON
 
 COLOURS = (BLUE, ORANGE, GREEN, "#AA5591", "#8A6D00", "#4A6FD0")  # of the runs, as in page.css
 GOLD, GOLD_LABEL = "#B8BEC4", "right answer"
+LETTER, SPREAD = 6.4, 0.25  # pixels of a letter in labels, and how much wider the fonts of other machines may be
 SIZE = re.compile(r'<svg[^>]*? width="([\d.]+)" height="([\d.]+)"')
 
 
@@ -63,7 +64,8 @@ def scores(rows: Sequence[JSON], colours: Mapping[str, str]) -> Picture | None:
     )
     height = max(60, len(tasks) * (14 + 12 * len(shown)))
     chart = alt.layer(limits, floors, points).properties(width=520, height=height)
-    return _picture(chart, "scores", "Scores by task", f"Scores of {', '.join(shown)} on {len(tasks)} tasks")
+    description = f"Scores of {', '.join(shown)} on {len(tasks)} tasks"
+    return _picture(chart, "Scores by task", description, left=tasks, right=shown)
 
 
 def calibration(task: str, entries: Sequence[JSON], colours: Mapping[str, str]) -> Iterable[Picture]:
@@ -90,10 +92,10 @@ def calibration(task: str, entries: Sequence[JSON], colours: Mapping[str, str]) 
     chart = alt.layer(diagonal.encode(x="x:Q", y="y:Q"), points.mark_line(strokeWidth=1.5), sized)
     yield _picture(
         chart.properties(width=260, height=260),
-        f"reliability-{task}",
         "Reliability",
         f"Reliability diagram of {task}",
         task,
+        right=shown,
     )
 
     curve = [
@@ -112,9 +114,8 @@ def calibration(task: str, entries: Sequence[JSON], colours: Mapping[str, str]) 
         )
     )
     made = lines.properties(width=260, height=260)
-    yield _picture(
-        made, f"selective-{task}", "Selective accuracy", f"Accuracy of {task} by share of answered examples", task
-    )
+    description = f"Accuracy of {task} by share of answered examples"
+    yield _picture(made, "Selective accuracy", description, task, right=shown)
 
 
 def positions(task: str, entries: Sequence[JSON], colours: Mapping[str, str]) -> Picture:
@@ -154,7 +155,8 @@ def positions(task: str, entries: Sequence[JSON], colours: Mapping[str, str]) ->
         )
         .properties(width=alt.Step(max(8, 40 // len(shown))), height=200)
     )
-    return _picture(chart, f"positions-{task}", "Chosen positions", f"Positions of the options chosen in {task}", task)
+    description = f"Positions of the options chosen in {task}"
+    return _picture(chart, "Chosen positions", description, task, right=shown)
 
 
 def learning(record: JSON, steps: Sequence[JSON]) -> Picture | None:
@@ -176,11 +178,11 @@ def learning(record: JSON, steps: Sequence[JSON]) -> Picture | None:
         .encode(
             x=alt.X("step:Q", title="step"),
             y=alt.Y("score:Q", title="score on dev", scale=alt.Scale(zero=False)),
-            color=alt.Color("metric:N", scale=alt.Scale(range=list(COLOURS)), title=None),
+            color=alt.Color("metric:N", scale=alt.Scale(range=list(COLOURS)), legend=_legend()),
         )
         .properties(width=360, height=220)
     )
-    return _picture(chart, f"training-{name}", "Scores on dev", f"Scores on dev of {name} by step", name)
+    return _picture(chart, "Scores on dev", f"Scores on dev of {name} by step", name)
 
 
 def _having(colours: Mapping[str, str], labels: Iterable[str]) -> dict[str, str]:
@@ -194,18 +196,42 @@ def _by_run(colours: Mapping[str, str], field: str = "run:N") -> Any:
     import altair as alt
 
     names, own = list(colours), list(colours.values())
-    return alt.Color(field, sort=names, scale=alt.Scale(domain=names, range=own), title=None)
+    return alt.Color(field, sort=names, scale=alt.Scale(domain=names, range=own), legend=_legend())
 
 
-def _picture(chart: Any, name: str, title: str, description: str, subtitle: str = "") -> Picture:
-    """Return a chart as SVG on a transparent background, so that it fits light and dark pages."""
+def _legend() -> Any:
+    """Return a legend above the chart, where long names neither make it wide nor are cut."""
+    import altair as alt
+
+    return alt.Legend(orient="top", direction="vertical", labelLimit=0, title=None)
+
+
+def _picture(
+    chart: Any,
+    title: str,
+    description: str,
+    subtitle: str = "",
+    *,
+    left: Iterable[str] = (),
+    right: Iterable[str] = (),
+) -> Picture:
+    """Return a chart as SVG on a transparent background, so that it fits light and dark pages.
+
+    `left` and `right` are the labels that end at these sides. The chart is laid out with the fonts of this machine;
+    where those of the reader's machine are wider, there is room for them.
+    """
     import vl_convert
 
     spec = styled(chart, title, [subtitle] if subtitle else []).to_dict()
+    sides = {"left": left, "right": (*right, subtitle, title)}
+    room = {side: SPREAD * LETTER * max(map(len, labels), default=0) for side, labels in sides.items()}
+    spec["padding"] = dict.fromkeys(("left", "right", "top", "bottom"), PADDING)
+    for side, pixels in room.items():
+        spec["padding"][side] += round(pixels)
     spec["config"]["background"] = "transparent"
     svg = vl_convert.vegalite_to_svg(spec)
     found = SIZE.search(svg)
     width, height = (round(float(size)) for size in found.groups()) if found else (600, 300)
     address = f"data:image/svg+xml;base64,{base64.b64encode(svg.encode()).decode()}"
-    file = re.sub(r"[^\w.-]+", "-", name).strip("-")
+    file = re.sub(r"[^\w.-]+", "-", f"{title.lower()} {subtitle}").strip("-")
     return Picture(file, description, address, width, height)
