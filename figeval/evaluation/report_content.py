@@ -18,13 +18,13 @@ from figeval.evaluation.harness import Harness
 from figeval.evaluation.report_comparisons import ComparedRuns, compare_with_first
 from figeval.evaluation.report_texts import ExampleTexts, TaskTexts
 from figeval.evaluation.stored import with_breakdown
-from figeval.jsonfile import read_json
 from figeval.metrics.reliability import reliability
 from figeval.records import conditions
 from figeval.records.predictions import PredictionRow, answers_of
 from figeval.records.run_folder import RunFolder
 from figeval.records.schema import RunRecord, TaskRecord
 from figeval.records.sweep import whole_runs
+from figeval.records.training import TrainingRecord, read_training
 from figeval.text import cleaned
 from figeval.types import JSON
 
@@ -57,7 +57,7 @@ class ReportContent:
 
     runs: list[RunRecord] = field(default_factory=list)
     seeds: dict[int, list[int]] = field(default_factory=dict)
-    trainings: list[JSON] = field(default_factory=list)
+    trainings: list[TrainingRecord] = field(default_factory=list)
     comparisons: list[ComparedRuns] = field(default_factory=list)
     calibration: list[JSON] = field(default_factory=list)
     positions: list[JSON] = field(default_factory=list)
@@ -95,7 +95,7 @@ def report_content(
     found, folders = content_of(sides)
     places = (*paths, *(folder.path for folder in folders.values()))
     files = dict.fromkeys(file for place in places for file in _training_records(place))
-    found.trainings = [cleaned(read_json(file, RecordError)) for file in files]
+    found.trainings = [read_training(file, RecordError) for file in files]
     for key in by:
         _break_down(found, folders, key)
     if len(sides) > 1:

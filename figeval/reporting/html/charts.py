@@ -8,9 +8,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
+from math import isfinite
 from typing import Any
 
 from figeval.plots import BLUE, GREEN, GREY, NEEDED, ORANGE, PADDING, styled
+from figeval.records.training import TrainingRecord
 from figeval.types import JSON
 
 COLOURS = (BLUE, ORANGE, GREEN, "#AA5591", "#8A6D00", "#4A6FD0")  # of the runs, as in page.css
@@ -159,19 +161,19 @@ def positions(task: str, entries: Sequence[JSON], colours: Mapping[str, str]) ->
     return _picture(chart, "Chosen positions", description, task, right=shown)
 
 
-def learning(record: JSON, steps: Sequence[JSON]) -> Picture | None:
+def learning(record: TrainingRecord) -> Picture | None:
     """Return the chart of the dev scores of a training by step."""
     import altair as alt
 
     rows = [
-        {"step": one["step"], "metric": name, "score": value}
-        for one in steps
-        for name, value in one["scores"].items()
-        if value is not None
+        {"step": one.step, "metric": name, "score": value}
+        for one in record.scored_steps()
+        for name, value in one.scores.items()
+        if value is not None and isfinite(value)
     ]
     if not rows:
         return None
-    name = f"{record['config']['model']}, seed {record['config']['seed']}"
+    name = f"{record.config.model}, seed {record.config.seed}"
     chart = (
         alt.Chart(alt.Data(values=rows))
         .mark_line(point=True)

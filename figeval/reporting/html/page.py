@@ -14,15 +14,15 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
 
-from figeval.errors import RecordError
 from figeval.records.provenance import installed, now
 from figeval.records.schema import RunRecord, ScoreRecord, TaskRecord
+from figeval.records.training import TrainingRecord
 from figeval.reporting import table
 from figeval.reporting.grid import Grid
 from figeval.reporting.html import charts
 from figeval.reporting.html.columns import Columns
 from figeval.reporting.html.document import bar, document, download, in_base64, markup
-from figeval.reporting.training import dev_scores, scored_steps
+from figeval.reporting.training import dev_scores
 from figeval.reporting.training import notes as training_notes
 from figeval.text import clean, cleaned, one_line
 from figeval.types import JSON
@@ -66,7 +66,7 @@ class Panels:
     calibration: Sequence[JSON] = ()
     positions: Sequence[JSON] = ()
     samples: Sequence[JSON] = ()
-    trainings: Sequence[JSON] = ()
+    trainings: Sequence[TrainingRecord] = ()
     downloads: Mapping[str, str]
     notices: Sequence[str] = ()
 
@@ -108,7 +108,7 @@ def page(title: str, runs: Sequence[RunRecord], panels: Panels, *, draw: bool = 
         "calibration": _calibration(panels.calibration, columns.labels),
         "positions": _positions(panels.positions, columns.labels),
         "statuses": _statuses(runs, columns),
-        "trainings": list(map(_training, panels.trainings)),
+        "trainings": [{"grid": dev_scores(one), "notes": list(training_notes(one))} for one in panels.trainings],
         "samples": [{"task": one["task"], "n": len(one["ids"]), "packed": packed(one)} for one in panels.samples],
         "downloads": [download(name, text) for name, text in panels.downloads.items()],
         "charts": _charts(runs, panels, columns) if draw and charts.available() else {},
@@ -303,20 +303,6 @@ def _statuses(runs: Sequence[RunRecord], columns: Columns) -> Grid:
     return Grid(head, rows, right=head[2:])
 
 
-def _training(record: JSON) -> JSON:
-    """Return the dev scores of a training and the notes on it. Raises `RecordError` for a record that has none."""
-    try:
-        return {"grid": dev_scores(record), "notes": list(training_notes(record))}
-    except (
-        ValueError,
-        LookupError,
-        TypeError,
-        AttributeError,
-        OverflowError,
-    ) as error:  # a training's record has no schema
-        raise RecordError(f"training/record.json was not written by this version of figeval ({error})") from error
-
-
 def _charts(runs: Sequence[RunRecord], panels: Panels, columns: Columns) -> JSON:
     """Return the charts by section."""
     colours = {columns.labels[place]: charts.COLOURS[columns.colours[place]] for place in columns.whole}
@@ -331,9 +317,7 @@ def _charts(runs: Sequence[RunRecord], panels: Panels, columns: Columns) -> JSON
         "scores": [drawn] if drawn is not None else [],
         "calibration": [one for task, own in _by_task(calibration) for one in charts.calibration(task, own, colours)],
         "positions": [charts.positions(task, own, colours) for task, own in _by_task(positions)],
-        "training": [
-            one for record in panels.trainings if (one := charts.learning(record, scored_steps(record))) is not None
-        ],
+        "training": [one for record in panels.trainings if (one := charts.learning(record)) is not None],
     }
 
 
