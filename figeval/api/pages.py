@@ -57,7 +57,7 @@ def report(  # noqa: PLR0913 - one argument per option of the command
     *,
     output: str | Path = "report.html",
     title: str = "Evaluation report",
-    metric: str = "acc",
+    metric: Names = "acc",
     by: Names = (),
     seed: int = 0,
     texts: bool = True,
@@ -72,7 +72,7 @@ def report(  # noqa: PLR0913 - one argument per option of the command
             folder of several seeds counts as one run.
         output: file to write.
         title: heading of the page.
-        metric: metric of the paired comparisons, a mean over examples.
+        metric: metrics of the paired comparisons, e.g. "acc,span_f1"; the first that a task has judges its samples.
         by: columns of the examples for breakdowns, e.g. "idiom".
         seed: random seed of the sign-flip tests.
         texts: include the texts of the examples, which are read from the data on this machine.
@@ -95,10 +95,10 @@ def report(  # noqa: PLR0913 - one argument per option of the command
     places = [one.path if isinstance(one, Run) else Path(one) for one in given]
     manager = plugins.plugin_manager()
     reader = ExampleTexts(manager, paths_in(include_path), allow_noncommercial=allow_noncommercial) if texts else None
-    keys = names_in(by) if isinstance(by, str) else by
+    metrics, keys = (names_in(one) if isinstance(one, str) else one for one in (metric, by))
     check_output(Path(output), places)
     with frontend.python_program(watched=False):
-        found = report_content(places, reader, metric=metric, by=keys, seed=seed)
+        found = report_content(places, reader, metrics=metrics, by=keys, seed=seed)
         made = _report_page(title, found, manager, draw=plots)
         file = Path(output)
         with cure(file, "--output"):

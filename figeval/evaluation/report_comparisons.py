@@ -57,24 +57,27 @@ class ComparedRuns:
     changes: list[Changes]
 
 
-def compare_with_first(sides: Sequence[Side], metric: str, seed: int) -> tuple[list[ComparedRuns], dict[int, str]]:
-    """Compare the first run with each of the others; Holm's correction covers the tests of all of them.
+def compare_with_first(
+    sides: Sequence[Side], metrics: Sequence[str], seed: int
+) -> tuple[list[ComparedRuns], list[tuple[int, str]]]:
+    """Compare the first run with each of the others by each metric; Holm's correction covers the tests of all of them.
 
     Returns:
-        The comparisons, and for each run that cannot be compared, its place and the reason.
+        The comparisons, and the place of each run that cannot be compared by a metric, with the reason.
     """
-    results, problems = dict[tuple[int, int], RunComparison](), dict[int, str]()
-    draws = draws_for((len(sides) - 1) * max(map(possible_tests, sides)))
+    results, problems = dict[tuple[int, int], RunComparison](), list[tuple[int, str]]()
+    draws = draws_for((len(sides) - 1) * len(metrics) * max(map(possible_tests, sides)))
     for place in range(1, len(sides)):
-        try:
-            results[0, place] = compare_sides(sides[0], sides[place], metric, seed, draws=draws)
-        except RecordError as error:
-            problems[place] = str(error)
+        for number, metric in enumerate(metrics):
+            try:
+                results[place, number] = compare_sides(sides[0], sides[place], metric, seed, draws=draws)
+            except RecordError as error:
+                problems.append((place, str(error)))
     pairs = corrected(results, "holm")
     family = sum(one.p_adjusted is not None for pair in pairs.values() for one in pair.tasks)
     found = [
-        ComparedRuns(a, b, replace(pair, family=family), list(_changes(sides[a], sides[b], pair)))
-        for (a, b), pair in pairs.items()
+        ComparedRuns(0, place, replace(pair, family=family), list(_changes(sides[0], sides[place], pair)))
+        for (place, _), pair in pairs.items()
     ]
     return found, problems
 

@@ -25,10 +25,11 @@ from figeval.records.run_folder import RunFolder
 from figeval.records.schema import RunRecord, TaskRecord
 from figeval.records.sweep import whole_runs
 from figeval.records.training import TrainingRecord, read_training
-from figeval.text import cleaned
+from figeval.text import cleaned, one_line
 from figeval.types import JSON
 
 LONGEST_REPLY = 4_000  # characters of a model's text
+LONGEST_REASON = 300  # of a notice
 MOST_POSITIONS = 100
 FINEST = 4  # decimals of scores
 
@@ -74,7 +75,7 @@ def report_content(
     paths: Sequence[Path],
     texts: ExampleTexts | None,
     *,
-    metric: str = "acc",
+    metrics: Sequence[str] = ("acc",),
     by: Sequence[str] = (),
     seed: int = 0,
 ) -> ReportContent:
@@ -83,7 +84,7 @@ def report_content(
     Args:
         paths: folders of runs, of trainings (all their runs) or of several seeds.
         texts: reader of the example texts, or None to leave texts out.
-        metric: metric of the comparisons, which must be a mean over examples.
+        metrics: metrics of the comparisons; the first that a task has judges its samples.
         by: columns of the examples for breakdowns, in addition to those that the runs have stored.
         seed: random seed of the sign-flip tests.
 
@@ -99,18 +100,19 @@ def report_content(
     for key in by:
         _break_down(found, folders, key)
     if len(sides) > 1:
-        found.comparisons, problems = compare_with_first(sides, metric, seed)
+        found.comparisons, problems = compare_with_first(sides, metrics, seed)
         labels = conditions.labels([side.record for side in sides])
         found.notices += (
-            f"{labels[0]} and {labels[place]} are not compared: {why}." for place, why in problems.items()
+            f"{labels[0]} and {labels[place]} are not compared: {one_line(why, LONGEST_REASON)}."
+            for place, why in problems
         )
     names = dict.fromkeys(task.task for record in found.runs for task in record.tasks_with_rows())
     missing: dict[str, list[str]] = {}
     for name in names:
         own = dict(_rows(found.runs, folders, name))
         _add_statistics(found, name, own)
-        if why := _add_samples(found, name, own, metric, texts):
-            missing.setdefault(why, []).append(name)
+        if why := _add_samples(found, name, own, metrics, texts):
+            missing.setdefault(why.replace(f" of {name}", ""), []).append(name)  # one reason, many tasks
     found.notices += (f"The texts of {', '.join(tasks)} are left out: {why}." for why, tasks in missing.items())
     return found
 
@@ -179,7 +181,7 @@ def _add_statistics(found: ReportContent, name: str, own: Mapping[int, OwnRows])
 
 
 def _add_samples(
-    found: ReportContent, name: str, own: Mapping[int, OwnRows], metric: str, texts: ExampleTexts | None
+    found: ReportContent, name: str, own: Mapping[int, OwnRows], metrics: Sequence[str], texts: ExampleTexts | None
 ) -> str:
     """Add the samples of one task. Return the reason why they have no texts, or an empty string."""
     if not own:
@@ -195,15 +197,19 @@ def _add_samples(
     if shown.notice:
         found.notices.append(shown.notice)
     if shown.measured:
-        metrics = Harness().metrics
+        installed = Harness().metrics
         for one, rows in own.values():
-            one.breakdowns = [*one.breakdowns, *bucketed(one, rows, shown.measured, metrics, seed)]
-    found.samples.append(_samples(task, ids, {place: rows for place, (_, rows) in own.items()}, shown, metric))
+            one.breakdowns = [*one.breakdowns, *bucketed(one, rows, shown.measured, installed, seed)]
+    found.samples.append(_samples(task, ids, {place: rows for place, (_, rows) in own.items()}, shown, metrics))
     return shown.missing
 
 
 def _samples(
-    task: TaskRecord, ids: Sequence[str], runs: Mapping[int, Mapping[str, PredictionRow]], shown: TaskTexts, metric: str
+    task: TaskRecord,
+    ids: Sequence[str],
+    runs: Mapping[int, Mapping[str, PredictionRow]],
+    shown: TaskTexts,
+    metrics: Sequence[str],
 ) -> JSON:
     """Return the rows of all runs on a task, column by column, which compresses well."""
     first = {key: next(rows[key] for rows in runs.values() if key in rows) for key in ids}
@@ -211,10 +217,11 @@ def _samples(
     known = dict.fromkeys(
         name for row in first.values() for name, one in row["metrics"].items() if not isinstance(one, list)
     )
-    judged = metric if metric in known else next(iter(known), "")
+    judged = next((one for one in (*metrics, *known) if one in known), "")
     content: JSON = {
         "task": task.task,
         "metric": judged,
+        "binary": _is_binary(runs.values(), judged),
         "labels": task.settings.get("labels", []),
         "ids": ids,
         "gold": [row["gold"] for row in first.values()],
@@ -228,6 +235,12 @@ def _samples(
         "runs": [{"run": place, **_answers([rows.get(key) for key in ids], judged)} for place, rows in runs.items()],
     }
     return cleaned(content)
+
+
+def _is_binary(runs: Iterable[Mapping[str, PredictionRow]], metric: str) -> bool:
+    """Return whether answers are right or wrong by a metric, i.e. 1 or 0; only ties are in between."""
+    values = ((row["metrics"].get(metric), row.get("tied")) for rows in runs for row in rows.values())
+    return all(value in (0, 1, None) or tied != 1 for value, tied in values)
 
 
 def _kinds(rows: Sequence[PredictionRow]) -> JSON:

@@ -98,6 +98,30 @@ def test_comparisons_say_what_compare_says(cli: Cli, runs: tuple[Path, Path], tm
     assert "<li>permutation: " not in page, "no comparison used it"
 
 
+def test_several_metrics_are_one_family(cli: Cli, runs: tuple[Path, Path], tmp_path: Path) -> None:
+    cli("report", *runs, "--no_plots", "--no_texts", "--metric", "mrr,acc")
+    page = unescape((tmp_path / "report.html").read_text(encoding="utf-8"))
+    tables = dict(re.findall(r"<h3>A = .*?</span>: (\w+)</h3>(.*?)(?=<h3>|</section>)", page, re.DOTALL))
+    assert list(tables) == ["mrr", "acc"]
+    assert page.count("correction over 4 tests") == 2, "acc of three tasks, and mrr of one"
+    found = contents(page)
+    judged = {name: one["metric"] for name, one in found.items()}
+    assert judged == {"mini_fables": "acc", "mini_retrieval": "mrr", "mini_pairs": "acc"}
+    assert {name: one["binary"] for name, one in found.items()} == {name: one == "acc" for name, one in judged.items()}
+    explored = {metric: set(re.findall(r'data-task="(\w+)" data-judged', text)) for metric, text in tables.items()}
+    assert explored == {"mrr": set(), "acc": {"mini_fables", "mini_pairs"}}, "the explorer judges retrieval by mrr"
+
+
+def test_one_reason_for_missing_texts_is_one_notice(cli: Cli, tmp_path: Path) -> None:
+    folder = finished(tmp_path / "run", "mini_fables", "mini_pairs", baselines=False)
+    record = json.loads((folder / "run.json").read_text(encoding="utf-8"))
+    for task in record["tasks"]:
+        task["examples_sha256"] = "0" * 64
+    (folder / "run.json").write_text(json.dumps(record), encoding="utf-8")
+    out = cli("report", "run", "--no_plots").out
+    assert "The texts of mini_fables, mini_pairs are left out: examples changed since this run was made; run it" in out
+
+
 def test_a_score_that_is_no_mean_has_no_better_examples(cli: Cli, runs: tuple[Path, Path], tmp_path: Path) -> None:
     cli("report", *runs, "--no_plots", "--no_texts", "--metric", "macro_f1")
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
@@ -149,7 +173,7 @@ def test_examples_are_better_over_seeds_by_their_mean(tmp_path: Path) -> None:
         for place in run_folders(seeds)
     ]
     alone = {row["id"]: row["metrics"]["acc"] for row in RunFolder(other).rows("mini_fables")}
-    (pair,), problems = compare_with_first([Side.at(seeds), Side.at(other)], "acc", 0)
+    (pair,), problems = compare_with_first([Side.at(seeds), Side.at(other)], ["acc"], 0)
     assert not problems
     (found,) = pair.changes
     assert found.a_better == [one for one in rows[0] if sum(own[one] for own in rows) / 3 > alone[one]]

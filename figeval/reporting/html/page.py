@@ -109,6 +109,7 @@ def page(title: str, runs: Sequence[RunRecord], panels: Panels, *, draw: bool = 
         "positions": _positions(panels.positions, columns.labels),
         "statuses": _statuses(runs, columns),
         "trainings": [{"grid": dev_scores(one), "notes": list(training_notes(one))} for one in panels.trainings],
+        "judged": {one["task"]: one["metric"] for one in panels.samples},
         "samples": [{"task": one["task"], "n": len(one["ids"]), "packed": packed(one)} for one in panels.samples],
         "downloads": [download(name, text) for name, text in panels.downloads.items()],
         "charts": _charts(runs, panels, columns) if draw and charts.available() else {},

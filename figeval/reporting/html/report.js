@@ -61,9 +61,12 @@ function judge(run, i) {
   if (status === null) return { key: "absent", text: "not asked", style: "none" };
   if (status !== "ok") return { key: "unanswered", text: status, style: "none" };
   const value = run.value[i];
-  if (value === 1) return { key: "right", text: "✓ right", style: "right" };
-  if (value === 0) return { key: "wrong", text: "✗ wrong", style: "wrong" };
-  return { key: "between", text: value === null ? "not scored" : String(value), style: "none" };
+  const { metric, binary } = explorer.task;
+  const key = value === 1 ? "right" : value === 0 ? "wrong" : "between";
+  if (value === null) return { key, text: "not scored", style: "none" };
+  if (!binary) return { key, text: `${metric} ${value}`, style: "none" };
+  if (key === "between") return { key, text: `tie: ${value}`, style: "none" };
+  return key === "right" ? { key, text: "✓ right", style: key } : { key, text: "✗ wrong", style: key };
 }
 
 // ---- filters ------------------------------------------------------------------------------------------------------
@@ -229,7 +232,7 @@ function showItem(i) {
     if (value === null || value === undefined) continue;
     texts.append(make("dt", "", name), make("dd", "", name === task.options ? options(i, listOf(value)) : coloured(i, name, listOf(value))));
   }
-  texts.append(make("dt", "", "right answer"), make("dd", "", inWords(answer(task.gold[i], i))));
+  if (task.gold[i] !== null) texts.append(make("dt", "", "right answer"), make("dd", "", inWords(answer(task.gold[i], i))));
   const meta = Object.entries(task.meta).filter(([, column]) => column[i] !== null).map(([name, column]) => `${name}: ${column[i]}`);
   if (meta.length) texts.append(make("dt", "", "columns"), make("dd", "small", meta.join(" · ")));
   const answers = make("div", "answers", ...task.runs.map((run) => answerOf(run, i)));
