@@ -11,6 +11,7 @@ from figeval.storage import cure
 
 BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#8C8C8C"  # Okabe and Ito: safe for colour-blind readers
 INK = "#222222"
+PADDING = 12  # pixels around a figure
 NEEDED = ("altair", "vl_convert")
 
 
@@ -28,7 +29,7 @@ def styled(chart: Any, title: str, subtitle: list[str]) -> Any:
     heading = {"text": title, "subtitle": subtitle, "anchor": "start", "offset": 14}
     return (
         chart.properties(title=heading)
-        .configure(font="Arial, Helvetica, Liberation Sans, sans-serif", background="white", padding=12)
+        .configure(font="Arial, Helvetica, Liberation Sans, sans-serif", background="white", padding=PADDING)
         .configure_view(stroke=None)
         .configure_title(fontSize=16, subtitleFontSize=12, color=INK, subtitleColor="#555555", subtitlePadding=6)
         .configure_axis(

@@ -9,7 +9,10 @@ from figeval import plugins
 from figeval.config import RunConfig
 from figeval.evaluation import Harness
 from figeval.evaluation.run import run as run_pipeline
+from figeval.evaluation.training.seeds import scores_of
+from figeval.records.run_folder import read_record
 from figeval.records.schema import BaselineRecord, ModelRecord, RunRecord, ScoreRecord, TaskRecord
+from figeval.records.sweep import SeedsRecord, write
 
 
 def row(identity: str = "1", **changes: Any) -> dict[str, Any]:
@@ -32,6 +35,18 @@ def finished(folder: Path, *tasks: str, **settings: Any) -> Path:
     """Run `overlap`, or another model, on these tasks and return the folder of the run."""
     config = RunConfig(**{"model": "overlap", "tasks": tasks, "output_path": folder, **settings})
     run_pipeline(config, Harness(plugins.plugin_manager()), Deaf())
+    return folder
+
+
+def over_seeds(folder: Path, *tasks: str, seeds: int = 3, **settings: Any) -> Path:
+    """Run `random` with several seeds on these tasks and return their folder, as `figeval train --seeds` leaves it."""
+    places = {
+        str(seed): finished(folder / f"seed-{seed}", *tasks, model="random", seed=seed, **settings)
+        for seed in range(seeds)
+    }
+    runs = {int(seed): read_record(place / "run.json") for seed, place in places.items()}
+    known = {"seeds": list(runs), "wanted": list(runs), "runs": {seed: place.name for seed, place in places.items()}}
+    write(SeedsRecord(task="mini", model="random", scores=scores_of(runs, places), **known), folder / "seeds.json")
     return folder
 
 

@@ -256,8 +256,10 @@ def _left_out(pair: RunComparison) -> Iterator[str]:
             yield f"{one.task}: left out {', '.join(parts)}"
         if one.comparison.note:
             yield f"{one.task}: {one.comparison.note}"
+    told: dict[str, list[str]] = {}
     for task, why in pair.left_out.items():
-        yield f"{task} not compared: {why}"
+        told.setdefault(why, []).append(task)
+    yield from (f"{', '.join(tasks)} not compared: {why}" for why, tasks in told.items())
     if pair.problem:
         yield f"not compared: {pair.problem}"
 

@@ -14,13 +14,13 @@ from figeval.errors import FigevalError
 from figeval.records.conditions import described
 from figeval.records.predictions import PredictionRow
 from figeval.records.schema import BaselineRecord, RunRecord, ScoreRecord, TaskRecord
-from figeval.reporting.training import scored_steps
 from figeval.types import JSON
 
 if TYPE_CHECKING:
     import pandas
 
     from figeval.evaluation.comparisons import RankedRun, RunComparisons
+    from figeval.records.training import TrainingRecord
 
 ABOUT_RUN = {"run": "string", "model": "string"}
 SCORE = {
@@ -230,9 +230,9 @@ def ranks(ranked: Iterable[RankedRun], labels: Sequence[str]) -> pandas.DataFram
     return table(rows, RANKS)
 
 
-def evaluations(record: JSON) -> pandas.DataFrame:
+def evaluations(record: TrainingRecord) -> pandas.DataFrame:
     """Return one row per evaluation on dev: the step, a column per metric, and whether it was the best."""
-    scored = scored_steps(record)
-    names = dict.fromkeys(name for one in scored for name in one["scores"])
-    rows = ({"step": one["step"], **one["scores"], "best": one["step"] == record["best"]} for one in scored)
+    scored = list(record.scored_steps())
+    names = dict.fromkeys(name for one in scored for name in one.scores)
+    rows = ({"step": one.step, **one.scores, "best": one.step == record.best} for one in scored)
     return table(rows, {"step": "Int64", **dict.fromkeys(names, "float64"), "best": "bool"})

@@ -5,16 +5,19 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from figeval import frontend, plugins
+from figeval.api.comparisons import Comparison
 from figeval.api.runs import Folders, Names, Run, names_in, paths_in
 from figeval.errors import OptionError, RecordError
-from figeval.evaluation.board import Entry, board_content
+from figeval.evaluation.board import board_content
+from figeval.evaluation.comparisons import RunComparisons
 from figeval.evaluation.harness import Harness
 from figeval.evaluation.outputs import check_output
-from figeval.evaluation.report_content import ReportContent, report_content
+from figeval.evaluation.report_comparisons import ComparedRuns, explanations
+from figeval.evaluation.report_content import ReportContent, content_of, report_content
 from figeval.evaluation.report_texts import ExampleTexts
 from figeval.jsonfile import read_json
 from figeval.records.run_folder import own_folder
@@ -23,6 +26,7 @@ from figeval.reporting.exporters import load_exporters
 from figeval.reporting.html.board import board_csv, board_page
 from figeval.reporting.html.page import Panels, page
 from figeval.storage import cure, replace_text
+from figeval.types import JSON
 from figeval.validation import checked_arguments
 
 DOWNLOADS = {"csv": "csv", "tex": "latex", "json": "json"}  # ending of a file → export format
@@ -36,7 +40,7 @@ class WrittenPage:
 
     Attributes:
         path: the file, or the folder of a site.
-        runs: number of runs that it shows.
+        runs: number of runs that it shows; a report also counts each of several seeds.
         bytes: size of the file, or of all files of the site.
         notices: sentences about what is missing from the page, and about licences.
     """
@@ -53,7 +57,7 @@ def report(  # noqa: PLR0913 - one argument per option of the command
     *,
     output: str | Path = "report.html",
     title: str = "Evaluation report",
-    metric: str = "acc",
+    metric: Names = "acc",
     by: Names = (),
     seed: int = 0,
     texts: bool = True,
@@ -64,10 +68,11 @@ def report(  # noqa: PLR0913 - one argument per option of the command
     """Write one HTML page about one or several runs, with a sample explorer.
 
     Args:
-        runs: runs, or folders of runs, trainings or several seeds; the first is compared with each of the others.
+        runs: runs, or folders of runs, trainings or several seeds; the first is compared with each of the others. A
+            folder of several seeds counts as one run.
         output: file to write.
         title: heading of the page.
-        metric: metric of the paired comparisons, a mean over examples.
+        metric: metrics of the paired comparisons, e.g. "acc,span_f1"; the first that a task has judges its samples.
         by: columns of the examples for breakdowns, e.g. "idiom".
         seed: random seed of the sign-flip tests.
         texts: include the texts of the examples, which are read from the data on this machine.
@@ -90,15 +95,17 @@ def report(  # noqa: PLR0913 - one argument per option of the command
     places = [one.path if isinstance(one, Run) else Path(one) for one in given]
     manager = plugins.plugin_manager()
     reader = ExampleTexts(manager, paths_in(include_path), allow_noncommercial=allow_noncommercial) if texts else None
-    keys = names_in(by) if isinstance(by, str) else by
+    metrics, keys = (names_in(one) if isinstance(one, str) else one for one in (metric, by))
     check_output(Path(output), places)
     with frontend.python_program(watched=False):
-        found = report_content(places, reader, metric=metric, by=keys, seed=seed)
+        found = report_content(places, reader, metrics=metrics, by=keys, seed=seed)
         made = _report_page(title, found, manager, draw=plots)
         file = Path(output)
         with cure(file, "--output"):
             replace_text(file, made)
-    return WrittenPage(file, len(found.runs), len(made.encode()), tuple(dict.fromkeys(found.notices)))
+    return WrittenPage(
+        file, len(found.runs) - len(found.seeds), len(made.encode()), tuple(dict.fromkeys(found.notices))
+    )
 
 
 @checked_arguments
@@ -144,7 +151,7 @@ def board(
             "board.json": record.model_dump_json(indent=1) + "\n",
         }
         for entry in entries:
-            content = report_content([entry.place], None) if reports else _brief(entry)
+            content = report_content([entry.place], None) if reports else content_of([entry.side])[0]
             draw = reports
             files[entry.page] = _report_page(entry.label, content, manager, draw=draw, back="../index.html")
         folder = Path(output)
@@ -153,25 +160,43 @@ def board(
     return WrittenPage(folder, len(entries), sum(len(text.encode()) for text in files.values()))
 
 
-def _brief(entry: Entry) -> ReportContent:
-    """Return the content of a page that shows only the records of the runs."""
-    return ReportContent(runs=[record for record, _ in entry.side.runs])
-
-
 def _report_page(
     title: str, found: ReportContent, manager: plugins.PluginManager, *, draw: bool, back: str = ""
 ) -> str:
     panels = Panels(
-        comparisons=found.comparisons,
-        family=found.family,
+        seeds=found.seeds,
+        comparisons=[_compared(one) for one in found.comparisons],
+        tests=list(explanations(found.comparisons)),
         calibration=found.calibration,
         positions=found.positions,
         samples=found.samples,
         trainings=found.trainings,
-        downloads=dict(_downloads(found.runs, manager)),
+        downloads=dict(_downloads(found.compared, manager)),
         notices=found.notices,
     )
     return page(title, found.runs, panels, draw=draw, back=back)
+
+
+def _compared(pair: ComparedRuns) -> JSON:
+    """Return what the page shows of a comparison: the table and the notes of `figeval compare`, and what differs."""
+    result = pair.result
+    shown = Comparison(
+        RunComparisons(
+            metric=result.metric,
+            runs=(result.a, result.b),
+            pairs={(0, 1): result},
+            correction="holm",
+            family=result.family,
+        )
+    )
+    return {
+        "a": pair.a,
+        "b": pair.b,
+        "metric": result.metric,
+        "grid": shown.grids[0],
+        "notes": list(shown.notes()),
+        "changes": list(map(asdict, pair.changes)),
+    }
 
 
 def _downloads(runs: Sequence[RunRecord], manager: plugins.PluginManager) -> Iterator[tuple[str, str]]:

@@ -21,12 +21,12 @@ from figeval.evaluation.training.complete import complete, evaluation_folder
 from figeval.evaluation.training.configure import configured
 from figeval.evaluation.training.published import told
 from figeval.evaluation.training.train import stored_record
+from figeval.records.training import TrainingRecord
 from figeval.reporting import training as training_table
 from figeval.reporting.grid import page, plain
 from figeval.reporting.progress import TrainingProgress, display_on, stderr
 from figeval.training.config import TrainConfig
 from figeval.training.floor import floor_in
-from figeval.types import JSON
 from figeval.validation import checked_arguments
 
 if TYPE_CHECKING:
@@ -164,20 +164,16 @@ class Training:
         self.run = run
 
     @cached_property
-    def record(self) -> JSON:
+    def record(self) -> TrainingRecord:
         """Content of `training/record.json`: data, hyper-parameters, evaluations, cost, versions.
 
         Raises:
             TrainError: the folder holds no finished training.
         """
         try:
-            found = stored_record(self.path)
+            return stored_record(self.path)
         except FigevalError as error:
             raise TrainError(f"{self.path} does not contain a finished training ({error})") from error
-        missing = {"config", "evaluations", "best", "task"} - found.keys()
-        if missing:
-            raise TrainError(f"{self.path} was not written by this version of figeval (no {sorted(missing)[0]})")
-        return found
 
     @property
     def scores(self) -> pandas.DataFrame:
@@ -193,7 +189,7 @@ class Training:
     @property
     def best(self) -> dict[str, float | None]:
         """Scores on dev of the chosen checkpoint, by metric; empty if nothing was held out."""
-        found = (one["scores"] for one in self.record["evaluations"] if one["step"] == self.record["best"])
+        found = (one.scores for one in self.record.evaluations if one.step == self.record.best)
         return next(found, {})
 
     @property

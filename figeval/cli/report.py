@@ -22,7 +22,12 @@ from figeval.cli.output import counted, echo
 )
 @click.option("--title", default="Evaluation report", show_default=True, help="Heading of the page.")
 @click.option(
-    "--metric", default="acc", show_default=True, help="Metric of the paired comparisons, a mean over examples."
+    "--metric",
+    multiple=True,
+    callback=listed,
+    default=("acc",),
+    show_default="acc",
+    help="Metrics of the paired comparisons, e.g. acc,span_f1.",
 )
 @click.option("--by", multiple=True, callback=listed, metavar="KEY", help="Add scores by idiom, proverb, corpus …")
 @click.option("--seed", type=int, default=0, show_default=True, help="Random seed for the sign-flip tests.")
@@ -35,7 +40,7 @@ def report(  # noqa: PLR0913 - one argument per option
     output: Path,
     *,
     title: str,
-    metric: str,
+    metric: tuple[str, ...],
     by: tuple[str, ...],
     seed: int,
     no_texts: bool,

@@ -96,30 +96,21 @@ def show_training_record(file: Path, as_json: bool) -> None:
     from rich.console import Console
 
     from figeval.errors import RecordError
-    from figeval.jsonfile import read_json
     from figeval.records.sweep import GRID, SEEDS, GridRecord, SeedsRecord, read
+    from figeval.records.training import read_training
     from figeval.reporting.training import show_grid, show_seeds, show_training
     from figeval.training.floor import floor_in
 
     if as_json:
         echo_json_text(file.read_text(encoding="utf-8").rstrip("\n"))
         return
-    try:
-        if file.name == SEEDS:
-            show_seeds(read(SeedsRecord, file), Console())
-        elif file.name == GRID:
-            show_grid(read(GridRecord, file), Console())
-        else:
-            floor = floor_in(file.parent.parent)  # the folder that contains `training`
-            show_training(read_json(file, RecordError), Console(), floor.probe if floor else "")
-    except (
-        ValueError,
-        LookupError,
-        TypeError,
-        AttributeError,
-        OverflowError,
-    ) as error:  # from a training's record, which has no schema
-        raise RecordError(f"{file} was not written by this version of figeval ({error})") from error
+    if file.name == SEEDS:
+        show_seeds(read(SeedsRecord, file), Console())
+    elif file.name == GRID:
+        show_grid(read(GridRecord, file), Console())
+    else:
+        floor = floor_in(file.parent.parent)  # the folder that contains `training`
+        show_training(read_training(file, RecordError), Console(), floor.probe if floor else "")
 
 
 # ---- tasks and suites -----------------------------------------------------------------------------------------------

@@ -12,17 +12,15 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, NamedTuple
 
 from figeval.errors import FigevalError, RecordError
-from figeval.evaluation.comparisons import RankedRun, ranked
+from figeval.evaluation.board_rows import Data, Entry, Kind, Standing, rows_of
 from figeval.evaluation.harness import Harness
 from figeval.evaluation.sides import Side
 from figeval.frontend import warn
 from figeval.records import conditions
-from figeval.records.board import Absence, BoardRecord, BoardRow, Leaderboard
+from figeval.records.board import Absence, BoardRecord, Leaderboard
 from figeval.records.provenance import installed, now
 from figeval.records.run_folder import find_record
 from figeval.records.schema import BaselineRecord, MacroRecord, RunRecord, ScoreRecord, TaskRecord
@@ -31,47 +29,6 @@ from figeval.text import one_line
 
 OTHERS = "other tasks"  # benchmark of tasks that are not installed
 INSIDE_RUNS = frozenset({"earlier", "shards", "predictions", "replies", "logs"})  # no runs of their own are there
-Kind = Literal["task", "contrast", "suite"]
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """A run, or the runs of several seeds, as one entry of the leaderboards.
-
-    Attributes:
-        place: folder of the run or of the seeds.
-        side: the record, or that of the means, with the stored predictions.
-        label: name of the model, with what distinguishes the run from others of the same model.
-        page: address of the run's page within the site.
-    """
-
-    place: Path
-    side: Side
-    label: str
-    page: str
-
-
-class Data(NamedTuple):
-    """Properties that all results on one leaderboard share. Texts are digests, or empty."""
-
-    portion: str  # empty for all examples
-    schema: int
-    version: int
-    examples: str
-    template: str
-
-
-class Standing(NamedTuple):
-    """The result of one entry, before it is on a leaderboard; a suite or contrast has no task record."""
-
-    entry: Entry
-    name: str
-    kind: Kind
-    data: Data
-    examples: int
-    scores: list[ScoreRecord]
-    baselines: list[BaselineRecord]
-    task: TaskRecord | None = None
 
 
 def board_content(paths: Sequence[Path], harness: Harness, seed: int = 0) -> tuple[BoardRecord, list[Entry]]:
@@ -300,7 +257,7 @@ def _leaderboards(standings: Sequence[Standing], owners: Mapping[str, str], seed
     for place, own in enumerate(ordered):
         apart = "" if place == 0 and not first.data.portion else _apart(own[0], first if place else None)
         metric = next(score.metric for score in own[0].scores)
-        rows = _rows(own, metric, seed)
+        rows = rows_of(own, metric, seed)
         yield Leaderboard(
             name=first.name,
             kind=first.kind,
@@ -348,81 +305,3 @@ def _apart(one: Standing, first: Standing | None) -> str:
             told.append(f"another prompt ({one_line(named, 60)}, sha256 {own.template:.8}…)")
         told = told or ["another random sample"]
     return "; ".join(told)
-
-
-def _rows(own: Sequence[Standing], metric: str, seed: int) -> list[BoardRow]:
-    """Return the rows of one leaderboard: the runs with their ranks and the baselines, the best score first."""
-    sign = -1 if any(not one.higher_is_better for each in own for one in each.scores if one.metric == metric) else 1
-    times = Counter(one.entry.label for one in own)
-    rows = []
-    for one in own:
-        record = one.entry.side.record
-        label = one.entry.label
-        rows.append(
-            BoardRow(
-                model=f"{label} ({one_line(record.identity, 12)})" if times[label] > 1 else label,
-                kind="run",
-                run=record.identity,
-                page=one.entry.page,
-                route=one.task.route if one.task is not None else "",
-                conditions=conditions.described(one.task) if one.task is not None else "",
-                seeds=len(one.entry.side.runs),
-                date=one_line(record.started, 10).rstrip("…"),
-                scores=one.scores,
-            )
-        )
-    _rank(rows, own, metric, sign, seed)
-    rows += _baselines(own)
-
-    def place(row: BoardRow) -> tuple[bool, float]:
-        score = row.score(metric)
-        value = None if score is None else score.value
-        return (value is None, 0.0 if value is None else -sign * value)
-
-    return sorted(rows, key=place)
-
-
-def _baselines(own: Sequence[Standing]) -> Iterator[BoardRow]:
-    """Yield each baseline once; one that depends on the run's seed is repeated with its other scores."""
-    known: dict[tuple[str, tuple[float | None, ...]], BaselineRecord] = {}
-    for standing in own:
-        for each in standing.baselines:
-            known.setdefault((each.baseline, tuple(score.value for score in each.scores)), each)
-    for one in known.values():
-        yield BoardRow(model=one_line(one.baseline, 120), kind="baseline", scores=one.scores)
-
-
-def _rank(rows: Sequence[BoardRow], own: Sequence[Standing], metric: str, sign: int, seed: int) -> None:
-    """Set the ranks of the runs by their scores, and the confidence sets of those whose predictions are stored."""
-    valid: dict[int, float] = {}
-    for place, row in enumerate(rows):
-        score = row.score(metric)
-        if score is None or score.value is None:
-            row.note = f"no {metric}"
-        elif score.seen is not None:
-            row.note = "the model has seen some of these examples"
-        else:
-            valid[place] = sign * score.value
-    found = _tested([own[place] for place in valid], metric, seed) if len(valid) > 1 else ""
-    for number, (place, value) in enumerate(valid.items()):
-        row = rows[place]
-        row.rank = 1 + sum(other > value for other in valid.values())
-        if isinstance(found, str):
-            row.note = found
-        else:
-            row.best, row.worst = found[number].best, found[number].worst
-
-
-def _tested(own: Sequence[Standing], metric: str, seed: int) -> dict[int, RankedRun] | str:
-    """Return the tested ranks by the place of a run, or the reason why there are none."""
-    if own[0].task is None:
-        return "a mean over tasks has no test" if own[0].kind == "suite" else "a contrast has no paired test"
-    if not all(folder.has_predictions(one.name) for one in own for _, folder in one.entry.side.runs):
-        return "not all of these runs have stored predictions"
-    try:
-        ranks = ranked([one.entry.side for one in own], own[0].name, metric, seed)
-    except FigevalError as error:
-        return one_line(str(error), 200)
-    if not ranks or any(one.best is None for one in ranks):
-        return f"no paired test of {metric} is possible for all pairs of these runs"
-    return {one.run: one for one in ranks}

@@ -11,9 +11,6 @@ import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-from pydantic import BaseModel, ConfigDict, FiniteFloat
 
 from figeval.data.sources import Sources
 from figeval.errors import RecordError
@@ -21,55 +18,17 @@ from figeval.evaluation.annotation.instructions import instructions_of
 from figeval.evaluation.annotation.sheets import Key, read_key
 from figeval.evaluation.harness import Harness
 from figeval.evaluation.task_info import task_info
-from figeval.jsonfile import read_model
 from figeval.records.conditions import described, unanswered
 from figeval.records.run_folder import read_run
 from figeval.records.schema import RunRecord, TaskRecord
 from figeval.records.sweep import GRID, GridRecord, read, run_folders
+from figeval.records.training import TrainingRecord, read_training
 
 FILL_IN = "fill in"
 SHOWN = (  # of the config of a training, in this order
     *("head", "head_args", "epochs", "max_steps", "batch_size", "lr", "optimizer", "betas", "weight_decay", "schedule"),
     *("warmup", "clip", "dropout", "mixed_precision", "lora", "max_length", "patience", "processes", "seed"),
 )
-
-
-FOREIGN = "it was not written by this version of figeval"
-
-
-class _Examples(BaseModel):
-    n: int
-    source: str = ""
-
-
-class _Config(BaseModel):
-    model_config = ConfigDict(extra="allow")
-
-    seed: int
-    select_on: str
-
-
-class _Origin(BaseModel):
-    hardware: dict[str, Any] | None = None
-
-
-class _Parameters(BaseModel):
-    total: int
-    trainable: int
-
-
-class _Training(BaseModel):
-    """Keys of `training/record.json` that a checklist reads; the file has others."""
-
-    task: str
-    config: _Config
-    train: _Examples
-    dev: _Examples | None = None
-    seconds: FiniteFloat | None = None
-    select_by: list[str] | None = None
-    best: int | None = None
-    parameters: _Parameters | None = None
-    provenance: _Origin
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +55,7 @@ class Facts:
 
     runs: Sequence[RunRecord]
     tasks: Mapping[str, list[TaskRecord]]
-    trainings: Sequence[Mapping[str, Any]]
+    trainings: Sequence[TrainingRecord]
     grids: Sequence[GridRecord]
     sources: Mapping[str, Sources]
     items: Sequence[Key] = ()
@@ -121,12 +80,12 @@ class Facts:
             for task in run.tasks:
                 if task.kind == "task":
                     tasks.setdefault(task.task, []).append(task)
-        trainings: dict[Path, Any] = {}
+        trainings: dict[Path, TrainingRecord] = {}
         grids: dict[Path, GridRecord] = {}
         for run, folder in found:
             for model in (Path(run.model.name), *list(folder.path.resolve().parents)[:2]):
                 if (file := model / "training" / "record.json").is_file():
-                    trainings[file.resolve()] = read_model(file, _Training, RecordError, cure=FOREIGN).model_dump()
+                    trainings[file.resolve()] = read_training(file, RecordError)
                 for place in (model, model.parent):
                     if (file := place / GRID).is_file():
                         grids[file.resolve()] = read(GridRecord, file)
@@ -169,28 +128,28 @@ class Facts:
             of = "" if used == [tasks[0].available] else f" of {tasks[0].available:,}"
             yield f"{name}: {' or '.join(f'{n:,}' for n in used)}{of} examples of {split}"
         for training in self.trainings:
-            dev = training.get("dev")
-            chosen = f", chosen on {dev['n']:,} ({dev['source']})" if dev else ""
-            yield f"training on {training['task']}: {training['train']['n']:,} examples{chosen}"
+            dev = training.dev
+            chosen = f", chosen on {dev.n:,} ({dev.source})" if dev.n else ""
+            yield f"training on {training.task}: {training.train.n:,} examples{chosen}"
 
     def compute(self) -> Iterator[str]:
         """Yield the processors and the hours of all runs and trainings."""
         machines: dict[str, None] = {}
-        for provenance in [run.provenance for run in self.runs] + [one["provenance"] for one in self.trainings]:
-            own = provenance.get("hardware") or {}
+        used = [run.provenance.get("hardware") for run in self.runs]
+        for own in (one or {} for one in (*used, *(one.provenance.hardware for one in self.trainings))):
             machines[f"{own.get('cores')} × {own.get('processor')}, {own.get('memory_gib')} GiB"] = None
         devices = dict.fromkeys(str(run.model.description.get("device") or "cpu") for run in self.runs)
         yield f"hardware: {'; '.join(machines)}; device {', '.join(devices)}"
         evaluated = sum(task.seconds + task.baseline_seconds for run in self.runs for task in run.tasks) / 3600
-        trained = sum(training.get("seconds") or 0.0 for training in self.trainings) / 3600
+        trained = sum(training.seconds for training in self.trainings) / 3600
         yield f"hours: {evaluated:.3g} of evaluation ({len(self.runs)} runs), {trained:.3g} of training"
         sizes = {run.model.name: run.model.parameters for run in self.runs}
         for name, size in sizes.items():
             yield f"parameters of {name}: {FILL_IN if size is None else f'{size:,}'}"
         for training in self.trainings:
-            if trained := training.get("parameters"):
-                counts = f"{trained['trainable']:,} of {trained['total']:,} parameters"
-                yield f"trained on {training['task']}: {counts}"
+            if parts := training.parameters:
+                trainable, total = parts.trainable, parts.total
+                yield f"trained on {training.task}: {trainable:,} of {total:,} parameters"
 
     def settings(self) -> Iterator[str]:
         """Yield how models were asked and trained, what was searched, and what selected the checkpoint."""
@@ -200,12 +159,11 @@ class Facts:
             shots = tasks[0].settings.get("num_fewshot") or 0
             yield f"{name}: {routes}, {shots}-shot{f'; {conditions}' if conditions else ''}"
         for training in self.trainings:
-            config = training["config"]
+            config = training.config.model_dump()
             given = ", ".join(f"{key} {config[key]}" for key in SHOWN if config.get(key) not in (None, {}, []))
-            yield f"training on {training['task']}: {given}"
-            by = ", ".join(training.get("select_by") or ()) or "no score"
-            best, on = training.get("best"), config["select_on"]
-            yield f"checkpoint of {training['task']}: step {best}, selected by {by} on {on}"
+            yield f"training on {training.task}: {given}"
+            by, on = ", ".join(training.select_by) or "no score", training.config.select_on
+            yield f"checkpoint of {training.task}: step {training.best}, selected by {by} on {on}"
         for grid in self.grids:
             tried: dict[str, dict[str, None]] = {}
             for point in grid.points:
@@ -220,7 +178,7 @@ class Facts:
             methods = dict.fromkeys(score.interval for task in tasks for score in task.scores)
             clusters = max((score.clusters for task in tasks for score in task.scores), default=0)
             yield f"{name}: 95 % intervals ({', '.join(methods)}), {clusters:,} clusters"
-        seeds = sorted({int(one["config"]["seed"]) for one in self.trainings})
+        seeds = sorted({one.config.seed for one in self.trainings})
         if seeds:
             yield f"training seeds: {', '.join(map(str, seeds))}"
         # The predictions of another system have its seed among the options of the model.

@@ -128,10 +128,13 @@ def _conditions(a: Mapping[str, TaskRecord], b: Mapping[str, TaskRecord], left_o
     if names := [one for one in compared if a[one].template_sha256 != b[one].template_sha256]:
         yield f"the runs asked with different prompts: {', '.join(names)}"
     for what, key in (("routes", "route"), ("versions of the extractor of answers", "extractor")):
-        values = {one: (getattr(a[one], key), getattr(b[one], key)) for one in compared}
-        differing = {one: pair for one, pair in values.items() if pair[0] != pair[1]}
+        differing: dict[tuple[str, str], list[str]] = {}
+        for one in compared:
+            of_a, of_b = (getattr(each[one], key) or "none" for each in (a, b))
+            if of_a != of_b:
+                differing.setdefault((of_a, of_b), []).append(one)
         if differing:
-            shown = "; ".join(f"{one}: {pair[0] or 'none'} and {pair[1] or 'none'}" for one, pair in differing.items())
+            shown = "; ".join(f"{', '.join(names)}: {' and '.join(pair)}" for pair, names in differing.items())
             yield f"the runs have different {what}: {one_line(shown)}"
 
 

@@ -140,7 +140,7 @@ def compare_all(
     design = design or Design()
     sides = [_of_tasks(Side.at(path), design.tasks) for path in paths]
     _refuse_twice(sides)
-    draws = draws_for(len(design.places(len(sides))) * max(map(_tests, sides)))
+    draws = draws_for(len(design.places(len(sides))) * max(map(possible_tests, sides)))
     places = design.places(len(sides))
     found: dict[tuple[int, int], RunComparison] = {}
     for one, other in places:
@@ -175,8 +175,8 @@ def _of_tasks(side: Side, tasks: frozenset[str] | None) -> Side:
     return replace(side, record=side.record.model_copy(update={"tasks": kept, "contrasts": contrasts}))
 
 
-def _tests(side: Side) -> int:
-    """Return the largest number of tests of a comparison, one for each task, language and contrast of a run."""
+def possible_tests(side: Side) -> int:
+    """Return the largest number of tests that a comparison of a run may have: a task, a language or contrast each."""
     of_tasks = sum(1 + len(task.settings.get("languages", ())) for task in side.record.tasks)
     return of_tasks + len(side.record.contrasts)
 

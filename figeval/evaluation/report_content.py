@@ -1,4 +1,8 @@
-"""The content of a report on several runs: comparisons, calibration, positions, and the rows of the sample explorer."""
+"""The content of a report on several runs: comparisons, calibration, positions, and the rows of the sample explorer.
+
+The folder of several seeds counts as one run, whose scores are means. What has no mean is shown of each seed: answers,
+breakdowns, calibration and positions.
+"""
 
 from __future__ import annotations
 
@@ -9,21 +13,23 @@ from typing import Any, NamedTuple
 
 from figeval.errors import RecordError
 from figeval.evaluation.buckets import bucketed
-from figeval.evaluation.compare import RunComparison, Side, compare_sides
-from figeval.evaluation.comparisons import corrected
 from figeval.evaluation.harness import Harness
+from figeval.evaluation.report_comparisons import ComparedRuns, compare_with_first
 from figeval.evaluation.report_texts import ExampleTexts, TaskTexts
+from figeval.evaluation.sides import Side
 from figeval.evaluation.stored import with_breakdown
-from figeval.jsonfile import read_json
 from figeval.metrics.reliability import reliability
+from figeval.records import conditions
 from figeval.records.predictions import PredictionRow, answers_of
-from figeval.records.run_folder import RunFolder, read_run
+from figeval.records.run_folder import RunFolder
 from figeval.records.schema import RunRecord, TaskRecord
-from figeval.records.sweep import run_folders
-from figeval.text import cleaned
+from figeval.records.sweep import whole_runs
+from figeval.records.training import TrainingRecord, read_training
+from figeval.text import cleaned, one_line
 from figeval.types import JSON
 
 LONGEST_REPLY = 4_000  # characters of a model's text
+LONGEST_REASON = 300  # of a notice
 MOST_POSITIONS = 100
 FINEST = 4  # decimals of scores
 
@@ -40,10 +46,10 @@ class ReportContent:
     """Everything that a report shows beyond the records of the runs.
 
     Attributes:
-        runs: records of the runs, in the order of the columns.
+        runs: records of the runs that are compared, then those of single seeds; their places are the columns of tables.
+        seeds: for a run that is the mean of several seeds, the places of their runs.
         trainings: records of the trainings that models of these runs come from.
-        comparisons: the first run against each of the others, as JSON.
-        family: number of tests over which the p-values of all comparisons were corrected.
+        comparisons: the first run against each of the others.
         calibration: calibration per task and run, where the scores of options are or give probabilities.
         positions: chosen and right options per position, by task and run.
         samples: per task the rows of all runs by column, with the texts of the examples.
@@ -51,54 +57,80 @@ class ReportContent:
     """
 
     runs: list[RunRecord] = field(default_factory=list)
-    trainings: list[JSON] = field(default_factory=list)
-    comparisons: list[JSON] = field(default_factory=list)
-    family: int = 0
+    seeds: dict[int, list[int]] = field(default_factory=dict)
+    trainings: list[TrainingRecord] = field(default_factory=list)
+    comparisons: list[ComparedRuns] = field(default_factory=list)
     calibration: list[JSON] = field(default_factory=list)
     positions: list[JSON] = field(default_factory=list)
     samples: list[JSON] = field(default_factory=list)
     notices: list[str] = field(default_factory=list)
+
+    @property
+    def compared(self) -> list[RunRecord]:
+        """Records of the runs that are compared, in which several seeds count as one."""
+        return self.runs[: len(self.runs) - sum(map(len, self.seeds.values()))]
 
 
 def report_content(
     paths: Sequence[Path],
     texts: ExampleTexts | None,
     *,
-    metric: str = "acc",
+    metrics: Sequence[str] = ("acc",),
     by: Sequence[str] = (),
     seed: int = 0,
 ) -> ReportContent:
     """Collect the content of a report.
 
     Args:
-        paths: folders of runs, of trainings (all their runs) or of several seeds (all their runs).
+        paths: folders of runs, of trainings (all their runs) or of several seeds.
         texts: reader of the example texts, or None to leave texts out.
-        metric: metric of the comparisons, which must be a mean over examples.
+        metrics: metrics of the comparisons; the first that a task has judges its samples.
         by: columns of the examples for breakdowns, in addition to those that the runs have stored.
         seed: random seed of the sign-flip tests.
 
     Raises:
         RecordError: there is no run, its predictions have been changed, or no task has one of the columns.
     """
-    places = list({one.resolve(): one for path in paths for one in run_folders(path)}.values())
-    opened = [read_run(place) for place in places]
-    found = ReportContent(runs=[record for record, _ in opened])
-    folders = [folder for _, folder in opened]
-    files = dict.fromkeys(file for place in (*paths, *places) for file in _training_records(place))
-    found.trainings = [cleaned(read_json(file, RecordError)) for file in files]
+    whole = {one.resolve(): one for path in paths for one in whole_runs(path)}
+    sides = [Side.at(place) for place in whole.values()]
+    found, folders = content_of(sides)
+    places = (*paths, *(folder.path for folder in folders.values()))
+    files = dict.fromkeys(file for place in places for file in _training_records(place))
+    found.trainings = [read_training(file, RecordError) for file in files]
     for key in by:
-        _break_down(found, places, key)
-    if len(places) > 1:
-        _compare(found, places, metric, seed)
+        _break_down(found, folders, key)
+    if len(sides) > 1:
+        found.comparisons, problems = compare_with_first(sides, metrics, seed)
+        labels = conditions.labels([side.record for side in sides])
+        found.notices += (
+            f"{labels[0]} and {labels[place]} are not compared: {one_line(why, LONGEST_REASON)}."
+            for place, why in problems
+        )
     names = dict.fromkeys(task.task for record in found.runs for task in record.tasks_with_rows())
     missing: dict[str, list[str]] = {}
     for name in names:
-        own = {place: rows for place, rows in enumerate(_rows(found.runs, folders, name)) if rows is not None}
-        _add_statistics(found, name, own, metric)
-        if why := _add_samples(found, name, own, metric, texts):
-            missing.setdefault(why, []).append(name)
+        own = dict(_rows(found.runs, folders, name))
+        _add_statistics(found, name, own)
+        if why := _add_samples(found, name, own, metrics, texts):
+            missing.setdefault(why.replace(f" of {name}", ""), []).append(name)  # one reason, many tasks
     found.notices += (f"The texts of {', '.join(tasks)} are left out: {why}." for why, tasks in missing.items())
     return found
+
+
+def content_of(sides: Sequence[Side]) -> tuple[ReportContent, dict[int, RunFolder]]:
+    """Return content that has only the records of some runs and of their seeds, and the folder of each single run."""
+    found = ReportContent(runs=[side.record for side in sides])
+    folders: dict[int, RunFolder] = {}
+    for place, side in enumerate(sides):
+        if side.record is side.runs[0][0]:
+            folders[place] = side.folder
+            continue
+        found.seeds[place] = []
+        for record, folder in side.runs:
+            found.seeds[place].append(len(found.runs))
+            folders[len(found.runs)] = folder
+            found.runs.append(record)
+    return found, folders
 
 
 # ---- folders ---------------------------------------------------------------------------------------------------------
@@ -113,89 +145,43 @@ def _training_records(path: Path) -> Iterator[Path]:
             yield file
 
 
-def _break_down(found: ReportContent, places: Sequence[Path], key: str) -> None:
+def _break_down(found: ReportContent, folders: Mapping[int, RunFolder], key: str) -> None:
     """Add the scores by one column to the records. Raises `RecordError` if no run has it."""
     metrics, problems = Harness().metrics, []
-    for record, place in zip(found.runs, places, strict=True):
+    for place, folder in folders.items():
         try:
-            computed = with_breakdown(place, key, metrics)
+            computed = with_breakdown(folder.path, key, metrics)
         except RecordError as error:
             problems.append(error)
             continue
-        for task, own in zip(record.tasks, computed.tasks, strict=True):
+        for task, own in zip(found.runs[place].tasks, computed.tasks, strict=True):
             task.breakdowns = [one for one in task.breakdowns if one.by != key] + own.breakdowns
-    if len(problems) == len(places):
+    if len(problems) == len(folders):
         raise problems[0]
-
-
-# ---- comparisons -----------------------------------------------------------------------------------------------------
-
-
-def _compare(found: ReportContent, places: Sequence[Path], metric: str, seed: int) -> None:
-    """Add the comparisons of the first run with the others; p-values are corrected over the tests of all of them."""
-    first, results = Side.at(places[0]), dict[tuple[int, int], RunComparison]()
-    for place in range(1, len(places)):
-        try:
-            results[0, place] = compare_sides(first, Side.at(places[place]), metric, seed)
-        except RecordError as error:
-            found.notices.append(f"Runs 1 and {place + 1} are not compared: {error}.")
-    for (_, place), result in corrected(results, "holm").items():
-        found.family += sum(one.p_adjusted is not None for one in result.tasks)
-        rows = map(asdict, result.tasks)
-        tasks = [{**row.pop("comparison"), **row, "changes": None} for row in rows]
-        about = {"a": 0, "b": place, "metric": metric, "left_out": dict(result.left_out)}
-        found.comparisons.append({**about, "tasks": tasks})
-
-
-def _changes(a: Mapping[str, PredictionRow], b: Mapping[str, PredictionRow], metric: str) -> JSON:
-    """Return the ids of the examples on which A or B has the higher value, and the number of those where both agree.
-
-    Examples are counted as in the comparison: both runs have a value, and no model has seen them.
-    """
-    pairs: dict[str, tuple[float, float]] = {}
-    for name, row in a.items():
-        other = b.get(name)
-        if other is None or row.get("seen") or other.get("seen"):
-            continue
-        first, second = row["metrics"].get(metric), other["metrics"].get(metric)
-        if isinstance(first, int | float) and isinstance(second, int | float):
-            pairs[name] = first, second
-    return {
-        "a_higher": [name for name, (first, second) in pairs.items() if first > second],
-        "b_higher": [name for name, (first, second) in pairs.items() if first < second],
-        "both_right": sum(values == (1, 1) for values in pairs.values()),
-        "both_wrong": sum(values == (0, 0) for values in pairs.values()),
-        "n": len(pairs),
-        "is_binary": all(value in (0, 1) for values in pairs.values() for value in values),
-    }
 
 
 # ---- one task --------------------------------------------------------------------------------------------------------
 
 
-def _rows(runs: Sequence[RunRecord], folders: Sequence[RunFolder], name: str) -> Iterator[OwnRows | None]:
-    """Yield the record of a task and its rows by id for each run, or None for a run without them."""
-    for record, folder in zip(runs, folders, strict=True):
-        task = next((one for one in record.tasks if one.task == name), None)
-        has_rows = task is not None and folder.has_predictions(name)
-        yield OwnRows(task, {row["id"]: row for row in folder.rows(name)}) if task is not None and has_rows else None
+def _rows(runs: Sequence[RunRecord], folders: Mapping[int, RunFolder], name: str) -> Iterator[tuple[int, OwnRows]]:
+    """Yield the place of each run that has rows of a task, with its record of the task and the rows by id."""
+    for place, folder in folders.items():
+        task = next((one for one in runs[place].tasks if one.task == name), None)
+        if task is not None and folder.has_predictions(name):
+            yield place, OwnRows(task, {row["id"]: row for row in folder.rows(name)})
 
 
-def _add_statistics(found: ReportContent, name: str, own: Mapping[int, OwnRows], metric: str) -> None:
-    """Add calibration and positions of one task, and the examples on which compared runs differ."""
+def _add_statistics(found: ReportContent, name: str, own: Mapping[int, OwnRows]) -> None:
+    """Add calibration and positions of one task."""
     for place, (task, rows) in own.items():
         if calibrated := _calibration(task, rows.values()):
             found.calibration.append({"task": name, "run": place, **calibrated})
         if positions := _positions(rows.values()):
             found.positions.append({"task": name, "run": place, "positions": positions})
-    for pair in found.comparisons:
-        for one in pair["tasks"]:
-            if one["task"] == name:
-                one["changes"] = _changes(own[pair["a"]].rows, own[pair["b"]].rows, metric)
 
 
 def _add_samples(
-    found: ReportContent, name: str, own: Mapping[int, OwnRows], metric: str, texts: ExampleTexts | None
+    found: ReportContent, name: str, own: Mapping[int, OwnRows], metrics: Sequence[str], texts: ExampleTexts | None
 ) -> str:
     """Add the samples of one task. Return the reason why they have no texts, or an empty string."""
     if not own:
@@ -211,15 +197,19 @@ def _add_samples(
     if shown.notice:
         found.notices.append(shown.notice)
     if shown.measured:
-        metrics = Harness().metrics
+        installed = Harness().metrics
         for one, rows in own.values():
-            one.breakdowns = [*one.breakdowns, *bucketed(one, rows, shown.measured, metrics, seed)]
-    found.samples.append(_samples(task, ids, {place: rows for place, (_, rows) in own.items()}, shown, metric))
+            one.breakdowns = [*one.breakdowns, *bucketed(one, rows, shown.measured, installed, seed)]
+    found.samples.append(_samples(task, ids, {place: rows for place, (_, rows) in own.items()}, shown, metrics))
     return shown.missing
 
 
 def _samples(
-    task: TaskRecord, ids: Sequence[str], runs: Mapping[int, Mapping[str, PredictionRow]], shown: TaskTexts, metric: str
+    task: TaskRecord,
+    ids: Sequence[str],
+    runs: Mapping[int, Mapping[str, PredictionRow]],
+    shown: TaskTexts,
+    metrics: Sequence[str],
 ) -> JSON:
     """Return the rows of all runs on a task, column by column, which compresses well."""
     first = {key: next(rows[key] for rows in runs.values() if key in rows) for key in ids}
@@ -227,10 +217,11 @@ def _samples(
     known = dict.fromkeys(
         name for row in first.values() for name, one in row["metrics"].items() if not isinstance(one, list)
     )
-    judged = metric if metric in known else next(iter(known), "")
+    judged = next((one for one in (*metrics, *known) if one in known), "")
     content: JSON = {
         "task": task.task,
         "metric": judged,
+        "binary": _is_binary(runs.values(), judged),
         "labels": task.settings.get("labels", []),
         "ids": ids,
         "gold": [row["gold"] for row in first.values()],
@@ -244,6 +235,12 @@ def _samples(
         "runs": [{"run": place, **_answers([rows.get(key) for key in ids], judged)} for place, rows in runs.items()],
     }
     return cleaned(content)
+
+
+def _is_binary(runs: Iterable[Mapping[str, PredictionRow]], metric: str) -> bool:
+    """Return whether answers are right or wrong by a metric, i.e. 1 or 0; only ties are in between."""
+    values = ((row["metrics"].get(metric), row.get("tied")) for rows in runs for row in rows.values())
+    return all(value in (0, 1, None) or tied != 1 for value, tied in values)
 
 
 def _kinds(rows: Sequence[PredictionRow]) -> JSON:

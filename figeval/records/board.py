@@ -19,6 +19,7 @@ class BoardRow(Stored):
     page: str = Field(default="", description="page of the run, relative to the site; empty for a baseline")
     route: str = Field(default="", description="how the model was asked")
     conditions: str = Field(default="", description="what the run changed about how the task is asked")
+    same_as: str = Field(default="", description="model of an earlier row that is the same one by another name")
     seeds: int = Field(default=1, description="trainings of which the scores are means")
     date: str = Field(default="", description="day on which the run started")
     scores: list[ScoreRecord]

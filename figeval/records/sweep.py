@@ -117,24 +117,36 @@ def run_or_seeds(path: Path) -> tuple[RunRecord, list[tuple[RunRecord, RunFolder
     return mean_of(record, [run for run, _ in runs]), runs
 
 
-def run_folders(path: Path) -> Iterator[Path]:
-    """Yield the folders of the runs at a path: a run, the runs of several seeds, or all runs of a trained model.
+def whole_runs(path: Path) -> Iterator[Path]:
+    """Yield what `run_or_seeds` reads at a path: a run, a folder of several seeds, or all runs of a trained model.
 
     Raises:
         RecordError: there are several seeds or a trained model without runs.
     """
     seeds = path / SEEDS if path.is_dir() else path
     if seeds.name == SEEDS and seeds.is_file():
-        runs = [seeds.parent / run for run in read(SeedsRecord, seeds).runs.values()]
+        runs = [seeds.parent] if read(SeedsRecord, seeds).runs else []
     elif not find_record(path).is_file() and (path / "training").is_dir():
         runs = sorted(file.parent for file in path.glob("runs/*/run.json"))
     else:
         runs = [path]
     if not runs:
         raise RecordError(f"{path} has no runs; evaluate the model with `figeval run --model {path}`")
-    for run in runs:
-        file = find_record(run)
-        yield file.parent if file.is_file() else run  # `read_run` says that there is no run
+    yield from runs
+
+
+def run_folders(path: Path) -> Iterator[Path]:
+    """Yield the folders of the runs at a path: those of `whole_runs`, and of several seeds the run of each.
+
+    Raises:
+        RecordError: there are several seeds or a trained model without runs.
+    """
+    for whole in whole_runs(path):
+        seeds = whole / SEEDS
+        runs = [whole / run for run in read(SeedsRecord, seeds).runs.values()] if seeds.is_file() else [whole]
+        for run in runs:
+            file = find_record(run)
+            yield file.parent if file.is_file() else run  # `read_run` says that there is no run
 
 
 def mean_of(record: SeedsRecord, runs: Sequence[RunRecord]) -> RunRecord:

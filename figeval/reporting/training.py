@@ -10,15 +10,16 @@ from figeval.records.schema import SEEN_NOTES
 from figeval.records.sweep import GridRecord, SeedScore, SeedsRecord
 from figeval.reporting.grid import Grid, say
 from figeval.reporting.table import MARKS, MEAN, NOTHING, REST, interval, marked, missing, number
-from figeval.types import JSON
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from figeval.records.training import TrainingRecord
+
 OVER_SEEDS = ("task", "metric", "mean", "sd", "95 % interval", "seeds", "n", "lowest", "highest")
 
 
-def show_training(record: JSON, console: Console, floor: str = "") -> None:
+def show_training(record: TrainingRecord, console: Console, floor: str = "") -> None:
     """Print the table of a training and the notes under it.
 
     Args:
@@ -31,59 +32,53 @@ def show_training(record: JSON, console: Console, floor: str = "") -> None:
         say(console, f"  {note}")
 
 
-def dev_scores(record: JSON) -> Grid:
+def dev_scores(record: TrainingRecord) -> Grid:
     """Return the dev scores of every evaluation; step 0 is the model before training."""
-    config, evaluations = record["config"], scored_steps(record)
-    names = list(dict.fromkeys(name for one in evaluations for name in one["scores"]))
+    evaluations = list(record.scored_steps())
+    names = list(dict.fromkeys(name for one in evaluations for name in one.scores))
     rows = [
-        (str(one["step"]), *(number(one["scores"].get(name)) for name in names), chosen(one["step"], record))
+        (str(one.step), *(number(one.scores.get(name)) for name in names), chosen(one.step, record))
         for one in evaluations
     ]
-    title = f"{config['model']} on {record['task']} with {record['head']['name']}, seed {config['seed']}"
+    title = f"{record.config.model} on {record.task} with {record.head.name}, seed {record.config.seed}"
     return Grid(("step", *names, ""), rows, title, {"step", *names})
 
 
-def scored_steps(record: JSON) -> list[JSON]:
-    """Return step and scores of every evaluation on dev, the first of them of the model before training (step 0)."""
-    before = [{"step": 0, "scores": record["before"]}] if record.get("before") else []
-    return [*before, *record["evaluations"]]
-
-
-def notes(record: JSON, floor: str = "") -> Iterator[str]:
+def notes(record: TrainingRecord, floor: str = "") -> Iterator[str]:
     """Yield notes on the training data, the choice of the checkpoint, the cost, and the model's floor."""
-    took = timedelta(seconds=round(record["seconds"]))
-    by = f"chosen by {', '.join(record['select_by'])} on {record['dev']['source']}"
-    yield f"trained on {record['train']['n']} examples for {record['steps']} steps ({record['why']})"
-    yield by if record["evaluations"] else "last checkpoint; no examples were held out"
+    took = timedelta(seconds=round(record.seconds))
+    by = f"chosen by {', '.join(record.select_by)} on {record.dev.source}"
+    yield f"trained on {record.train.n} examples for {record.steps} steps ({record.why})"
+    yield by if record.evaluations else "last checkpoint; no examples were held out"
     if gained := gain(record):
         yield gained
-    yield f"{took} and {record['tokens']:,} tokens, peak memory {record['peak_memory_mb']:,.0f} MB"
-    if sizes := record.get("parameters"):
-        yield f"{sizes['trainable']:,} of {sizes['total']:,} parameters trained"
-    if probe := record["config"].get("probe"):
-        yield f"trained on the probe {probe} of {record['task']}"
+    yield f"{took} and {record.tokens:,} tokens, peak memory {record.peak_memory_mb:,.0f} MB"
+    if sizes := record.parameters:
+        yield f"{sizes.trainable:,} of {sizes.total:,} parameters trained"
+    if probe := record.config.probe:
+        yield f"trained on the probe {probe} of {record.task}"
     if floor:
         yield f"its floor, trained on the probe {floor}, is in the folder `floor`"
 
 
-def gain(record: JSON) -> str:
+def gain(record: TrainingRecord) -> str:
     """Return the scores that chose the checkpoint, before and after training; empty if unknown, as in older records."""
-    before: JSON = record.get("before") or {}
-    after = next((one for one in record["evaluations"] if one["step"] == record["best"]), None)
+    before = record.before or {}
+    after = next((one for one in record.evaluations if one.step == record.best), None)
     if after is None or not before:
         return ""
-    pairs = ((name, number(before.get(name)), number(after["scores"].get(name))) for name in record["select_by"])
+    pairs = ((name, number(before.get(name)), number(after.scores.get(name))) for name in record.select_by)
     listed = ", ".join(f"{name} {first} → {last}" for name, first, last in pairs)
-    where = "test" if record["config"]["select_on"] == "test" else "dev"
-    doubt = "" if record["improved"] else "; no checkpoint was better than the model before training"
-    return f"on {where}, before training → step {after['step']}: {listed}{doubt}"
+    where = "test" if record.config.select_on == "test" else "dev"
+    doubt = "" if record.improved else "; no checkpoint was better than the model before training"
+    return f"on {where}, before training → step {after.step}: {listed}{doubt}"
 
 
-def chosen(step: int, record: JSON) -> str:
+def chosen(step: int, record: TrainingRecord) -> str:
     """Return the mark of the selected checkpoint or of the model before training, or nothing for another."""
-    if step != record["best"]:
+    if step != record.best:
         return "" if step else "before training"
-    return f"best {MARKS['chosen']}" if record["config"]["select_on"] == "test" else "best"
+    return f"best {MARKS['chosen']}" if record.config.select_on == "test" else "best"
 
 
 def show_grid(record: GridRecord, console: Console) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -116,6 +117,42 @@ def test_ties_share_a_rank_and_seen_examples_have_none(cli: Cli, tmp_path: Path)
     ranks = {row["model"]: row["rank"] for row in board["rows"] if row["kind"] == "run"}
     assert ranks == {"a": 1, "b": 1, "c": 3, "d": None}
     assert "no rank: the model has seen some of these examples" in (tmp_path / "site" / "index.html").read_text()
+
+
+def test_a_model_by_two_names_is_named_and_ranked_once(cli: Cli, tmp_path: Path) -> None:
+    """Its repeated scores would be tied, and push all others down."""
+    models = {"minilm": "sha256:aa", "all-MiniLM-L6-v2": "sha256:aa", "other": "sha256:bb", "unknown": ""}
+    scores = {"first": 0.5, "second": 0.25}
+    for (name, fingerprint), hour in zip(models.items(), range(9, 0, -1), strict=False):
+        value = 0.125 if name in ("other", "unknown") else 0.5
+        tasks = [task(one, scores=[score(value=min(value, most))]) for one, most in scores.items()]
+        tasks[1].scores[0].value = {"minilm": 0.25, "all-MiniLM-L6-v2": 0.2}.get(name, 0.125)
+        model = ModelRecord(name=name, backend="encoder", fingerprint=fingerprint)
+        record = run(*tasks, model=model, started=f"2026-01-01T0{hour}:00:00Z")
+        stored(tmp_path / "runs" / name, record)
+    cli("board", "runs", "-o", "site")
+    (same,), (differing,) = (boards(tmp_path / "site", name) for name in scores)
+    rows = [{row["model"]: row for row in one["rows"]} for one in (same, differing)]
+    ranks = [{name: row["rank"] for name, row in own.items() if row["kind"] == "run"} for own in rows]
+    assert ranks[0] == {"minilm": 1, "all-MiniLM-L6-v2": None, "other": 2, "unknown": 2}
+    assert rows[0]["all-MiniLM-L6-v2"]["note"] == "the same model with the same scores as minilm"
+    assert ranks[1] == {"minilm": 1, "all-MiniLM-L6-v2": 2, "other": 3, "unknown": 3}
+    assert {name: row["same_as"] for name, row in rows[1].items() if row["same_as"]} == {"all-MiniLM-L6-v2": "minilm"}
+    page = (tmp_path / "site" / "index.html").read_text(encoding="utf-8")
+    assert page.count("no rank: the same model with the same scores as minilm") == 1
+    assert page.count(">the same model as minilm<") == 1
+
+
+def test_why_there_is_no_confidence_set_stands_below_its_table(cli: Cli, tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        tasks = (task("both"), *([task("alone")] if name == "a" else []))
+        stored(tmp_path / "runs" / name, run(*tasks, model=ModelRecord(name=name, backend="encoder")))
+    cli("board", "runs", "-o", "site")
+    page = (tmp_path / "site" / "index.html").read_text(encoding="utf-8")
+    sections = dict(re.findall(r'<section class="board" data-name="(\w+)">(.*?)</section>', page, re.DOTALL))
+    assert set(sections) == {"both", "alone"}
+    assert "No 95 % set of ranks: not all of these runs have stored predictions." in sections["both"]
+    assert page.count("No 95 % set of ranks") == 1
 
 
 def test_a_lower_score_can_be_better(cli: Cli, tmp_path: Path) -> None:

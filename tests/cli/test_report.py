@@ -13,10 +13,14 @@ from typing import Any
 import pytest
 
 from figeval.data.sources import catalogue
+from figeval.evaluation.compare import Side
+from figeval.evaluation.report_comparisons import compare_with_first
 from figeval.evaluation.report_texts import is_noncommercial
+from figeval.records.run_folder import RunFolder
+from figeval.records.sweep import run_folders, run_or_mean
 from tests.browser import elements_of
 from tests.cli.conftest import Cli
-from tests.runs import finished
+from tests.runs import finished, over_seeds
 
 
 @pytest.fixture(scope="module")
@@ -73,17 +77,120 @@ def test_all_comparisons_are_one_family(cli: Cli, runs: tuple[Path, Path], tmp_p
     more = finished(tmp_path / "majority", "mini_pairs", model="majority", baselines=False)
     cli("report", *runs, more, "--no_plots", "--no_texts")
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
-    assert "covers all 4 tests of this page" in page, "three tasks against random, and one against majority"
-    assert "mini_fables is not compared: only in A." in page
+    assert page.count("correction over 4 tests") == 2, "three tasks against random, and one against majority"
+    assert "mini_fables, mini_retrieval not compared: only in A<" in page
+
+
+def test_comparisons_say_what_compare_says(cli: Cli, runs: tuple[Path, Path], tmp_path: Path) -> None:
+    cli("report", *runs, "--no_plots", "--no_texts")
+    page = unescape((tmp_path / "report.html").read_text(encoding="utf-8"))
+    lines = cli("compare", *runs).out.splitlines()
+    heads, *rows = (re.split("  +", line) for line in lines[1:5])
+    assert "detectable" in heads
+    for cell in (*heads, *(cell for row in rows for cell in row)):
+        assert f">{cell}</t" in page
+    notes = [line.strip() for line in lines[5:]]
+    assert "mini_fables: left out 5 only in A" in notes
+    for note in notes:
+        assert f"<li>{note}</li>" in page
+    assert "<li>exact McNemar: " in page
+    assert "<li>sign flip: " in page
+    assert "<li>permutation: " not in page, "no comparison used it"
+
+
+def test_several_metrics_are_one_family(cli: Cli, runs: tuple[Path, Path], tmp_path: Path) -> None:
+    cli("report", *runs, "--no_plots", "--no_texts", "--metric", "mrr,acc")
+    page = unescape((tmp_path / "report.html").read_text(encoding="utf-8"))
+    tables = dict(re.findall(r"<h3>A = .*?</span>: (\w+)</h3>(.*?)(?=<h3>|</section>)", page, re.DOTALL))
+    assert list(tables) == ["mrr", "acc"]
+    assert page.count("correction over 4 tests") == 2, "acc of three tasks, and mrr of one"
+    found = contents(page)
+    judged = {name: one["metric"] for name, one in found.items()}
+    assert judged == {"mini_fables": "acc", "mini_retrieval": "mrr", "mini_pairs": "acc"}
+    assert {name: one["binary"] for name, one in found.items()} == {name: one == "acc" for name, one in judged.items()}
+    explored = {metric: set(re.findall(r'data-task="(\w+)" data-judged', text)) for metric, text in tables.items()}
+    assert explored == {"mrr": set(), "acc": {"mini_fables", "mini_pairs"}}, "the explorer judges retrieval by mrr"
+
+
+def test_one_reason_for_missing_texts_is_one_notice(cli: Cli, tmp_path: Path) -> None:
+    folder = finished(tmp_path / "run", "mini_fables", "mini_pairs", baselines=False)
+    record = json.loads((folder / "run.json").read_text(encoding="utf-8"))
+    for task in record["tasks"]:
+        task["examples_sha256"] = "0" * 64
+    (folder / "run.json").write_text(json.dumps(record), encoding="utf-8")
+    out = cli("report", "run", "--no_plots").out
+    assert "The texts of mini_fables, mini_pairs are left out: examples changed since this run was made; run it" in out
+
+
+def test_a_score_that_is_no_mean_has_no_better_examples(cli: Cli, runs: tuple[Path, Path], tmp_path: Path) -> None:
+    cli("report", *runs, "--no_plots", "--no_texts", "--metric", "macro_f1")
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "<li>permutation: " in page
+    assert "where A is better" not in page
+
+
+def cells(page: str, label: str) -> list[list[str]]:
+    """The rows of the score table that a run with this label has, without tags."""
+    rows = re.findall(r'<tr class="([^"]*)"><th scope="row" class="whole">(.*?)</tr>', page, re.DOTALL)
+    texts = [(classes, re.sub(r"<[^>]*>", "|", row)) for classes, row in rows]
+    return [[classes, *filter(None, row.split("|"))] for classes, row in texts if f"|{label}|" in row]
+
+
+def test_a_folder_of_seeds_is_one_run_with_the_seeds_behind_it(
+    cli: Cli, runs: tuple[Path, Path], tmp_path: Path
+) -> None:
+    seeds = over_seeds(tmp_path / "seeds", "mini_fables", "mini_pairs", baselines=False)
+    done = cli("report", "seeds", runs[0], "--no_plots", "--by", "idiom")
+    assert done.out.startswith("report.html (4 runs, "), "three seeds and another run"
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    means = {
+        score.metric: score for task in run_or_mean(seeds).tasks for score in task.scores if task.task == "mini_fables"
+    }
+    whole = "random on mini, 3 seeds"
+    first = next(row for row in cells(page, whole) if "mini_fables" in row[1])
+    acc = means["acc"]
+    assert acc.low is not None
+    assert f"sd {acc.sd:.4f}" in " ".join(first)
+    assert f"{acc.value:.4f}" in first
+    assert f"{acc.low:.3f} to {acc.high:.3f}" in first
+    assert "seed" not in first[0]
+    for label in ("random", "random (seed=1)", "random (seed=2)"):
+        assert {"seed" in row[0] for row in cells(page, label)} == {True}
+    compared = cli("compare", "seeds", runs[0]).out
+    assert "t over 3 and 1 seeds" in compared
+    (line,) = [one for one in compared.splitlines() if one.startswith("mini_fables ")]
+    assert all(f">{cell}</td>" in page for cell in re.split("  +", line))
+    fables = contents(page)["mini_fables"]
+    assert [one["run"] for one in fables["runs"]] == [2, 3, 4, 1], "the mean, run 0, has no answers"
+    assert "mini_pairs by idiom" in page, "breakdowns are those of single seeds"
+
+
+def test_examples_are_better_over_seeds_by_their_mean(tmp_path: Path) -> None:
+    seeds = over_seeds(tmp_path / "seeds", "mini_fables", baselines=False)
+    other = finished(tmp_path / "overlap", "mini_fables", baselines=False)
+    rows = [
+        {row["id"]: row["metrics"]["acc"] for row in RunFolder(place).rows("mini_fables")}
+        for place in run_folders(seeds)
+    ]
+    alone = {row["id"]: row["metrics"]["acc"] for row in RunFolder(other).rows("mini_fables")}
+    (pair,), problems = compare_with_first([Side.at(seeds), Side.at(other)], ["acc"], 0)
+    assert not problems
+    (found,) = pair.changes
+    assert found.a_better == [one for one in rows[0] if sum(own[one] for own in rows) / 3 > alone[one]]
+    assert found.b_better == [one for one in rows[0] if sum(own[one] for own in rows) / 3 < alone[one]]
+    assert found.a_better
+    assert found.b_better
+    assert not found.is_binary
 
 
 @pytest.mark.slow
-def test_a_folder_of_seeds_is_all_its_runs_with_their_trainings(cli: Cli, tmp_path: Path) -> None:
+def test_a_folder_of_seeds_has_all_its_trainings(cli: Cli, tmp_path: Path) -> None:
     seeds = Path(__file__).resolve().parents[2] / "results" / "measured" / "minilm-seen"
     assert cli("report", seeds, "--no_texts", "--no_plots").out.startswith("report.html (3 runs, ")
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     for seed in range(3):
         assert f"minilm on epic_retrieval_seen with biencoder, seed {seed}" in page
+    assert "minilm on epic_retrieval_seen, 3 seeds" in page
 
 
 @pytest.mark.slow

@@ -199,3 +199,21 @@ def test_seeds_and_a_grid(cli: Cli, tmp_path: Path) -> None:
 def test_a_record_that_is_none(cli: Cli, tmp_path: Path, file: str) -> None:
     (tmp_path / file).write_text('{"task": 1}')
     assert f"{file}: task must be a string; it was not written by" in cli("show", tmp_path).complaint
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"config": {}}, "config.model is missing"),
+        ({"evaluations": [{"step": "late", "scores": {}}]}, "evaluations.0.step must be an integer"),
+        ({"evaluations": {"0": 1}}, "evaluations must be a list"),
+        ({"seconds": 1e300}, "seconds"),
+        ({"peak_memory_mb": float("nan")}, "peak_memory_mb"),
+        ({"parameters": {"total": 1}}, "parameters.trainable is missing"),
+        ({"speed": 1}, "speed"),
+    ],
+)
+def test_a_record_of_a_training_that_is_none(cli: Cli, tmp_path: Path, changes: dict[str, object], words: str) -> None:
+    complaint = cli("show", training(tmp_path, **changes)).complaint
+    assert words in complaint
+    assert complaint.endswith("it was not written by this version of figeval")

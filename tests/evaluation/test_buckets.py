@@ -25,7 +25,7 @@ from tests.runs import Deaf, finished
 
 
 def content(*folders: Path, metric: str = "acc") -> ReportContent:
-    return report_content(folders, ExampleTexts(plugin_manager()), metric=metric)
+    return report_content(folders, ExampleTexts(plugin_manager()), metrics=[metric])
 
 
 def breakdowns(found: ReportContent, name: str) -> dict[str, BreakdownRecord]:

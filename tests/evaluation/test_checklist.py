@@ -15,12 +15,18 @@ from tests.runs import finished
 __all__ = ["cli"]
 TRAINING = {
     "task": "mini_fables",
-    "config": {"seed": 7, "lr": 1e-4, "epochs": 3, "head_args": {}, "select_on": "dev"},
+    "head": {"name": "biencoder"},
+    "config": {"model": "m", "seed": 7, "lr": 1e-4, "epochs": 3, "head_args": {}, "select_on": "dev"},
     "train": {"n": 54},
     "dev": {"n": 6, "source": "6 of 60 examples of train"},
     "best": 12,
     "select_by": ["acc"],
+    "evaluations": [{"step": 12, "scores": {"acc": 0.5}}],
+    "steps": 24,
+    "why": "all epochs done",
     "seconds": 7200.0,
+    "tokens": 1054,
+    "peak_memory_mb": 437.6,
     "parameters": {"total": 22_713_216, "trainable": 294_912},
     "provenance": {"hardware": {"cores": 2, "processor": "x86_64", "memory_gib": 8.0}},
 }
@@ -120,7 +126,7 @@ def test_a_folder_without_a_run_is_one_line(cli: Cli, tmp_path: Path) -> None:
     [
         ([], "record.json"),
         (TRAINING | {"config": None}, "config"),
-        (TRAINING | {"config": {"seed": "x", "select_on": "dev"}}, "config.seed"),
+        (TRAINING | {"config": {"model": "m", "seed": "x"}}, "config.seed"),
         (TRAINING | {"seconds": float("inf")}, "seconds"),
         (TRAINING | {"provenance": {"hardware": "x"}}, "hardware"),
     ],

@@ -86,7 +86,7 @@ def test_p_values_are_corrected_over_the_tasks_that_were_tested(tmp_path: Path) 
     assert [one.task for one in result.tasks] == ["one", "two"]
     assert result.family == 2
     assert [one.p_adjusted for one in result.tasks] == holm(raw)
-    assert result.left_out == {"empty": "it has no acc per example"}
+    assert result.left_out == {"empty": "no acc per example"}
 
 
 def test_tasks_of_one_run_only_are_named(tmp_path: Path) -> None:
@@ -267,7 +267,7 @@ def test_another_prompt_or_route_of_a_task_is_said(tmp_path: Path) -> None:
     b = written(tmp_path / "b", {"t": acc("01"), "u": acc("01")}, template_sha256="2" * 64, route="by_head")
     assert compare_runs(a, b).caveats == (
         "the runs asked with different prompts: t, u",
-        "the runs have different routes: t: by_cosine and by_head; u: by_cosine and by_head",
+        "the runs have different routes: t, u: by_cosine and by_head",
     )
     assert compare_runs(a, a).caveats == ()
 

@@ -17,6 +17,7 @@ from urllib.parse import quote
 import pytest
 
 from figeval.records.schema import BreakdownRecord, GroupRecord, ModelRecord, RunRecord
+from figeval.reporting.grid import Grid
 from figeval.reporting.html.page import Panels, packed, page
 from figeval.text import clean
 from tests.browser import elements_of
@@ -65,12 +66,14 @@ def samples(n: int = 2, text: str = "a text") -> dict[str, Any]:
     }
 
 
-def pair() -> dict[str, Any]:
-    changes = {"a_higher": ["x1"], "b_higher": [], "both_right": 3, "both_wrong": 4, "n": 8, "is_binary": True}
-    numbers = {"value_a": 0.5, "value_b": 0.25, "difference": 0.25, "low": 0.1, "high": 0.4, "p": 0.03}
-    numbers["p_adjusted"] = 0.06
-    one = {"task": "proverbs", **numbers, "n": 8, "clusters": 4, "test": "sign flip", "changes": changes}
-    return {"a": 0, "b": 1, "metric": "acc", "tasks": [one], "left_out": {"pairs": "only in A"}}
+def pair(task: str = "proverbs", **changes: Any) -> dict[str, Any]:
+    """A comparison of the runs 0 and 1, as `figeval.api.pages` makes it."""
+    head = ("task", "A − B", "95 % interval", "p (Holm)", "detectable", "n", "clusters", "test")
+    grid = Grid(head, [(task, "+0.2500", "+0.100 to +0.400", "0.0600", "0.1200", "8", "4 (3 eff.)", "sign flip")])
+    counts = {"both_right": 3, "both_wrong": 4, "is_binary": True}
+    differing = {"task": task, "a_better": ["x1"], "b_better": [], **counts, **changes}
+    notes = ["proverbs: left out 2 only in A", "pairs not compared: only in A"]
+    return {"a": 0, "b": 1, "metric": "acc", "grid": grid, "notes": notes, "changes": [differing]}
 
 
 def made(*runs: RunRecord, title: str = "A report", **panels: Any) -> str:
@@ -97,9 +100,17 @@ def test_runs_are_told_apart_and_can_be_repeated() -> None:
 
 
 def test_a_comparison_names_the_examples_that_differ() -> None:
-    text = made(run(task()), run(task()), comparisons=[pair()], family=2)
-    for shown in ("+0.2500", "+0.100 to +0.400", "0.0600", "all 2 tests", 'href="#item=proverbs/x1"', "only in A"):
+    text = made(run(task()), run(task()), comparisons=[pair()], tests=["sign flip: as coins"])
+    for shown in ("+0.2500", "+0.100 to +0.400", "0.1200", "4 (3 eff.)", 'href="#item=proverbs/x1"', "only in A"):
         assert shown in text
+    assert "<li>sign flip: as coins</li>" in text
+    assert "1 example where A is better, 0 where B is better" in text
+
+
+def test_runs_that_differ_nowhere_have_no_list_of_examples() -> None:
+    text = made(run(task()), run(task()), comparisons=[pair(a_better=[])])
+    assert "+0.2500" in text
+    assert "where A is better" not in text
 
 
 def test_breakdowns_calibration_positions_and_statuses() -> None:
@@ -135,9 +146,13 @@ def hostile() -> str:
         breakdowns=[BreakdownRecord(by=HOSTILE, groups=[group])],
     )
     record = run(own, model=model, command=["run", HOSTILE], config={"tasks": [HOSTILE]}, warnings=[HOSTILE])
-    compared = pair()
-    compared["tasks"][0] |= {"task": HOSTILE, "changes": {**compared["tasks"][0]["changes"], "b_higher": [HOSTILE]}}
-    panels = {"comparisons": [compared], "notices": [HOSTILE], "samples": [{**samples(text=HOSTILE), "task": HOSTILE}]}
+    compared = {**pair(HOSTILE, b_better=[HOSTILE]), "notes": [HOSTILE]}
+    panels = {
+        "comparisons": [compared],
+        "tests": [HOSTILE],
+        "notices": [HOSTILE],
+        "samples": [{**samples(text=HOSTILE), "task": HOSTILE}],
+    }
     return made(record, record, title=HOSTILE, **panels, downloads={HOSTILE: HOSTILE})
 
 

@@ -122,7 +122,7 @@ def stored_evaluation(config: TrainConfig) -> RunRecord | None:
     done = finished(config, TrainFolder(output)) is not None and (output / FILE).is_file()
     if not done or config.floor or floor_in(output) is not None or asked is None or asked.output_path is None:
         return None
-    as_trained = stored_record(output).get("weights_sha256") == weights_in(output)
+    as_trained = stored_record(output).weights_sha256 == weights_in(output)
     if not as_trained or not (asked.output_path / "run.json").is_file():
         return None
     record, folder = read_run(asked.output_path)
@@ -160,13 +160,13 @@ def held_out_in(record: RunRecord | None, name: str) -> JSON:
 def held_out_on_dev(config: TrainConfig) -> JSON:
     """Return the first score of the chosen checkpoint on dev, as stored in figeval.json; empty if there is none."""
     told = stored_record(config.output)
-    scores: JSON = next((one["scores"] for one in told["evaluations"] if one["step"] == told["best"]), {})
+    scores = next((one.scores for one in told.evaluations if one.step == told.best), {})
     known = ((name, value) for name, value in scores.items() if value is not None and name != LOSS)
     metric, value = next(known, ("", None))
     if value is None or config.select_on != "dev":
         return {}
     about = {"task": config.task, "split": "dev", "metric": metric, "value": value, "low": None, "high": None}
-    return {**about, "n": told["dev"]["n"], "clusters": None}
+    return {**about, "n": told.dev.n, "clusters": None}
 
 
 def evaluation_folder(output: Path, tasks: Sequence[str]) -> Path:

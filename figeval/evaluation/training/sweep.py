@@ -100,7 +100,7 @@ class Sweep:
             point.error = str(error)
             return point
         stored, progress = stored_record(config.output), TrainFolder(config.output).read()
-        record.metrics, record.dev = stored["select_by"], stored["dev"]["source"]
+        record.metrics, record.dev = stored.select_by, stored.dev.source
         best = next(one for one in progress.evaluations if one.step == progress.best)
         point.scores, point.step = best.scores, best.step
         return point
@@ -166,7 +166,7 @@ class Sweep:
         no_better = [
             f"seed {seed}: no checkpoint was better on dev than the model before training"
             for seed in record.seeds
-            if stored_record(place / f"seed-{seed}").get("improved") is False
+            if stored_record(place / f"seed-{seed}").improved is False
         ]
         record.warnings = [*warnings_of(found), *no_better]
         write(record, place / SEEDS)

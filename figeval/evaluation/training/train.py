@@ -21,6 +21,17 @@ from figeval.files import expand_user, is_folder
 from figeval.jsonfile import read_json
 from figeval.models.model import Model
 from figeval.records import provenance
+from figeval.records.training import (
+    DevExamples,
+    DevScores,
+    Head,
+    Origin,
+    Parameters,
+    TrainExamples,
+    TrainingConfig,
+    TrainingRecord,
+    read_training,
+)
 from figeval.spec import TaskSpec
 from figeval.training.config import TrainConfig
 from figeval.training.contract import Learner, Setup
@@ -95,8 +106,8 @@ def train_here(config: TrainConfig, harness: Harness, observer: TrainingObserver
         declared["about"]["evaluations"] = len(progress.evaluations)  # unknown when the checkpoint was saved
         # Replaced rather than edited: it was a link to the checkpoint's file, which must not change.
         write_json(config.output / DECLARED, declared)
-        preset = {"preset": recorded(config, harness.manager)}
-        write_json(folder.record_file, record_of(training, job, progress) | preset)
+        record = record_of(training, job, progress, harness)
+        write_json(folder.record_file, record.model_dump(mode="json", exclude_unset=True))
     return progress
 
 
@@ -108,13 +119,9 @@ def finished(config: TrainConfig, folder: TrainFolder) -> Progress | None:
     return progress if progress.complete and progress.identity == config.identity() else None
 
 
-def stored_record(place: Path) -> JSON:
+def stored_record(place: Path) -> TrainingRecord:
     """Read the record of a finished training. Raises `TrainError` if it is damaged."""
-    file = TrainFolder(place).record_file
-    found: JSON = read_json(file, TrainError, cure=RESTORE)
-    if not isinstance(found, dict):
-        raise TrainError(f"{file} is not the record of a training; {RESTORE}")
-    return found
+    return read_training(TrainFolder(place).record_file, TrainError, cure=RESTORE)
 
 
 def job_of(training: TrainingPlan, harness: Harness, folder: TrainFolder, observer: TrainingObserver) -> Job:
@@ -229,6 +236,12 @@ def directed(name: str, harness: Harness) -> tuple[str, bool]:
     return metric.name, metric.higher_is_better
 
 
+def augmentation_record(training: TrainingPlan) -> JSON:
+    """Return the augmentation of a training's examples, or an empty record if there was none."""
+    wanted = augmentation_of(training.task, training.config.augment)
+    return {} if wanted is None else {"augment": wanted.model_dump(by_alias=True)}
+
+
 def about(training: TrainingPlan, progress: Progress) -> JSON:
     """Return the `about` entry of a checkpoint, which describes its training."""
     config = training.config
@@ -246,35 +259,30 @@ def about(training: TrainingPlan, progress: Progress) -> JSON:
     }
 
 
-def augmentation_record(training: TrainingPlan) -> JSON:
-    """Return the augmentation of a training's examples, or an empty record if there was none."""
-    wanted = augmentation_of(training.task, training.config.augment)
-    return {} if wanted is None else {"augment": wanted.model_dump(by_alias=True)}
-
-
-def record_of(training: TrainingPlan, job: Job, progress: Progress) -> JSON:
+def record_of(training: TrainingPlan, job: Job, progress: Progress, harness: Harness) -> TrainingRecord:
     """Return the record of a finished training."""
     splits = training.splits
-    return {
-        "identity": progress.identity,
-        "config": training.config.model_dump(mode="json", exclude={"output", "include_path"}),
-        "head": {"name": training.head, **training.learner.describe()},
-        "task": training.task.name,
+    return TrainingRecord(
+        identity=progress.identity,
+        config=TrainingConfig(**training.config.model_dump(mode="json", exclude={"output", "include_path"})),
+        head=Head(name=training.head, **training.learner.describe()),
+        task=training.task.name,
         **augmentation_record(training),
-        "train": {"n": len(splits.train), "sha256": splits.digests[0]},
-        "dev": {"n": len(splits.dev), "sha256": splits.digests[1], "source": splits.source},
-        "truncated": job.train.truncated,
-        "select_by": [name for name, _ in job.criterion.metrics],
-        "before": progress.before,
-        "improved": improved(progress.before, progress.evaluations, job.criterion),
-        "best": progress.best,
-        "weights_sha256": weights_in(training.config.output),
-        "steps": progress.step,
-        "why": progress.why,
-        "evaluations": [evaluation.model_dump() for evaluation in progress.evaluations],
-        "seconds": round(progress.seconds, 1),
-        "tokens": progress.tokens,
-        "parameters": progress.parameters,
-        "peak_memory_mb": provenance.peak_memory_mb(),
-        "provenance": provenance.collect(),
-    }
+        train=TrainExamples(n=len(splits.train), sha256=splits.digests[0]),
+        dev=DevExamples(n=len(splits.dev), sha256=splits.digests[1], source=splits.source),
+        truncated=job.train.truncated,
+        select_by=[name for name, _ in job.criterion.metrics],
+        before=progress.before,
+        improved=improved(progress.before, progress.evaluations, job.criterion),
+        best=progress.best,
+        weights_sha256=weights_in(training.config.output),
+        steps=progress.step,
+        why=progress.why,
+        evaluations=[DevScores(step=one.step, scores=one.scores) for one in progress.evaluations],
+        seconds=round(progress.seconds, 1),
+        tokens=progress.tokens,
+        parameters=None if progress.parameters is None else Parameters(**progress.parameters),
+        peak_memory_mb=provenance.peak_memory_mb(),
+        provenance=Origin(**provenance.collect()),
+        preset=recorded(training.config, harness.manager),
+    )

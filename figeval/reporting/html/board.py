@@ -7,7 +7,6 @@ import io
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from figeval.records.board import BoardRecord, BoardRow, Leaderboard
 from figeval.records.schema import SEEN_NOTES
@@ -102,6 +101,7 @@ def _board(board: Leaderboard, anchor: str) -> JSON:
         "about": f"{board.examples:,} {unit}, sha256 {board.examples_sha256:.8}…",
         "metric": board.metric,
         "others": others,
+        "untested": list(dict.fromkeys(row.note for row in board.rows if row.rank is not None and row.note)),
         "rows": [_row(row, board.metric, others, lines) for row in board.rows],
         "download": download(f"{anchor}.csv", board_csv([board])),
     }
@@ -157,13 +157,9 @@ def _overview(boards: Sequence[Leaderboard]) -> JSON | None:
 
 
 def _notes(record: BoardRecord) -> Iterator[str]:
-    """Yield explanations of the marks and of the columns."""
+    """Yield explanations of the marks."""
     scores = [score for board in record.leaderboards for row in board.rows for score in row.scores]
     seen = {score.seen for score in scores}
     yield from (f"{table.MARKS[role]} {text}." for role, text in SEEN_NOTES.items() if role in seen)
     if any(score.low is not None and score.interval.endswith(UNRELIABLE) for score in scores):
         yield f"{table.FEW} Fewer than 10 effective clusters: the interval is unreliable."
-    told: dict[str, Any] = dict.fromkeys(
-        row.note for board in record.leaderboards for row in board.rows if row.rank is not None and row.note
-    )
-    yield from (f"No 95 % set of ranks: {one}." for one in told)

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
+from math import isfinite
 from typing import Any
 
-from figeval.plots import BLUE, GREEN, GREY, NEEDED, ORANGE, styled
+from figeval.plots import BLUE, GREEN, GREY, NEEDED, ORANGE, PADDING, styled
+from figeval.records.training import TrainingRecord
 from figeval.types import JSON
 
 COLOURS = (BLUE, ORANGE, GREEN, "#AA5591", "#8A6D00", "#4A6FD0")  # of the runs, as in page.css
-GOLD = "#B8BEC4"
+GOLD, GOLD_LABEL = "#B8BEC4", "right answer"
+LETTER, SPREAD = 6.4, 0.25  # pixels of a letter in labels, and how much wider the fonts of other machines may be
 SIZE = re.compile(r'<svg[^>]*? width="([\d.]+)" height="([\d.]+)"')
 
 
@@ -33,12 +37,12 @@ def available() -> bool:
     return all(find_spec(name) is not None for name in NEEDED)
 
 
-def scores(rows: Sequence[JSON], labels: Sequence[str]) -> Picture | None:
+def scores(rows: Sequence[JSON], colours: Mapping[str, str]) -> Picture | None:
     """Return the chart of the first metric of each task: values, intervals and the best baseline.
 
     Args:
         rows: `task`, `run` (its label), `value`, `low`, `high` and `floor`.
-        labels: labels of all runs in order.
+        colours: colour of each run by its label, in the order of the runs.
     """
     import altair as alt
 
@@ -47,10 +51,11 @@ def scores(rows: Sequence[JSON], labels: Sequence[str]) -> Picture | None:
     data = alt.Data(values=list(rows))
     # Lists of names keep the order of the runs and tasks.
     tasks = list(dict.fromkeys(row["task"] for row in rows))
+    shown = _having(colours, (row["run"] for row in rows))
     base = alt.Chart(data).encode(
         y=alt.Y("task:N", sort=tasks, title=None, axis=alt.Axis(labelLimit=320)),
-        yOffset=alt.YOffset("run:N", sort=list(labels)),
-        color=_by_run(labels),
+        yOffset=alt.YOffset("run:N", sort=list(shown)),
+        color=_by_run(shown),
     )
     limits = base.mark_rule(strokeWidth=2).encode(x=alt.X("low:Q"), x2="high:Q")
     points = base.mark_point(filled=True, size=70, opacity=1).encode(
@@ -59,35 +64,44 @@ def scores(rows: Sequence[JSON], labels: Sequence[str]) -> Picture | None:
     floors = (
         alt.Chart(data).mark_tick(thickness=2, color=GREY, size=14).encode(x="floor:Q", y=alt.Y("task:N", sort=tasks))
     )
-    height = max(60, len(tasks) * (14 + 12 * len(labels)))
+    height = max(60, len(tasks) * (14 + 12 * len(shown)))
     chart = alt.layer(limits, floors, points).properties(width=520, height=height)
-    return _picture(chart, "scores", "Scores by task", f"Scores of {', '.join(labels)} on {len(tasks)} tasks")
+    description = f"Scores of {', '.join(shown)} on {len(tasks)} tasks"
+    return _picture(chart, "Scores by task", description, left=tasks, right=shown)
 
 
-def calibration(task: str, entries: Sequence[JSON], labels: Sequence[str]) -> Iterable[Picture]:
-    """Yield the reliability diagram of a task, and its accuracy by coverage."""
+def calibration(task: str, entries: Sequence[JSON], colours: Mapping[str, str]) -> Iterable[Picture]:
+    """Yield the reliability diagram of a task, and its accuracy by coverage; seeds are lines of one colour.
+
+    Args:
+        task: name of the task.
+        entries: calibration with `label`, by which lines are coloured, and `single`, the label of the run.
+        colours: see `scores`.
+    """
     import altair as alt
 
-    bins = [{"run": labels[one["run"]], **each} for one in entries for each in one["bins"]]
+    shown = _having(colours, (one["label"] for one in entries))
+    bins = [{"run": one["label"], "single": one["single"], **each} for one in entries for each in one["bins"]]
     unit = alt.Scale(domain=[0, 1], nice=False)
     diagonal = alt.Chart(alt.Data(values=[{"x": 0, "y": 0}, {"x": 1, "y": 1}])).mark_line(color=GREY, strokeDash=[4, 3])
     points = alt.Chart(alt.Data(values=bins)).encode(
         x=alt.X("confidence:Q", scale=unit, title="confidence"),
         y=alt.Y("accuracy:Q", scale=unit, title="accuracy"),
-        color=_by_run(labels),
+        color=_by_run(shown),
+        detail="single:N",
     )
     sized = points.mark_circle(opacity=0.85).encode(size=alt.Size("n:Q", title="answers", legend=None))
     chart = alt.layer(diagonal.encode(x="x:Q", y="y:Q"), points.mark_line(strokeWidth=1.5), sized)
     yield _picture(
         chart.properties(width=260, height=260),
-        f"reliability-{task}",
         "Reliability",
         f"Reliability diagram of {task}",
         task,
+        right=shown,
     )
 
     curve = [
-        {"run": labels[one["run"]], "coverage": share, "accuracy": accuracy}
+        {"run": one["label"], "single": one["single"], "coverage": share, "accuracy": accuracy}
         for one in entries
         for share, accuracy in one["selective"]
     ]
@@ -97,87 +111,129 @@ def calibration(task: str, entries: Sequence[JSON], labels: Sequence[str]) -> It
         .encode(
             x=alt.X("coverage:Q", scale=unit, title="share of examples, most confident first"),
             y=alt.Y("accuracy:Q", scale=unit, title="accuracy"),
-            color=_by_run(labels),
+            color=_by_run(shown),
+            detail="single:N",
         )
     )
     made = lines.properties(width=260, height=260)
-    yield _picture(
-        made, f"selective-{task}", "Selective accuracy", f"Accuracy of {task} by share of answered examples", task
-    )
+    description = f"Accuracy of {task} by share of answered examples"
+    yield _picture(made, "Selective accuracy", description, task, right=shown)
 
 
-def positions(task: str, entries: Sequence[JSON], labels: Sequence[str]) -> Picture:
-    """Return the chart of chosen and right positions of a task."""
+def positions(task: str, entries: Sequence[JSON], colours: Mapping[str, str]) -> Picture:
+    """Return the chart of chosen and right positions of a task; the answers of all seeds are counted together.
+
+    Args:
+        task: name of the task.
+        entries: positions with `label`, by which they are counted together.
+        colours: see `scores`.
+    """
     import altair as alt
 
+    counts: dict[tuple[str, int], Counter[str]] = {}
+    for one in entries:
+        for each in one["positions"]:
+            own = {key: each[key] for key in ("chosen", "right", "n")}
+            counts.setdefault((one["label"], each["position"]), Counter()).update(own)
     rows = [
-        {"position": each["position"], "who": labels[one["run"]], "share": each["chosen"] / each["n"]}
-        for one in entries
-        for each in one["positions"]
+        {"position": position, "who": label, "share": own["chosen"] / own["n"]}
+        for (label, position), own in counts.items()
     ]
-    first = entries[0]["positions"]
+    first = entries[0]["label"]
     rows += [
-        {"position": each["position"], "who": "right answer", "share": each["right"] / each["n"]} for each in first
+        {"position": position, "who": GOLD_LABEL, "share": own["right"] / own["n"]}
+        for (label, position), own in counts.items()
+        if label == first
     ]
-    shown = [*(labels[one["run"]] for one in entries), "right answer"]
-    colours = [*(COLOURS[one["run"] % len(COLOURS)] for one in entries), GOLD]
+    shown = {**_having(colours, (one["label"] for one in entries)), GOLD_LABEL: GOLD}
     chart = (
         alt.Chart(alt.Data(values=rows))
         .mark_bar()
         .encode(
             x=alt.X("position:O", title="position of the option", axis=alt.Axis(labelAngle=0)),
-            xOffset=alt.XOffset("who:N", sort=shown),
+            xOffset=alt.XOffset("who:N", sort=list(shown)),
             y=alt.Y("share:Q", title="share of answers", axis=alt.Axis(format="%")),
-            color=alt.Color("who:N", sort=shown, scale=alt.Scale(domain=shown, range=colours), title=None),
+            color=_by_run(shown, "who:N"),
         )
         .properties(width=alt.Step(max(8, 40 // len(shown))), height=200)
     )
-    return _picture(chart, f"positions-{task}", "Chosen positions", f"Positions of the options chosen in {task}", task)
+    description = f"Positions of the options chosen in {task}"
+    return _picture(chart, "Chosen positions", description, task, right=shown)
 
 
-def learning(record: JSON, steps: Sequence[JSON]) -> Picture | None:
+def learning(record: TrainingRecord) -> Picture | None:
     """Return the chart of the dev scores of a training by step."""
     import altair as alt
 
     rows = [
-        {"step": one["step"], "metric": name, "score": value}
-        for one in steps
-        for name, value in one["scores"].items()
-        if value is not None
+        {"step": one.step, "metric": name, "score": value}
+        for one in record.scored_steps()
+        for name, value in one.scores.items()
+        if value is not None and isfinite(value)
     ]
     if not rows:
         return None
-    name = f"{record['config']['model']}, seed {record['config']['seed']}"
+    name = f"{record.config.model}, seed {record.config.seed}"
     chart = (
         alt.Chart(alt.Data(values=rows))
         .mark_line(point=True)
         .encode(
             x=alt.X("step:Q", title="step"),
             y=alt.Y("score:Q", title="score on dev", scale=alt.Scale(zero=False)),
-            color=alt.Color("metric:N", scale=alt.Scale(range=list(COLOURS)), title=None),
+            color=alt.Color("metric:N", scale=alt.Scale(range=list(COLOURS)), legend=_legend()),
         )
         .properties(width=360, height=220)
     )
-    return _picture(chart, f"training-{name}", "Scores on dev", f"Scores on dev of {name} by step", name)
+    return _picture(chart, "Scores on dev", f"Scores on dev of {name} by step", name)
 
 
-def _by_run(labels: Sequence[str]) -> Any:
+def _having(colours: Mapping[str, str], labels: Iterable[str]) -> dict[str, str]:
+    """Return the colours of the runs that a chart shows, so that its legend names no others."""
+    shown = set(labels)
+    return {label: colour for label, colour in colours.items() if label in shown}
+
+
+def _by_run(colours: Mapping[str, str], field: str = "run:N") -> Any:
     """Return the colours of the runs, the same in all charts."""
     import altair as alt
 
-    colours = [COLOURS[place % len(COLOURS)] for place in range(len(labels))]
-    return alt.Color("run:N", sort=list(labels), scale=alt.Scale(domain=list(labels), range=colours), title=None)
+    names, own = list(colours), list(colours.values())
+    return alt.Color(field, sort=names, scale=alt.Scale(domain=names, range=own), legend=_legend())
 
 
-def _picture(chart: Any, name: str, title: str, description: str, subtitle: str = "") -> Picture:
-    """Return a chart as SVG on a transparent background, so that it fits light and dark pages."""
+def _legend() -> Any:
+    """Return a legend above the chart, where long names neither make it wide nor are cut."""
+    import altair as alt
+
+    return alt.Legend(orient="top", direction="vertical", labelLimit=0, title=None)
+
+
+def _picture(
+    chart: Any,
+    title: str,
+    description: str,
+    subtitle: str = "",
+    *,
+    left: Iterable[str] = (),
+    right: Iterable[str] = (),
+) -> Picture:
+    """Return a chart as SVG on a transparent background, so that it fits light and dark pages.
+
+    `left` and `right` are the labels that end at these sides. The chart is laid out with the fonts of this machine;
+    where those of the reader's machine are wider, there is room for them.
+    """
     import vl_convert
 
     spec = styled(chart, title, [subtitle] if subtitle else []).to_dict()
+    sides = {"left": left, "right": (*right, subtitle, title)}
+    room = {side: SPREAD * LETTER * max(map(len, labels), default=0) for side, labels in sides.items()}
+    spec["padding"] = dict.fromkeys(("left", "right", "top", "bottom"), PADDING)
+    for side, pixels in room.items():
+        spec["padding"][side] += round(pixels)
     spec["config"]["background"] = "transparent"
     svg = vl_convert.vegalite_to_svg(spec)
     found = SIZE.search(svg)
     width, height = (round(float(size)) for size in found.groups()) if found else (600, 300)
     address = f"data:image/svg+xml;base64,{base64.b64encode(svg.encode()).decode()}"
-    file = re.sub(r"[^\w.-]+", "-", name).strip("-")
+    file = re.sub(r"[^\w.-]+", "-", f"{title.lower()} {subtitle}").strip("-")
     return Picture(file, description, address, width, height)

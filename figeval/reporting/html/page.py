@@ -10,19 +10,19 @@ import gzip
 import json
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
 
-from figeval.errors import RecordError
-from figeval.records import conditions
 from figeval.records.provenance import installed, now
 from figeval.records.schema import RunRecord, ScoreRecord, TaskRecord
+from figeval.records.training import TrainingRecord
 from figeval.reporting import table
 from figeval.reporting.grid import Grid
 from figeval.reporting.html import charts
+from figeval.reporting.html.columns import Columns
 from figeval.reporting.html.document import bar, document, download, in_base64, markup
-from figeval.reporting.training import dev_scores, scored_steps
+from figeval.reporting.training import dev_scores
 from figeval.reporting.training import notes as training_notes
 from figeval.text import clean, cleaned, one_line
 from figeval.types import JSON
@@ -32,7 +32,8 @@ MOST_GROUPS = 200  # lines of a breakdown
 NO_SCORE: JSON = {
     **dict.fromkeys(("part", "interval", "n", "clusters", "baselines"), ""),
     "value": table.NOTHING,
-    **dict.fromkeys(("bar", "inner", "further")),
+    **dict.fromkeys(("bar", "further")),
+    "first": True,
 }
 SECTIONS = {
     "runs": "Runs",
@@ -52,16 +53,20 @@ class Panels:
     """Content of a page besides the records of the runs; `evaluation/report_content.py` describes the JSON.
 
     Attributes:
+        seeds: for a run that is the mean of several seeds, the places of their runs, which follow all others.
+        comparisons: for each pair of runs its places `a` and `b`, the table, the notes, and the examples that differ.
+        tests: sentences that explain the tests of the comparisons.
         downloads: file name → content, of the score table in several formats.
         notices: sentences at the top of the page.
     """
 
+    seeds: Mapping[int, Sequence[int]] = field(default_factory=dict)
     comparisons: Sequence[JSON] = ()
-    family: int = 0
+    tests: Sequence[str] = ()
     calibration: Sequence[JSON] = ()
     positions: Sequence[JSON] = ()
     samples: Sequence[JSON] = ()
-    trainings: Sequence[JSON] = ()
+    trainings: Sequence[TrainingRecord] = ()
     downloads: Mapping[str, str]
     notices: Sequence[str] = ()
 
@@ -76,33 +81,45 @@ def page(title: str, runs: Sequence[RunRecord], panels: Panels, *, draw: bool = 
         draw: whether to draw charts; they need the extra `analysis`, without which the numbers are shown as tables.
         back: address of the leaderboard that the page belongs to; empty if there is none.
     """
-    labels = [one_line(label) for label in _distinct(conditions.labels(runs))]
+    columns = Columns.of(runs, panels.seeds)
     notices = list(panels.notices)
     if draw and not charts.available():
         notices.append(
             "Charts are left out, because altair and vl-convert are missing: pip install 'figeval[analysis]'."
         )
+    single = frozenset(columns.parents)
+    grids = [(place, grid) for place in columns.order for grid in [*table.grids(runs[place])][1:]]
     found: JSON = {
-        "runs": [_about(run) for run in runs],
-        "scores": list(_score_rows(runs)),
-        "grids": [_named(grid, labels, place) for place, run in enumerate(runs) for grid in [*table.grids(run)][1:]],
-        "notes": list(_by_label(labels, [table.notes(run) for run in runs])),
-        "comparisons": [{**pair, "grid": _comparison(pair)} for pair in panels.comparisons],
-        "family": panels.family,
-        "breakdowns": list(_breakdowns(runs, labels)),
-        "calibration": _calibration(panels.calibration, labels),
-        "positions": _positions(panels.positions, labels),
-        "statuses": _statuses(runs, labels),
-        "trainings": list(map(_training, panels.trainings)),
+        "runs": [
+            {
+                **_about(runs[place]),
+                "place": place,
+                "seeds": [(one, _about(runs[one])) for one in columns.seeds_of(place)],
+            }
+            for place in columns.whole
+        ],
+        "scores": list(_score_rows(runs, columns)),
+        "grids": [columns.named(grid, place) for place, grid in grids if place not in single],
+        "grids_of_seeds": [columns.named(grid, place) for place, grid in grids if place in single],
+        "notes": list(_notes(runs, columns)),
+        "comparisons": panels.comparisons,
+        "tests": panels.tests,
+        "breakdowns": list(_breakdowns(runs, columns.labels)),
+        "calibration": _calibration(panels.calibration, columns.labels),
+        "positions": _positions(panels.positions, columns.labels),
+        "statuses": _statuses(runs, columns),
+        "trainings": [{"grid": dev_scores(one), "notes": list(training_notes(one))} for one in panels.trainings],
+        "judged": {one["task"]: one["metric"] for one in panels.samples},
         "samples": [{"task": one["task"], "n": len(one["ids"]), "packed": packed(one)} for one in panels.samples],
         "downloads": [download(name, text) for name, text in panels.downloads.items()],
-        "charts": _charts(runs, panels, labels) if draw and charts.available() else {},
+        "charts": _charts(runs, panels, columns) if draw and charts.available() else {},
     }
     present = {**found, "answers": found["statuses"].rows, "training": found["trainings"]}
     about: JSON = {
         "title": one_line(title),
-        "labels": labels,
-        "labels_json": markup(json.dumps(labels).replace("<", "\\u003c")),
+        "labels": columns.labels,
+        "colours": columns.colours,
+        "columns_json": markup(json.dumps(columns.json()).replace("<", "\\u003c")),
         "notices": list(dict.fromkeys(notices)),
         "sections": [(key, name) for key, name in SECTIONS.items() if present[key]],
         "back": back,
@@ -119,11 +136,6 @@ def packed(content: object) -> str:
 
 
 # ---- runs and scores -------------------------------------------------------------------------------------------------
-
-
-def _distinct(labels: Sequence[str]) -> list[str]:
-    """Number labels that are equal."""
-    return [f"{label} [{place + 1}]" if labels.count(label) > 1 else label for place, label in enumerate(labels)]
 
 
 def _about(run: RunRecord) -> JSON:
@@ -157,28 +169,29 @@ def _told(value: Any) -> str:
     return str(value)
 
 
-def _score_rows(runs: Sequence[RunRecord]) -> Iterator[JSON]:
+def _score_rows(runs: Sequence[RunRecord], columns: Columns) -> Iterator[JSON]:
     """Yield the rows of the score table, sorted by task and metric, with the runs below each other."""
     tasks = list(dict.fromkeys(task.task for run in runs for task in run.tasks_with_rows()))
     own = [{task.task: task for task in run.tasks_with_rows()} for run in runs]
     for name in tasks:
-        found = [(place, mine[name]) for place, mine in enumerate(own) if name in mine]
+        found = [(place, own[place][name]) for place in columns.order if name in own[place]]
         metrics = list(dict.fromkeys(score.metric for _, task in found for score in task.scores))
         shown = f"{name} (probe)" if found[0][1].kind == "probe" else name
         rows = [row for metric in metrics for row in _metric_rows(metric, found)]
         for place, row in enumerate(rows):
             is_new = place == 0 or rows[place - 1]["metric"] != row["metric"]
             heads = {"task": "" if place else shown, "metric": row["metric"] if is_new else ""}
-            yield {**row, **heads, "inner": place < len(rows) - 1, "further": row["metric"] != metrics[0]}
+            more = {"first": not place, "further": row["metric"] != metrics[0]}
+            yield {**row, **heads, **more, "seed": row["run"] in columns.parents}
         for place, task in found:
             if not task.scores:
                 state = "failed" if task.status == "failed" else "no scores" if task.status == "done" else "not yet"
-                yield {**NO_SCORE, "task": shown, "metric": state, "run": place}
-    for place, run in enumerate(runs):
-        for macro in run.macro:
+                yield {**NO_SCORE, "task": shown, "metric": state, "run": place, "seed": place in columns.parents}
+    for place in columns.order:
+        for macro in runs[place].macro:
             value = table.number(macro.value) + table.MARKS[macro.seen]
-            name = f"{macro.suite}: mean of {macro.tasks}"
-            yield {**NO_SCORE, "task": name, "metric": macro.metric, "run": place, "value": value}
+            about = {"task": f"{macro.suite}: mean of {macro.tasks}", "metric": macro.metric, "value": value}
+            yield {**NO_SCORE, **about, "run": place, "seed": place in columns.parents}
 
 
 def _metric_rows(metric: str, found: Sequence[tuple[int, TaskRecord]]) -> Iterator[JSON]:
@@ -194,43 +207,25 @@ def _metric_rows(metric: str, found: Sequence[tuple[int, TaskRecord]]) -> Iterat
                     _, value, interval, n, clusters, trivial = table.cells(score, baselines)
                     floors = [one.value for each in baselines for one in each.scores if one.metric == metric]
                     cells = {"value": value, "interval": interval, "n": n, "clusters": clusters, "baselines": trivial}
-                    yield {"metric": metric, "run": place, "part": part, **cells, "bar": bar(score, floors)}
+                    sd = "" if score.sd is None else f"sd {score.sd:.4f}"
+                    part_of = ", ".join(filter(None, (part, sd)))
+                    yield {"metric": metric, "run": place, "part": part_of, **cells, "bar": bar(score, floors)}
 
 
-def _named(grid: Grid, labels: Sequence[str], place: int) -> Grid:
-    title = f"{labels[place]}: {grid.title}" if len(labels) > 1 else grid.title
-    return Grid(grid.head, grid.rows, title, grid.right)
-
-
-def _by_label(labels: Sequence[str], notes: Sequence[Iterator[str]]) -> Iterator[str]:
+def _notes(runs: Sequence[RunRecord], columns: Columns) -> Iterator[str]:
     """Yield notes, each once, with the runs that it belongs to if it does not belong to all."""
-    told: dict[str, list[str]] = {}
-    for label, own in zip(labels, notes, strict=True):
-        for note in dict.fromkeys(own):
-            told.setdefault(note, []).append(label)
-    for note, names in told.items():
-        yield note if len(names) == len(labels) else f"{', '.join(names)}: {note}"
+    told: dict[str, list[int]] = {}
+    for place in columns.order:
+        for note in dict.fromkeys(table.notes(runs[place])):
+            places = told.setdefault(note, [])
+            if columns.parents.get(place) not in places:  # what is said of the mean holds for its seeds
+                places.append(place)
+    for note, places in told.items():
+        names = ", ".join(columns.labels[place] for place in places)
+        yield note if places == columns.whole else f"{names}: {note}"
 
 
 # ---- other tables ----------------------------------------------------------------------------------------------------
-
-
-def _comparison(pair: JSON) -> Grid:
-    head = ("task", "A", "B", "A − B", "95 % interval", "p", "p (Holm)", "n", "clusters", "test")
-    rows = []
-    for one in pair["tasks"]:
-        low, high, difference = one["low"], one["high"], one["difference"]
-        interval = table.NOTHING if low is None or high is None else f"{low:+.3f} to {high:+.3f}"
-        values = (table.number(one["value_a"]), table.number(one["value_b"]))
-        gap = table.NOTHING if difference is None else f"{difference:+.4f}"
-        chances = (_chance(one["p"]), _chance(one["p_adjusted"]))
-        rows.append((one["task"], *values, gap, interval, *chances, str(one["n"]), str(one["clusters"]), one["test"]))
-    return Grid(head, rows, right=head[1:-1])
-
-
-def _chance(p: float | None) -> str:
-    """Return a p-value with four decimals, never as 0."""
-    return table.NOTHING if p is None else "<0.0001" if p < 1e-4 else f"{p:.4f}"
 
 
 def _breakdowns(runs: Sequence[RunRecord], labels: Sequence[str]) -> Iterator[JSON]:
@@ -291,70 +286,55 @@ def _positions(entries: Sequence[JSON], labels: Sequence[str]) -> Grid | None:
     return Grid(head, rows, right=head[2:]) if rows else None
 
 
-def _statuses(runs: Sequence[RunRecord], labels: Sequence[str]) -> Grid:
+def _statuses(runs: Sequence[RunRecord], columns: Columns) -> Grid:
     """Return the number of answers by status, of ties and of truncated inputs."""
-    lines = [(task, label) for run, label in zip(runs, labels, strict=True) for task in run.tasks_with_rows()]
+    lines = [
+        (task, columns.labels[place])
+        for place in columns.order
+        if not columns.seeds_of(place)
+        for task in runs[place].tasks_with_rows()
+    ]
+    names = list(dict.fromkeys(task.task for task, _ in lines))
+    lines.sort(key=lambda line: names.index(line[0].task))
     kinds = list(dict.fromkeys(["ok", *(kind for task, _ in lines for kind, count in task.counts.items() if count)]))
     rows = [
         (task.task, label, str(task.n), *(str(task.counts.get(kind, 0)) for kind in kinds)) for task, label in lines
     ]
-    rows.sort(key=lambda row: [task.task for task, _ in lines].index(row[0]))
-    return Grid(
-        ("task", "run", "examples", *(kind.replace("_", " ") for kind in kinds)),
-        rows,
-        right={"examples", *(kind.replace("_", " ") for kind in kinds)},
-    )
+    head = ("task", "run", "examples", *(kind.replace("_", " ") for kind in kinds))
+    return Grid(head, rows, right=head[2:])
 
 
-def _training(record: JSON) -> JSON:
-    """Return the dev scores of a training and the notes on it. Raises `RecordError` for a record that has none."""
-    try:
-        return {"grid": dev_scores(record), "notes": list(training_notes(record))}
-    except (
-        ValueError,
-        LookupError,
-        TypeError,
-        AttributeError,
-        OverflowError,
-    ) as error:  # a training's record has no schema
-        raise RecordError(f"training/record.json was not written by this version of figeval ({error})") from error
-
-
-def _charts(runs: Sequence[RunRecord], panels: Panels, labels: Sequence[str]) -> JSON:
+def _charts(runs: Sequence[RunRecord], panels: Panels, columns: Columns) -> JSON:
     """Return the charts by section."""
-    first = []
-    for run, label in zip(runs, labels, strict=True):
-        for task in run.tasks_with_rows():
-            score = next((one for one in task.scores if one.value is not None and 0 <= one.value <= 1), None)
-            if score is not None and task.kind != "probe":
-                floors = [
-                    one.value
-                    for each in task.baselines
-                    for one in each.scores
-                    if one.metric == score.metric and one.value is not None
-                ]
-                first.append(
-                    {
-                        "task": f"{task.task}: {score.metric}",
-                        "run": label,
-                        "value": score.value,
-                        "low": score.low,
-                        "high": score.high,
-                        "floor": max(floors, default=None),
-                    }
-                )
-    drawn = charts.scores(cleaned(first), labels)
-    calibration = [
-        picture for task, own in _by_task(panels.calibration) for picture in charts.calibration(task, own, labels)
-    ]
+    colours = {columns.labels[place]: charts.COLOURS[columns.colours[place]] for place in columns.whole}
+    drawn = charts.scores(
+        cleaned([one for place in columns.whole for one in _points(runs[place], columns.labels[place])]), colours
+    )
+    calibration, positions = (
+        [{**one, "label": columns.whole_label(one["run"]), "single": columns.labels[one["run"]]} for one in entries]
+        for entries in (panels.calibration, panels.positions)
+    )
     return {
         "scores": [drawn] if drawn is not None else [],
-        "calibration": calibration,
-        "positions": [charts.positions(task, own, labels) for task, own in _by_task(panels.positions)],
-        "training": [
-            one for record in panels.trainings if (one := charts.learning(record, scored_steps(record))) is not None
-        ],
+        "calibration": [one for task, own in _by_task(calibration) for one in charts.calibration(task, own, colours)],
+        "positions": [charts.positions(task, own, colours) for task, own in _by_task(positions)],
+        "training": [one for record in panels.trainings if (one := charts.learning(record)) is not None],
     }
+
+
+def _points(run: RunRecord, label: str) -> Iterator[JSON]:
+    """Yield the first metric of each task, if it is between 0 and 1, with the best baseline."""
+    for task in run.tasks_with_rows():
+        score = next((one for one in task.scores if one.value is not None and 0 <= one.value <= 1), None)
+        if score is not None and task.kind != "probe":
+            floors = [
+                one.value
+                for each in task.baselines
+                for one in each.scores
+                if one.metric == score.metric and one.value is not None
+            ]
+            about = {"task": f"{task.task}: {score.metric}", "run": label, "floor": max(floors, default=None)}
+            yield {**about, "value": score.value, "low": score.low, "high": score.high}
 
 
 def _by_task(entries: Sequence[JSON]) -> Iterator[tuple[str, list[JSON]]]:

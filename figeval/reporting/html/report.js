@@ -27,7 +27,7 @@ async function unpack(element) {
 }
 
 const explorer = {
-  labels: JSON.parse($("labels").textContent),
+  columns: JSON.parse($("columns").textContent), // of each run its label, colour and whether it is a mean over seeds; `whole` is that mean, or the run
   blocks: new Map([...document.querySelectorAll("script.task")].map((one) => [one.dataset.task, one])),
   loaded: new Map(),
   task: null, // the content of the selected task
@@ -36,6 +36,9 @@ const explorer = {
   controls: {},
   pending: 0, // timer of the next change of the address
 };
+
+const labelOf = (run) => explorer.columns[run].label;
+const colourOf = (run) => `run-${explorer.columns[run].colour}`;
 
 /** Return the content of a task, with a lower-case text of each sample to search in. */
 async function load(name) {
@@ -58,9 +61,12 @@ function judge(run, i) {
   if (status === null) return { key: "absent", text: "not asked", style: "none" };
   if (status !== "ok") return { key: "unanswered", text: status, style: "none" };
   const value = run.value[i];
-  if (value === 1) return { key: "right", text: "✓ right", style: "right" };
-  if (value === 0) return { key: "wrong", text: "✗ wrong", style: "wrong" };
-  return { key: "between", text: value === null ? "not scored" : String(value), style: "none" };
+  const { metric, binary } = explorer.task;
+  const key = value === 1 ? "right" : value === 0 ? "wrong" : "between";
+  if (value === null) return { key, text: "not scored", style: "none" };
+  if (!binary) return { key, text: `${metric} ${value}`, style: "none" };
+  if (key === "between") return { key, text: `tie: ${value}`, style: "none" };
+  return key === "right" ? { key, text: "✓ right", style: key } : { key, text: "✗ wrong", style: key };
 }
 
 // ---- filters ------------------------------------------------------------------------------------------------------
@@ -78,19 +84,20 @@ function select(label, options, style = "") {
 }
 
 function buildFilters() {
-  const { controls, labels } = explorer;
+  const { controls, columns } = explorer;
   controls.task = select("Task", [...explorer.blocks].map(([name, one]) => [name, `${name} (${one.dataset.n})`]));
   controls.search = make("input", "");
   controls.search.type = "search";
   controls.search.placeholder = "words in texts, replies and ids";
   $("filters").append(make("label", "wide", "Search", controls.search));
-  controls.judged = labels.map((label, place) =>
-    select(label, [["", "any"], ["right", "right"], ["wrong", "wrong"], ["between", "in between"], ["unanswered", "no valid answer"]], `run run-${place % 6}`));
+  const judgements = [["", "any"], ["right", "right"], ["wrong", "wrong"], ["between", "in between"], ["unanswered", "no valid answer"]];
+  const asked = [...columns.keys()].filter((run) => !columns[run].mean).sort((a, b) => columns[a].whole - columns[b].whole);
+  controls.judged = new Map(asked.map((run) => [run, select(labelOf(run), judgements, `run ${colourOf(run)}`)]));
   controls.status = select("Status", [["", "any"]]);
   controls.kinds = make("span", "kinds"); // filled for each task
   $("filters").append(controls.kinds);
   controls.differ = select("Runs", [["", "any"], ["differ", "judged differently"]]);
-  if (labels.length < 2) controls.differ.parentElement.hidden = true;
+  if (asked.length < 2) controls.differ.parentElement.hidden = true;
   controls.clear = make("button", "", "Clear filters");
   controls.clear.type = "button";
   $("filters").append(controls.clear);
@@ -102,7 +109,7 @@ function buildFilters() {
 
 function clearFilters() {
   const { controls } = explorer;
-  for (const control of [controls.search, controls.status, controls.differ, ...controls.judged, ...kindFilters()]) control.value = "";
+  for (const control of [controls.search, controls.status, controls.differ, ...controls.judged.values(), ...kindFilters()]) control.value = "";
 }
 
 const kindFilters = () => [...explorer.controls.kinds.querySelectorAll("select")];
@@ -123,7 +130,7 @@ function buildKindFilters() {
 function filter() {
   const { controls, task } = explorer;
   const words = controls.search.value.toLowerCase().split(/\s+/).filter(Boolean);
-  const wanted = task.runs.map((run) => [run, controls.judged[run.run].value]).filter(([, key]) => key);
+  const wanted = task.runs.map((run) => [run, controls.judged.get(run.run).value]).filter(([, key]) => key);
   const status = controls.status.value;
   const kinds = kindFilters().filter((one) => one.value).map((one) => [task.kinds[one.dataset.key], one.value]);
   const kept = explorer.shown[explorer.current];
@@ -158,13 +165,13 @@ function draw() {
 }
 
 function row(place) {
-  const { task, shown, labels } = explorer;
+  const { task, shown } = explorer;
   const i = shown[place];
   const judged = make("span", "judgements");
   for (const run of task.runs) {
     const found = judge(run, i);
-    const mark = make("span", `run run-${run.run % 6} judgement ${found.style}`, found.text);
-    mark.title = labels[run.run];
+    const mark = make("span", `run ${colourOf(run.run)} judgement ${found.style}`, found.text);
+    mark.title = labelOf(run.run);
     judged.append(mark);
   }
   const made = make("div", "row", make("div", "line", make("span", "id", task.ids[i]), judged), make("div", "text", summary(task, i)));
@@ -225,7 +232,7 @@ function showItem(i) {
     if (value === null || value === undefined) continue;
     texts.append(make("dt", "", name), make("dd", "", name === task.options ? options(i, listOf(value)) : coloured(i, name, listOf(value))));
   }
-  texts.append(make("dt", "", "right answer"), make("dd", "", inWords(answer(task.gold[i], i))));
+  if (task.gold[i] !== null) texts.append(make("dt", "", "right answer"), make("dd", "", inWords(answer(task.gold[i], i))));
   const meta = Object.entries(task.meta).filter(([, column]) => column[i] !== null).map(([name, column]) => `${name}: ${column[i]}`);
   if (meta.length) texts.append(make("dt", "", "columns"), make("dd", "small", meta.join(" · ")));
   const answers = make("div", "answers", ...task.runs.map((run) => answerOf(run, i)));
@@ -278,25 +285,25 @@ function taggedSpans(tags, tokens) {
 
 /** Return a text in which the right spans are highlighted and the runs' spans are underlined in their colours. */
 function coloured(i, name, value) {
-  const { task, labels } = explorer;
+  const { task } = explorer;
   if (typeof value === "string" && name === task.passage) {
     const gold = task.spans?.[i] ?? (isSpan(task.gold[i]) ? [task.gold[i]] : []);
     const found = task.runs.map((run) => run.spans?.[i] ?? (run.status[i] === "ok" && isSpan(run.pred[i]) ? [run.pred[i]] : []));
-    return marked(value, gold, found.map((spans, place) => [task.runs[place].run, spans]), labels);
+    return marked(value, gold, found.map((spans, place) => [task.runs[place].run, spans]));
   }
   if (typeof value === "string" && name === "known" && typeof task.fields.given?.[i] === "string") {
     const start = value.indexOf(task.fields.given[i]);
     const first = [...value.slice(0, Math.max(start, 0))].length;
-    return start < 0 ? value : marked(value, [[first, first + [...task.fields.given[i]].length]], [], labels);
+    return start < 0 ? value : marked(value, [[first, first + [...task.fields.given[i]].length]], []);
   }
   if (Array.isArray(value) && isTags(task.gold[i], value)) {
     const found = task.runs.map((run) => [run.run, isTags(run.pred[i], value) ? taggedSpans(run.pred[i], value) : []]);
-    return marked(value.join(" "), taggedSpans(task.gold[i], value), found, labels);
+    return marked(value.join(" "), taggedSpans(task.gold[i], value), found);
   }
   return inWords(value);
 }
 
-function marked(text, gold, runs, labels) {
+function marked(text, gold, runs) {
   const letters = [...text]; // positions count characters as Python does, not UTF-16 units
   const edges = new Set([0, letters.length]);
   for (const spans of [gold, ...runs.map(([, own]) => own)]) for (const span of spans) span.forEach((edge) => edges.add(Math.min(edge, letters.length)));
@@ -308,8 +315,8 @@ function marked(text, gold, runs, labels) {
     let depth = 0;
     for (const [run, spans] of runs) {
       if (covers(spans)) {
-        part = make("span", `span run-${run % 6}`, part);
-        part.title = labels[run];
+        part = make("span", `span ${colourOf(run)}`, part);
+        part.title = labelOf(run);
         part.style.paddingBottom = `${1 + 4 * depth}px`;
       }
       depth += 1;
@@ -317,7 +324,7 @@ function marked(text, gold, runs, labels) {
     if (covers(gold)) part = make("mark", "", part);
     box.append(part);
   }
-  const named = runs.filter(([, spans]) => spans.length).map(([run]) => make("span", `run run-${run % 6}`, labels[run]));
+  const named = runs.filter(([, spans]) => spans.length).map(([run]) => make("span", `run ${colourOf(run)}`, labelOf(run)));
   if (!gold.length && !named.length) return text;
   if (!runs.length) return box; // the part of another text that is asked about
   const key = make("span", "key small", ...(gold.length ? [make("mark", "", "right")] : []), ...named);
@@ -326,7 +333,7 @@ function marked(text, gold, runs, labels) {
 
 /** Return the options, with the right ones highlighted and the runs that chose them. */
 function options(i, list) {
-  const { task, labels } = explorer;
+  const { task } = explorer;
   const gold = [task.gold[i]].flat();
   const items = make("ol", "");
   list.forEach((text, index) => {
@@ -336,7 +343,7 @@ function options(i, list) {
     const kinds = Object.values(task.kinds ?? {}).map((column) => column[i]?.[index]).filter(Boolean);
     const item = make("li", isGold ? "gold" : "", text, kinds.length ? make("span", "small soft", ` (${kinds.join(", ")})`) : null);
     item.value = index + 1;
-    for (const run of runs) item.append(make("span", `chosen run run-${run.run % 6}`, labels[run.run]));
+    for (const run of runs) item.append(make("span", `chosen run ${colourOf(run.run)}`, labelOf(run.run)));
     items.append(item);
   });
   if (list.length <= MOST_OPTIONS) return items;
@@ -346,9 +353,9 @@ function options(i, list) {
 }
 
 function answerOf(run, i) {
-  const { task, labels } = explorer;
+  const { task } = explorer;
   const found = judge(run, i);
-  const box = make("div", `answer run-${run.run % 6}`, make("div", "run", labels[run.run]), make("div", `judgement ${found.style}`, found.text));
+  const box = make("div", `answer ${colourOf(run.run)}`, make("div", "run", labelOf(run.run)), make("div", `judgement ${found.style}`, found.text));
   if (run.status[i] === "ok") box.append(make("div", "", inWords(answer(run.pred[i], i))));
   if (run.error?.[i]) box.append(make("div", "small", run.error[i]));
   if (run.reply?.[i]) box.append(make("pre", "", run.reply[i]));
@@ -369,7 +376,9 @@ async function open(name, id) {
   explorer.current = -1;
   explorer.shown = [];
   const statuses = new Set(explorer.task.runs.flatMap((run) => run.status.filter(Boolean)));
-  const { status } = explorer.controls;
+  const { status, judged } = explorer.controls;
+  const having = new Set(explorer.task.runs.map((one) => one.run));
+  for (const [run, control] of judged) control.parentElement.hidden = !having.has(run);
   status.replaceChildren(...["", ...statuses].map((one) => { const option = make("option", "", one || "any"); option.value = one; return option; }));
   buildKindFilters();
   if (id !== undefined) clearFilters();
@@ -411,7 +420,7 @@ async function begin() {
       clearFilters();
       for (const pair of button.dataset.judged.split(" ")) {
         const [run, key] = pair.split(":");
-        explorer.controls.judged[run].value = key;
+        explorer.controls.judged.get(Number(run)).value = key;
       }
       filter();
       $("samples").scrollIntoView();

@@ -1,0 +1,111 @@
+"""The record of a finished training, `training/record.json` in the folder of the model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from pydantic import ConfigDict, Field
+
+from figeval.errors import FigevalError
+from figeval.jsonfile import read_json
+from figeval.records.schema import Stored
+from figeval.text import cleaned
+from figeval.validation import validated
+
+LONGEST = 1e10  # seconds; a record with more is no record
+
+
+class DevScores(Stored):
+    """The scores of one checkpoint on the examples that were held out."""
+
+    step: int
+    scores: dict[str, float | None]
+
+
+class TrainingConfig(Stored):
+    """The resolved configuration; tables read the fields named here, and there are others."""
+
+    model_config = ConfigDict(extra="allow")
+
+    model: str
+    seed: int
+    select_on: str = "dev"
+    probe: str | None = None
+
+
+class Head(Stored):
+    """What was trained on top of the model; its settings differ from head to head."""
+
+    model_config = ConfigDict(extra="allow")
+
+    name: str
+
+
+class TrainExamples(Stored):
+    """The examples of the training."""
+
+    n: int
+    sha256: str = ""
+
+
+class DevExamples(TrainExamples):
+    """The examples that the checkpoint was chosen on."""
+
+    source: str = Field(default="", description="the split, or the share of the training examples")
+
+
+class Parameters(Stored):
+    """Numbers of parameters."""
+
+    total: int
+    trainable: int
+
+
+class Origin(Stored):
+    """Versions, hardware and commit."""
+
+    model_config = ConfigDict(extra="allow")
+
+    hardware: dict[str, Any] | None = None
+
+
+class TrainingRecord(Stored):
+    """Everything about a finished training: data, configuration, evaluations, cost and versions."""
+
+    identity: str = ""
+    config: TrainingConfig
+    head: Head
+    task: str
+    augment: dict[str, Any] | None = Field(default=None, description="what was retrieved and added to the examples")
+    train: TrainExamples
+    dev: DevExamples
+    truncated: int = Field(default=0, description="training examples that were cut")
+    select_by: list[str] = Field(description="metrics to choose a checkpoint by; later ones break ties")
+    before: dict[str, float | None] | None = Field(default=None, description="dev scores before training, if known")
+    improved: bool | None = Field(default=None, description="whether the best checkpoint is better than before")
+    best: int | None = Field(default=None, description="step of the chosen checkpoint")
+    weights_sha256: str | None = None
+    steps: int
+    why: str = Field(description="reason for the end")
+    evaluations: list[DevScores]
+    seconds: float = Field(ge=0, le=LONGEST)
+    tokens: int
+    parameters: Parameters | None = None
+    peak_memory_mb: float = Field(ge=0, allow_inf_nan=False)
+    provenance: Origin = Origin()
+    preset: dict[str, Any] | None = Field(default=None, description="the published row behind the configuration")
+
+    def scored_steps(self) -> Iterator[DevScores]:
+        """Yield the scores of every evaluation, the first of them of the model before training (step 0)."""
+        if self.before:
+            yield DevScores(step=0, scores=self.before)
+        yield from self.evaluations
+
+
+def read_training(
+    file: Path, failure: type[FigevalError], *, cure: str = "it was not written by this version of figeval"
+) -> TrainingRecord:
+    """Read a record. Raises `failure`, which ends with the cure, if the file is missing or no record."""
+    return validated(cleaned(read_json(file, failure, cure=cure)), str(file), TrainingRecord, failure, cure=cure)
