@@ -8,9 +8,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from figeval.data.formats import Semicolons, json_rows, read_json, read_jsonl, read_table, text_lines, unambiguous
+from figeval.data.formats import (
+    Semicolons,
+    json_rows,
+    numbered_jsonl,
+    numbered_table,
+    read_json,
+    text_lines,
+    unambiguous,
+)
 from figeval.data.readers import Row
 from figeval.errors import DataError, OptionError, near
+from figeval.text import one_line
 
 DIALECTS = (csv.excel, csv.excel_tab, Semicolons)  # of tables, distinguished by the separator in the header
 
@@ -21,7 +30,7 @@ class UserRow:
 
     Attributes:
         number: number of the row, counted from 1.
-        where: the file and the number, as the prefix of errors.
+        where: the file and the line, as the prefix of errors; for lists, the number of the row.
     """
 
     number: int
@@ -59,8 +68,9 @@ class UserRow:
         """Raise `DataError` if the row has none of these fields."""
         columns = [self._columns.get(name, name) for name in names]
         if not any(column in self._values for column in columns):
-            hint = near(columns[0], self._values) or f"; give its name with {self._flag} {names[0]}=NAME"
-            raise DataError(f"{self.where}: no field {columns[0]!r}{hint}")
+            has = one_line(", ".join(repr(str(name)) for name in self._values), 200) or "none"
+            cure = f"give its name with {self._flag} {names[0]}=NAME{near(columns[0], self._values)}"
+            raise DataError(f"{self.where}: no field {columns[0]!r}; the fields are {has}; {cure}")
 
     def error(self, name: str, message: str) -> DataError:
         """Return an error about the value of a field."""
@@ -92,19 +102,23 @@ class RowFile:
         Raises:
             DataError: the file cannot be read, or a row does not have its format.
         """
-        for number, row in enumerate(self._rows(), 1):
-            yield UserRow(number, f"{self.path}: row {number}", row, self.columns, self.flag)
+        for number, (where, row) in enumerate(self._rows(), 1):
+            yield UserRow(number, where, row, self.columns, self.flag)
 
-    def _rows(self) -> Iterator[Row]:
+    def _rows(self) -> Iterator[tuple[str, Row]]:
+        """Yield the place and the content of every row."""
         suffix = self.path.suffix.lower()
         if not self.path.is_file():
             raise DataError(f"there is no file {self.path}; {self.expected}")
         if suffix == ".json":
-            return json_rows(read_json(self.path, unambiguous), self.path)
+            listed = enumerate(json_rows(read_json(self.path, unambiguous), self.path), 1)
+            return ((f"{self.path}: row {number}", row) for number, row in listed)
         if suffix in (".csv", ".tsv"):
             header = next(iter(text_lines(self.path)), "")
-            return read_table(self.path, max(DIALECTS, key=lambda one: header.count(one.delimiter)))
-        return read_jsonl(self.path, unambiguous)
+            found = numbered_table(self.path, max(DIALECTS, key=lambda one: header.count(one.delimiter)))
+        else:
+            found = numbered_jsonl(self.path, unambiguous)
+        return ((f"{self.path}:{line}", row) for line, row in found)
 
 
 def read_columns(given: str, fields: Collection[str], example: str, flag: str = "--columns") -> dict[str, str]:

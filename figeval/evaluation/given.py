@@ -33,6 +33,7 @@ from figeval.records.schema import RunRecord
 from figeval.records.sweep import SEEDS, SeedsRecord, mean_of, write
 from figeval.spec import TaskSpec
 from figeval.spec.examples import read_corpus
+from figeval.task_types.given import unfloated
 from figeval.task_types.routes import Dialogue
 from figeval.text import csv_cell
 from figeval.types import Example, Prediction
@@ -133,10 +134,13 @@ def placed(rows: Rows, places: Mapping[str, int]) -> Rows:
     """
 
     def place(value: Any, row: GivenRow) -> Any:
-        is_number = isinstance(value, int) or (isinstance(value, str) and value.strip().isdecimal())
-        if is_number and str(value).strip() not in places:
+        if not isinstance(value, str | int | float):
+            return value
+        said = str(value).strip()
+        said = said if said in places else unfloated(said)
+        if said not in places and (said.isdecimal() or not isinstance(value, str)):
             raise DataError(f"{row.where}: {value!r:.80} is not an id of the corpus ({len(places)} documents)")
-        return places.get(str(value).strip(), value) if isinstance(value, str | int) else value
+        return places.get(said, value)
 
     found = {}
     for name, row in rows.items():

@@ -245,7 +245,11 @@ def test_candidates_that_a_list_leaves_out_tie_for_the_last_place(tmp_path: Path
         ),
         ("mini_fables", {"id": "F02", "prediction": 0}, "row 2: 'id' is 'F02', which row 1 has already"),
         ("mini_fables", {"id": "", "prediction": 0}, "row 2: 'id' is empty"),
-        ("mini_fables", {"id": "F01", "predictions": 0}, "row 2: no field 'prediction'; did you mean 'predictions'"),
+        (
+            "mini_fables",
+            {"id": "F01", "predictions": 0},
+            "row 2: no field 'prediction'; the fields are 'id', 'predictions'; give its .*=NAME; did you",
+        ),
         (
             "mini_fables",
             {"id": "F01", "prediction": "Z"},
