@@ -200,7 +200,7 @@ def numbered_table(file: Traversable, dialect: Dialect) -> Iterator[tuple[int, R
         raise DataError(f"{file}: the file is empty; its first line must name the columns")
     if len(header) > MAX_COLUMNS:
         raise DataError(f"{file}:1: {len(header):,} columns, but at most {MAX_COLUMNS:,} are read; leave some out")
-    if twice := sorted(name for name, count in Counter(header).items() if count > 1):
+    if twice := sorted(name for name, count in Counter(header).items() if count > 1 and name):
         raise DataError(f"{file}:1: column {twice[0]!r:.80} is named twice")
     for line, record in rows:
         if len(record) != len(header):

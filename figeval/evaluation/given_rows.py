@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from figeval.data.row_file import RowFile, UserRow
 from figeval.errors import DataError
-from figeval.task_types.given import Given
+from figeval.task_types.given import Given, unfloated
+from figeval.text import one_line
 
 FIELDS = ("id", "prediction", "scores", "task", "seed")
 EXPECTED = "give a file with a row for each example: id and prediction"
@@ -32,7 +34,24 @@ class GivenRow:
 
 def _is_blank(value: Any) -> bool:
     """Return whether there is no value: null, a blank text, or NaN, which stands for an empty cell of a DataFrame."""
-    return value is None or value != value or (isinstance(value, str) and not value.strip())  # noqa: PLR0124
+    return (
+        value is None
+        or (isinstance(value, float) and math.isnan(value))
+        or (isinstance(value, str) and not value.strip())
+    )
+
+
+def _plain(value: Any) -> Any:
+    """Return a value of a program as JSON has it: arrays and scalars of numpy become lists and numbers, NA null."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    if hasattr(value, "tolist"):
+        return _plain(value.tolist())
+    if value is None or isinstance(value, str | int | float):
+        return value
+    return None if repr(value) == "<NA>" else str(value)
 
 
 Rows: TypeAlias = dict[str, GivenRow]  # by the id of the example
@@ -59,9 +78,13 @@ class Predictions:
         """
         row.require("id")
         row.require("prediction", "scores", "score")
-        seed, name = row.optional("seed"), row.optional("id")
-        if not name:
+        seed, name = unfloated(row.optional("seed")), row.optional("id")
+        if _is_blank(row.value("id")):
             raise row.error("id", "is empty")
+        if not isinstance(row.value("id"), str | int | float):
+            raise row.error("id", f"must be a text or a number, not {row.value('id')!r:.80}")
+        if isinstance(row.value("id"), float):
+            name = unfloated(name)
         try:
             number = int(seed) if seed else None
         except ValueError:
@@ -103,7 +126,8 @@ def read_predictions(sources: Mapping[str, Source], columns: Mapping[str, str]) 
         if isinstance(source, Path):
             rows = RowFile(source, EXPECTED, columns).rows()
         else:
-            rows = (UserRow(n, f"row {n}", row, columns, "columns") for n, row in enumerate(source, 1))
+            source = [_plain(row) for row in source]
+            rows = _of_program(source, columns)
         empty = True
         for row in rows:
             empty = False
@@ -114,6 +138,15 @@ def read_predictions(sources: Mapping[str, Source], columns: Mapping[str, str]) 
             with source.open("rb") as stream:
                 digest = hashlib.file_digest(stream, "sha256")
         else:
-            digest = hashlib.sha256(json.dumps(list(source), sort_keys=True, default=str).encode())
+            digest = hashlib.sha256(json.dumps(source, sort_keys=True).encode())
         found.sha256[task or (source.name if isinstance(source, Path) else "rows")] = digest.hexdigest()
     return found
+
+
+def _of_program(rows: Sequence[Any], columns: Mapping[str, str]) -> Iterator[UserRow]:
+    """Yield the rows that a program has. Raises `DataError` for a row that is no mapping."""
+    for number, row in enumerate(rows, 1):
+        if not isinstance(row, Mapping):
+            cure = 'give mappings with id and prediction, such as frame.to_dict("records") of a DataFrame'
+            raise DataError(f"row {number} is {one_line(repr(row), 80)}; {cure}")
+        yield UserRow(number, f"row {number}", row, columns, "columns")

@@ -89,7 +89,7 @@ def place_of(value: Any, texts: Sequence[str], what: str, letters: str = "") -> 
     if isinstance(value, int) and not isinstance(value, bool):
         if 0 <= value < len(texts):
             return value
-        raise ValueError(f"{value} is out of range for {len(texts)} {what} (0 to {len(texts) - 1})")
+        raise ValueError(f"{value!r:.80} is out of range for {len(texts)} {what} (0 to {len(texts) - 1})")
     if not isinstance(value, str):
         raise ValueError(f"{value!r:.80} is neither an index nor a text of the {what}")
     said = value.strip()
