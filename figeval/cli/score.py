@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from figeval.cli.options import Finite, also, include_path, portion, results, seed, some
+from figeval.cli.output import counted, echo
 
 
 def sources(_context: click.Context, parameter: click.Parameter, values: Sequence[str]) -> Path | dict[str, Path]:
@@ -27,7 +28,7 @@ def sources(_context: click.Context, parameter: click.Parameter, values: Sequenc
 def columns(_context: click.Context, _parameter: click.Parameter, value: str) -> dict[str, str]:
     """Return our name of each column with the file's."""
     from figeval.data.row_file import read_columns
-    from figeval.evaluation.given import FIELDS
+    from figeval.evaluation.given_rows import FIELDS
 
     return read_columns(value, FIELDS, "prediction=answer")
 
@@ -40,7 +41,6 @@ def columns(_context: click.Context, _parameter: click.Parameter, value: str) ->
     "--predictions",
     "-p",
     multiple=True,
-    required=True,
     callback=sources,
     metavar="FILE|TASK=FILE",
     help="JSONL, CSV, TSV or JSON file with a row for each example: id, prediction, optionally scores, task and seed.",
@@ -52,6 +52,16 @@ def columns(_context: click.Context, _parameter: click.Parameter, value: str) ->
     callback=columns,
     metavar="NAME=COLUMN,…",
     help="Names of the columns in the file, if they differ, e.g. prediction=answer.",
+)
+@click.option(
+    "--write_template",
+    "template",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Score nothing, but write a JSONL, CSV, TSV or JSON file with the id of every example, to be filled in.",
+)
+@click.option(
+    "--seeds", metavar="N|SEED,…", help="With --write_template: a row for each of N seeds, or of the seeds listed."
 )
 @portion
 @seed
@@ -68,17 +78,25 @@ def columns(_context: click.Context, _parameter: click.Parameter, value: str) ->
 @click.option(
     "--fresh", is_flag=True, help="Start over; an earlier run in --output_path is moved to its subfolder earlier/."
 )
-def score(no_baselines: bool, **flags: Any) -> int:
+def score(template: Path | None, seeds: str | None, no_baselines: bool, **flags: Any) -> int:
     """Score the predictions of another system: the statistics, baselines and files of a run, without a model.
 
     An example without a prediction counts as an empty answer, which is not a wrong one. With a column seed, every seed
     is a run, and the table shows mean and spread.
 
     \b
+    figeval score --tasks mini_pairs --write_template predictions.csv
     figeval score --tasks mini_pairs --predictions predictions.csv --name "my system"
     figeval score --tasks mini --predictions all.jsonl
     figeval score --tasks mini_pairs,mini_fables -p mini_pairs=a.csv -p mini_fables=b.csv --name ours
     """
+    if bool(flags["predictions"]) == bool(template):
+        raise click.UsageError("give either --predictions, or --write_template to get a file to fill in")
+    if template is not None:
+        write_template(template, seeds, flags)
+        return 0
+    if seeds is not None:
+        raise click.UsageError("--seeds needs --write_template; the seeds of predictions are their column seed")
     from rich.console import Console
 
     from figeval.api.scoring import score as score_predictions
@@ -97,3 +115,22 @@ def score(no_baselines: bool, **flags: Any) -> int:
         show_breakdowns(done.record, console)
         say(console, f"\n  {done.path}/run.json")
     return 0 if done.complete else 1
+
+
+def write_template(file: Path, seeds: str | None, flags: dict[str, Any]) -> None:
+    """Write a file to fill in, and print what to write for each task and how to score it."""
+    from figeval.config import RunConfig
+    from figeval.evaluation.given_template import write_template as write
+    from figeval.evaluation.harness import Harness
+    from figeval.evaluation.training.sweep import seeds_of
+
+    names = ("tasks", "limit", "sample", "stratify", "seed", "protocol", "split", "include_path")
+    config = RunConfig(model="", **{name: flags[name] for name in names})
+    wanted = [] if seeds is None else seeds_of(seeds, config.seed)
+    asked = write(file, config, wanted, Harness(include=config.include_path))
+    rows = sum(one.n for one in asked) * max(len(wanted), 1)
+    echo(f"{file}: {counted(rows, 'row')}; fill in the column prediction, and leave it empty where there is none")
+    for one in asked:
+        echo(f"  {one.task}: {counted(one.n, 'example')}; write {one.form}")
+    instead = "--write_template" if seeds is None else "--write_template and --seeds"
+    echo(f"then: the same command with --predictions {file} instead of {instead}")

@@ -106,11 +106,23 @@ def too_long(where: str, limit: int) -> DataError:
 
 def read_jsonl(file: Traversable, loads: Callable[[str], Any] | None = None) -> Iterator[Row]:
     """Yield the rows of a JSON Lines file, parsed by `loads`. Raises `DataError` for a line that is not an object."""
+    return (row for _, row in numbered_jsonl(file, loads))
+
+
+def numbered_jsonl(file: Traversable, loads: Callable[[str], Any] | None = None) -> Iterator[tuple[int, Row]]:
+    """Yield (line number, row) of a JSON Lines file, like `read_jsonl`."""
     import jsonlines
 
-    reader = jsonlines.Reader(text_lines(file), loads=loads or _loads)
+    line = 0
+
+    def counted() -> Iterator[str]:
+        nonlocal line
+        for line, text in enumerate(text_lines(file), 1):  # noqa: B007
+            yield text
+
+    reader = jsonlines.Reader(counted(), loads=loads or _loads)
     try:
-        yield from reader.iter(type=dict, skip_empty=True)
+        yield from ((line, row) for row in reader.iter(type=dict, skip_empty=True))
     except jsonlines.InvalidLineError as error:
         message = (
             f"not valid JSON: {error.__cause__}" if isinstance(error.__cause__, InvalidJSON) else "not a JSON object"
@@ -177,19 +189,24 @@ def _kind(value: object) -> str:
 
 def read_table(file: Traversable, dialect: Dialect) -> Iterator[Row]:
     """Yield the rows of a table with a header, by column name. Raises `DataError` for a row of another width."""
+    return (row for _, row in numbered_table(file, dialect))
+
+
+def numbered_table(file: Traversable, dialect: Dialect) -> Iterator[tuple[int, Row]]:
+    """Yield (last line number, row) of a table, like `read_table`."""
     rows = table_records(text_lines(file), str(file), dialect)
     _, header = next(rows, (1, []))
     if not any(header):
         raise DataError(f"{file}: the file is empty; its first line must name the columns")
     if len(header) > MAX_COLUMNS:
         raise DataError(f"{file}:1: {len(header):,} columns, but at most {MAX_COLUMNS:,} are read; leave some out")
-    if twice := sorted(name for name, count in Counter(header).items() if count > 1):
+    if twice := sorted(name for name, count in Counter(header).items() if count > 1 and name):
         raise DataError(f"{file}:1: column {twice[0]!r:.80} is named twice")
     for line, record in rows:
         if len(record) != len(header):
             columns = one_line(", ".join(header), 200)
             raise DataError(f"{file}:{line}: {len(record)} values for {len(header)} columns ({columns})")
-        yield dict(zip(header, record, strict=True))
+        yield line, dict(zip(header, record, strict=True))
 
 
 def table_records(lines: Iterable[str], name: str, dialect: Dialect) -> Iterator[tuple[int, list[str]]]:

@@ -2,17 +2,38 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from figeval.data.formats import Semicolons, json_rows, read_json, read_jsonl, read_table, text_lines, unambiguous
+from figeval.data.formats import (
+    Semicolons,
+    json_rows,
+    numbered_jsonl,
+    numbered_table,
+    read_json,
+    text_lines,
+    unambiguous,
+)
 from figeval.data.readers import Row
 from figeval.errors import DataError, OptionError, near
+from figeval.files import is_file
+from figeval.text import one_line
 
 DIALECTS = (csv.excel, csv.excel_tab, Semicolons)  # of tables, distinguished by the separator in the header
+TABLES, LISTS = (".csv", ".tsv"), (".jsonl", ".json")
+WIDE = "is UTF-16 or UTF-32; save it as UTF-8"
+OTHERS = {  # first bytes of files that are no text → what to do
+    b"\x1f\x8b": "is compressed with gzip; unpack it",
+    b"PK\x03\x04": "is a zip archive or a workbook; unpack it, or save the sheet as CSV",
+    b"PAR1": "is a Parquet file; save it as CSV or JSON Lines",
+    b"\xff\xfe": WIDE,
+    b"\xfe\xff": WIDE,
+}
+HEAD = 1 << 16  # bytes by which other formats are recognized
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +42,7 @@ class UserRow:
 
     Attributes:
         number: number of the row, counted from 1.
-        where: the file and the number, as the prefix of errors.
+        where: the file and the line, as the prefix of errors; for lists, the number of the row.
     """
 
     number: int
@@ -59,8 +80,9 @@ class UserRow:
         """Raise `DataError` if the row has none of these fields."""
         columns = [self._columns.get(name, name) for name in names]
         if not any(column in self._values for column in columns):
-            hint = near(columns[0], self._values) or f"; give its name with {self._flag} {names[0]}=NAME"
-            raise DataError(f"{self.where}: no field {columns[0]!r}{hint}")
+            has = one_line(", ".join(repr(str(name)) for name in self._values), 200) or "none"
+            cure = f"give its name with {self._flag} {names[0]}=NAME{near(columns[0], self._values)}"
+            raise DataError(f"{self.where}: no field {columns[0]!r}; the fields are {has}; {cure}")
 
     def error(self, name: str, message: str) -> DataError:
         """Return an error about the value of a field."""
@@ -71,8 +93,9 @@ class UserRow:
 class RowFile:
     """The rows of a file, in the format of its suffix.
 
-    JSON Lines, a table with a header (`.csv`, `.tsv`) or a JSON list (`.json`). The values of a table are separated by
-    commas, tabs or semicolons, whichever occurs most often in the header.
+    A table with a header (`.csv`, `.tsv`), JSON Lines or a JSON list (`.jsonl`, `.json`; the first character tells them
+    apart). The values of a table are separated by commas, tabs or semicolons, whichever occurs most often in the
+    header. As spreadsheets write it, it may have blank rows, columns without a name, and blanks around names.
 
     Attributes:
         path: the file; read line by line, unless it is a JSON list.
@@ -92,19 +115,48 @@ class RowFile:
         Raises:
             DataError: the file cannot be read, or a row does not have its format.
         """
-        for number, row in enumerate(self._rows(), 1):
-            yield UserRow(number, f"{self.path}: row {number}", row, self.columns, self.flag)
+        for number, (where, row) in enumerate(self._rows(), 1):
+            yield UserRow(number, where, row, self.columns, self.flag)
 
-    def _rows(self) -> Iterator[Row]:
-        suffix = self.path.suffix.lower()
-        if not self.path.is_file():
+    def _rows(self) -> Iterator[tuple[str, Row]]:
+        """Yield the place and the content of every row."""
+        if not is_file(self.path):
             raise DataError(f"there is no file {self.path}; {self.expected}")
-        if suffix == ".json":
-            return json_rows(read_json(self.path, unambiguous), self.path)
-        if suffix in (".csv", ".tsv"):
+        start, suffix = self._start(), self.path.suffix.lower()
+        if suffix in TABLES:
             header = next(iter(text_lines(self.path)), "")
-            return read_table(self.path, max(DIALECTS, key=lambda one: header.count(one.delimiter)))
-        return read_jsonl(self.path, unambiguous)
+            found = numbered_table(self.path, max(DIALECTS, key=lambda one: header.count(one.delimiter)))
+            filled = ((line, row) for line, row in found if any(map(str.strip, row.values())))
+            return ((f"{self.path}:{line}", _stripped(row)) for line, row in filled)
+        if start == b"[":
+            listed = enumerate(json_rows(read_json(self.path, unambiguous), self.path), 1)
+            return ((f"{self.path}: row {number}", row) for number, row in listed)
+        if start not in (b"", b"{") and suffix not in LISTS:
+            raise DataError(f"{self.path}: the format is unknown; the name must end in {', '.join((*TABLES, *LISTS))}")
+        return ((f"{self.path}:{line}", row) for line, row in numbered_jsonl(self.path, unambiguous))
+
+    def _start(self) -> bytes:
+        """Return the first byte that is not white space. Raises `DataError` for a file in a format that is no text."""
+        try:
+            with self.path.open("rb") as stream:
+                head = stream.read(HEAD)
+        except OSError as error:
+            raise DataError(f"{self.path} cannot be read ({error.strerror or error})") from error
+        for magic, cure in OTHERS.items():
+            if head.startswith(magic):
+                raise DataError(f"{self.path} {cure}")
+        if (place := head.find(b"\0")) >= 0:
+            line = head.count(b"\n", 0, place) + 1
+            raise DataError(f"{self.path}:{line}: a zero byte, which no text has; save the file as UTF-8")
+        if b"\r" in head and b"\n" not in head:
+            raise DataError(f"{self.path}: its lines end in carriage returns alone; save it with line feeds")
+        return head.removeprefix(codecs.BOM_UTF8).lstrip()[:1]
+
+
+def _stripped(row: Row) -> Row:
+    """Return a row without blanks around the names of its columns, unless two would have the same name then."""
+    named = {name.strip(): value for name, value in row.items()}
+    return named if len(named) == len(row) else row
 
 
 def read_columns(given: str, fields: Collection[str], example: str, flag: str = "--columns") -> dict[str, str]:

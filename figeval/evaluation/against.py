@@ -14,7 +14,7 @@ from typing import Any
 from figeval.config import ANSWERED, SINCE
 from figeval.errors import RecordError
 from figeval.evaluation.verify import Check, refuse_later
-from figeval.records.differences import ABSENT, Difference, differences, listed
+from figeval.records.differences import Difference, differences, listed
 from figeval.records.run_folder import RunFolder, find_record, read_record
 from figeval.records.schema import RunRecord
 from figeval.text import one_line
@@ -111,7 +111,7 @@ def _scores(one: RunRecord, two: RunRecord) -> Iterator[Check]:
 
 
 def _rows(here: RunFolder, there: RunFolder, one: RunRecord, two: RunRecord) -> Check:
-    """Return the first rows that differ in each task that both runs have, by id and field."""
+    """Return the first rows that differ in each task that both runs have, by id and field, and those that one lacks."""
     known = {task.task for task in two.tasks}
     problems, compared, missing = [], 0, []
     for task in (task.task for task in one.tasks if task.task in known):
@@ -123,16 +123,27 @@ def _rows(here: RunFolder, there: RunFolder, one: RunRecord, two: RunRecord) -> 
         except RecordError as error:
             problems.append(str(error))
             continue
-        compared += len(first)
+        problems += _lacking(task, first, second)
+        shared = [name for name in first if name in second]
+        compared += len(shared)
         differing = {}
-        for name in dict.fromkeys((*first, *second)):
-            found = differences(first.get(name, ABSENT), second.get(name, ABSENT))
+        for name in shared:
+            found = differences(first[name], second[name])
             if (exact := next((each for each in found if not each.is_rounding), None)) is not None:
                 place = f"{one_line(task, 80)}, row {one_line(name, 60)!r}{exact.place and ': '}{exact.place}"
                 differing[name] = replace(exact, place=place).told("is", "there")
         if differing:
-            count = f"{len(differing)} of {len(first | second)} rows differ"
+            count = f"{len(differing)} of {len(shared)} rows differ"
             problems.append(f"{count}: {'; '.join(list(differing.values())[:MOST_ROWS])}")
     if missing and not problems:
         return Check("against", "rows", "not checked", f"no predictions of {', '.join(map(one_line, missing[:3]))}")
     return _check("rows", problems, f"{compared} equal rows")
+
+
+def _lacking(task: str, here: Mapping[str, Any], there: Mapping[str, Any]) -> Iterator[str]:
+    """Yield how many rows of a task each run lacks, and the ids of the first ones."""
+    both = len(here | there)
+    for whose, own, other in (("this run", here, there), ("the other run", there, here)):
+        if lacks := [f"{one_line(name, 60)!r}" for name in other if name not in own]:
+            named = ", ".join(lacks[:MOST_ROWS]) + (", …" if len(lacks) > MOST_ROWS else "")
+            yield f"{one_line(task, 80)}: {whose} lacks {len(lacks)} of {both} rows ({named})"

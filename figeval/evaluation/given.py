@@ -1,24 +1,22 @@
 """Scoring of predictions that another system has made: a run whose answers come from a file instead of a model.
 
-`read_predictions` reads the files. `score` checks every prediction against its example before anything is written, and
-then does what a run does, so that rows, metrics, baselines, intervals and the folder are those of a run. An example
-without a prediction is an empty answer, which is not a wrong one. If the file has a column `seed`, each seed is a run
-in a subfolder, and `seeds.json` above them has the means.
+`given_rows` reads the files. `score` checks every prediction against its example before anything is written, and then
+does what a run does, so that rows, metrics, baselines, intervals and the folder are those of a run. An example without
+a prediction is an empty answer, which is not a wrong one. If the file has a column `seed`, each seed is a run in a
+subfolder, and `seeds.json` above them has the means.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 from figeval.config import RunConfig
-from figeval.data.row_file import RowFile, UserRow
 from figeval.errors import DataError, OptionError, RecordError, near
+from figeval.evaluation.given_rows import GivenRow, Predictions, Rows, Source
 from figeval.evaluation.harness import Harness
 from figeval.evaluation.plan import Plan, Planner, check_columns, check_temperature
 from figeval.evaluation.run import Observer, carry_out, default_folder
@@ -35,122 +33,13 @@ from figeval.records.schema import RunRecord
 from figeval.records.sweep import SEEDS, SeedsRecord, mean_of, write
 from figeval.spec import TaskSpec
 from figeval.spec.examples import read_corpus
-from figeval.task_types.given import Given
+from figeval.task_types.given import unfloated
 from figeval.task_types.routes import Dialogue
+from figeval.text import csv_cell
 from figeval.types import Example, Prediction
 
 BACKEND, RUN = "predictions", "run.json"
-FIELDS = ("id", "prediction", "scores", "task", "seed")
-EXPECTED = "give a file with a row for each example: id and prediction"
 NOT_AUGMENTED = {"add": "none"}  # a task file may ask for augmentation, which would change only what a model sees
-
-
-# ---- the file --------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class GivenRow:
-    """Prediction of one example as a file gives it, with the file and the row."""
-
-    where: str
-    given: Given
-
-    @property
-    def is_empty(self) -> bool:
-        """True if there is neither a prediction nor a score."""
-        return _is_blank(self.given.value) and _is_blank(self.given.scores)
-
-
-def _is_blank(value: Any) -> bool:
-    """Return whether there is no value: null, a blank text, or NaN, which stands for an empty cell of a DataFrame."""
-    return value is None or value != value or (isinstance(value, str) and not value.strip())  # noqa: PLR0124
-
-
-Rows: TypeAlias = dict[str, GivenRow]  # by the id of the example
-Source: TypeAlias = Path | Sequence[Mapping[str, Any]]
-
-
-@dataclass(slots=True)
-class Predictions:
-    """The predictions of one or several files.
-
-    Attributes:
-        sha256: digest of each file, by its name or by its task if each task has a file.
-        rows: rows by seed (None without seeds), task and id; the task is empty in a file for the only task.
-    """
-
-    sha256: dict[str, str] = field(default_factory=dict)
-    rows: dict[int | None, dict[str, Rows]] = field(default_factory=dict)
-
-    def add(self, row: UserRow, task: str) -> None:
-        """Add a row, whose task is `task` unless it is empty.
-
-        Raises:
-            DataError: the row lacks a field, or the example has a prediction already.
-        """
-        row.require("id")
-        row.require("prediction", "scores", "score")
-        seed, name = row.optional("seed"), row.optional("id")
-        if not name:
-            raise row.error("id", "is empty")
-        try:
-            number = int(seed) if seed else None
-        except ValueError:
-            raise row.error("seed", f"is {seed!r:.40}, not an integer") from None
-        value, scores = row.value("prediction"), row.value("scores")
-        scores = row.value("score") if scores is None else scores
-        own = GivenRow(row.where, Given(None if _is_blank(value) else value, None if _is_blank(scores) else scores))
-        if task and row.optional("task") not in ("", task):
-            raise row.error("task", f"is {row.optional('task')!r:.80} in the file for {task!r:.80}")
-        known = self.rows.setdefault(number, {}).setdefault(task or row.optional("task"), {})
-        if (other := known.setdefault(name, own)) is not own:
-            raise row.error("id", f"is {name!r:.80}, which {other.where} has already; keep one prediction")
-
-    @property
-    def seeds(self) -> tuple[int, ...]:
-        """Seeds in ascending order; empty if the files have none.
-
-        Raises:
-            DataError: only some rows have a seed.
-        """
-        if None in self.rows and len(self.rows) > 1:
-            first = next(iter(next(iter(self.rows[None].values())).values()))
-            raise DataError(f"{first.where}: it has no seed, and other rows have one; give every row a seed, or none")
-        return tuple(sorted(seed for seed in self.rows if seed is not None))
-
-
-def read_predictions(sources: Mapping[str, Source], columns: Mapping[str, str]) -> Predictions:
-    """Read predictions from files, or from rows that a program has.
-
-    Args:
-        sources: file or rows of each task; the key is empty if one source has the predictions of all tasks.
-        columns: names of the columns in the sources, by our names.
-
-    Raises:
-        DataError: a file cannot be read, or a row is invalid.
-    """
-    found = Predictions()
-    for task, source in sources.items():
-        if isinstance(source, Path):
-            rows = RowFile(source, EXPECTED, columns).rows()
-        else:
-            rows = (UserRow(n, f"row {n}", row, columns, "columns") for n, row in enumerate(source, 1))
-        empty = True
-        for row in rows:
-            empty = False
-            found.add(row, task)
-        if empty:
-            raise DataError(f"{source if isinstance(source, Path) else 'predictions'}: there are no rows; {EXPECTED}")
-        if isinstance(source, Path):
-            with source.open("rb") as stream:
-                digest = hashlib.file_digest(stream, "sha256")
-        else:
-            digest = hashlib.sha256(json.dumps(list(source), sort_keys=True, default=str).encode())
-        found.sha256[task or (source.name if isinstance(source, Path) else "rows")] = digest.hexdigest()
-    return found
-
-
-# ---- the run ---------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,8 +116,9 @@ def _by_task(rows: Mapping[str, Rows], tasks: Sequence[TaskSpec], harness: Harne
             raise DataError(f"{first.where}: there is no task {name!r:.80}{near(name, names)}")
     for task in tasks:
         own = rows.get(task.name) or rows.get("", {})
-        if not own:
-            raise DataError(f"there are no predictions for {task.name}; add them, or leave it out of --tasks")
+        if all(row.is_empty for row in own.values()):
+            where = f"; all {len(own)} rows are empty" if own else ""
+            raise DataError(f"there are no predictions for {task.name}{where}; add them, or leave it out of --tasks")
         if task.corpus is not None:
             own = placed(own, read_corpus(task, partial(harness.documents, task)).places)
         check(task, own, harness)
@@ -244,10 +134,13 @@ def placed(rows: Rows, places: Mapping[str, int]) -> Rows:
     """
 
     def place(value: Any, row: GivenRow) -> Any:
-        is_number = isinstance(value, int) or (isinstance(value, str) and value.strip().isdecimal())
-        if is_number and str(value).strip() not in places:
+        if not isinstance(value, str | int | float):
+            return value
+        said = str(value).strip()
+        said = said if said in places else unfloated(said)
+        if said not in places and (said.isdecimal() or not isinstance(value, str)):
             raise DataError(f"{row.where}: {value!r:.80} is not an id of the corpus ({len(places)} documents)")
-        return places.get(str(value).strip(), value) if isinstance(value, str | int) else value
+        return places.get(said, value)
 
     found = {}
     for name, row in rows.items():
@@ -263,22 +156,33 @@ def check(task: TaskSpec, rows: Rows, harness: Harness) -> None:
     Raises:
         DataError: a row does not; the message names file and row, and says what to write.
     """
-    ids = set()
+    ids: dict[str, None] = {}  # as the file writes them
     before: Prediction | None = None  # an answer that consists of scores, all of which are compared with one another
     for example in harness.examples(task):
-        ids.add(example.id)
+        name = example.id if example.id in rows else csv_cell(example.id)
+        ids[name] = None
         made = prediction_of(task, rows, example)
         if made.value is not None or made.status != "ok":
             continue
         before = before or made
         if len(made.scores) != len(before.scores):
             raise DataError(
-                f"{rows[example.id].where}: {example.id!r:.80} has {len(made.scores)} numbers and "
+                f"{rows[name].where}: {example.id!r:.80} has {len(made.scores)} numbers and "
                 f"{before.example_id!r:.80} has {len(before.scores)}; give all examples equally many"
             )
-    for name, row in rows.items():
-        if name not in ids:
-            raise DataError(f"{row.where}: {task.name} has no example {name!r:.80}{near(name, ids)}")
+    if unknown := [one for one in rows if one not in ids]:
+        first, others = unknown[0], len(unknown) - 1
+        more = f" ({others} more of {len(rows)} ids are unknown)" if others else ""
+        raise DataError(
+            f"{rows[first].where}: {task.name} has no example {first!r:.80}{more}; its ids are like "
+            f"{next(iter(ids))!r:.80}, and `figeval score --tasks {task.name} --write_template FILE` writes all of them"
+            f"{near(first, ids)}"
+        )
+
+
+def _row_of(example: Example, rows: Rows) -> GivenRow | None:
+    """Return the row of an example, whose id may be written as `csv_cell` writes it for spreadsheets."""
+    return rows.get(example.id) or rows.get(csv_cell(example.id))
 
 
 def prediction_of(task: TaskSpec, rows: Rows, example: Example) -> Prediction:
@@ -287,7 +191,7 @@ def prediction_of(task: TaskSpec, rows: Rows, example: Example) -> Prediction:
     Raises:
         DataError: the prediction has another form than the task type asks for.
     """
-    row, kind = rows.get(example.id), task.task_type
+    row, kind = _row_of(example, rows), task.task_type
     if row is None or row.is_empty:
         return Prediction(example_id=example.id, value=None, status="empty")
     try:
@@ -295,9 +199,16 @@ def prediction_of(task: TaskSpec, rows: Rows, example: Example) -> Prediction:
         if problem := _problem(task, example, made):
             raise ValueError(problem)
     except ValueError as error:
-        problem, cure, *_ = (*error.args, f"write {kind.given_form}")
+        problem, cure, *_ = (*error.args, f"write {form_of(task)}")
         raise DataError(f"{row.where}: the prediction for {example.id!r:.80} is invalid: {problem}; {cure}") from error
     return made
+
+
+def form_of(task: TaskSpec) -> str:
+    """Return what to write as a prediction for an example of the task, in words."""
+    if task.corpus is not None:
+        return "the ids or the texts of documents in a list, the best first"
+    return task.task_type.given_form
 
 
 def _problem(task: TaskSpec, example: Example, made: Prediction) -> str:
@@ -333,7 +244,8 @@ def _plans(config: RunConfig, harness: Harness, model: Model, found: Sequence[tu
         first = next(harness.examples(task))
         route = task.task_type.given_route(partial(dialogue, task, rows), first)
         plan = next(planner.plans(task, route))
-        absent = sum(example.id not in rows or rows[example.id].is_empty for example in plan.examples())
+        given = (_row_of(example, rows) for example in plan.examples())
+        absent = sum(row is None or row.is_empty for row in given)
         what = "has no prediction; it counts as an empty answer, not as a wrong one"
         if absent > 1:
             what = "have no prediction; they count as empty answers, not as wrong ones"

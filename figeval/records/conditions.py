@@ -7,6 +7,7 @@ probes are not conditions: they are tasks of their own, with names of their own.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from figeval.text import one_line
 from figeval.types import Status
 
 PORTION = ("limit", "sample", "stratify")  # flags that select examples
+OF_ALL = "_of_all"  # ends the name of a metric that counts examples without an answer as wrong
 UNANSWERED = tuple(status for status in get_args(Status) if status != "ok")
 
 
@@ -118,7 +120,18 @@ def portion_of(run: RunRecord, task: TaskRecord) -> str:
 
 
 def unanswered(run: RunRecord) -> Iterator[str]:
-    """Yield a sentence about the examples of a task that have no answer, with the metrics that leave them out."""
+    """Yield a sentence about the examples of a task or a contrast that have no answer, and what leaves them out."""
+    yield from incomplete(run)
+    for one in run.contrasts:
+        if one.unanswered:
+            yield f"{one.name}: {one.unanswered} examples have no answer and are left out"
+
+
+def incomplete(run: RunRecord) -> Iterator[str]:
+    """Yield a sentence about the examples of a task that have no answer, with the metrics that leave them out.
+
+    It also says between which values the accuracy of all examples lies, since an answer that is unknown may be right.
+    """
     for task in run.tasks_with_rows():
         parts = [(task.task, task.scores, task.baselines)]
         parts += [(f"{task.task} ({one.language})", one.scores, one.baselines) for one in task.languages]
@@ -129,10 +142,23 @@ def unanswered(run: RunRecord) -> Iterator[str]:
             for score in scores:
                 if score.value is not None and (gap := without_answer(task, score, trivial)):
                     told.setdefault(gap, []).append(score.metric)
-            yield from (f"{name}: {gap} ({', '.join(metrics)})" for gap, metrics in told.items())
-    for one in run.contrasts:
-        if one.unanswered:
-            yield f"{one.name}: {one.unanswered} examples have no answer and are left out"
+            for gap, metrics in told.items():
+                limits = (_limits(score, scores) for score in scores if score.metric in metrics)
+                yield "; ".join((f"{name}: {gap} ({', '.join(metrics)})", *filter(None, limits)))
+
+
+def _limits(score: ScoreRecord, scores: Sequence[ScoreRecord]) -> str:
+    """Return between which values a share of right answers would be if all examples had one; empty if unknown.
+
+    The lower limit is the counterpart that counts missing answers as wrong. Both must be means over examples.
+    """
+    of_all = next((one for one in scores if one.metric == f"{score.metric}{OF_ALL}"), None)
+    if of_all is None or of_all.value is None or score.value is None or not score.n < of_all.n:
+        return ""
+    if not math.isclose(of_all.value * of_all.n, score.value * score.n, abs_tol=1e-6):
+        return ""
+    highest = of_all.value + (of_all.n - score.n) / of_all.n
+    return f"if all {of_all.n} had one, {score.metric} would be between {of_all.value:.4f} and {highest:.4f}"
 
 
 def without_answer(task: TaskRecord, score: ScoreRecord, trivial: Sequence[BaselineRecord]) -> str:

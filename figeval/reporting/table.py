@@ -7,6 +7,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from figeval.records import conditions
+from figeval.records.conditions import OF_ALL, if_answered
 from figeval.records.schema import (
     SEEN_NOTES,
     BaselineRecord,
@@ -95,12 +96,26 @@ def rows(record: RunRecord) -> Iterator[tuple[str, ...]]:
         if not task.scores or task.status == "failed":
             state = "failed" if task.status == "failed" else "not yet"
             yield (name, task.route, state, NOTHING, NOTHING, NOTHING, NOTHING, "")
-        for index, score in enumerate(task.scores):
+        for index, score in enumerate(ordered(task)):
             first = (name, task.route) if index == 0 else ("", "")
             yield from lines(task, score, *first)
     for macro in record.macro:
         value = number(macro.value) + MARKS[macro.seen]
         yield (f"{macro.suite}: macro mean of {macro.tasks}", "", macro.metric, value, "", "", "", "")
+
+
+def ordered(task: TaskRecord) -> list[ScoreRecord]:
+    """Return the scores of a task; one that leaves examples without an answer out comes after the one of all examples.
+
+    A model that answers only what it is sure of would otherwise be judged by these answers at first sight.
+    """
+    before = {
+        f"{one.metric}{OF_ALL}": place - 0.5
+        for place, one in enumerate(task.scores)
+        if one.n < if_answered(task, one, task.baselines)
+    }
+    places = {one.metric: before.get(one.metric, place) for place, one in enumerate(task.scores)}
+    return sorted(task.scores, key=lambda one: places[one.metric])
 
 
 def lines(task: TaskRecord, score: ScoreRecord, name: str, route: str) -> Iterator[tuple[str, ...]]:
@@ -113,17 +128,19 @@ def lines(task: TaskRecord, score: ScoreRecord, name: str, route: str) -> Iterat
     for place, (head, one) in enumerate(zip(heads, task.languages, strict=True)):
         own = next((each for each in one.scores if each.metric == score.metric), None)
         if own is not None:
-            yield (head, "" if place else route, *cells(own, one.baselines))
+            yield (head, "" if place else route, *cells(own, one.baselines, task))
     first = (MEAN, "") if task.languages else (name, route)
-    yield (*first, *cells(score, task.baselines))
+    yield (*first, *cells(score, task.baselines, task))
     if task.overlap is not None:
         rest = (one for one in task.overlap.scores if one.metric == score.metric)
-        yield from ((REST, "", *cells(one, task.overlap.baselines)) for one in rest)
+        yield from ((REST, "", *cells(one, task.overlap.baselines, task)) for one in rest)
 
 
-def cells(score: ScoreRecord, trivial: Sequence[BaselineRecord]) -> tuple[str, ...]:
-    """Return the cells of one score, from the metric to the baselines."""
-    counts = (str(score.n), f"{score.clusters}{effective(score.clusters, score.effective_clusters)}")
+def cells(score: ScoreRecord, trivial: Sequence[BaselineRecord], task: TaskRecord | None = None) -> tuple[str, ...]:
+    """Return the cells of one score, from the metric to the baselines; `n` says if it leaves examples out."""
+    full = score.n if task is None else if_answered(task, score, trivial)
+    n = str(score.n) if score.n == full else f"{score.n} of {full}"
+    counts = (n, f"{score.clusters}{effective(score.clusters, score.effective_clusters)}")
     return (score.metric, marked(score), interval(score), *counts, baselines(trivial, score.metric))
 
 
@@ -151,6 +168,7 @@ def notes(record: RunRecord) -> Iterator[str]:
         ((one.name, score) for one in record.contrasts for score in one.scores),
     )
     yield from missing(told)
+    yield from conditions.incomplete(record)
     yield from unanswered(record)
     yield from record.warnings
     described = record.model.description

@@ -6,6 +6,7 @@ task type declares as `given_form`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from typing import Any
 
 from figeval.jsonfile import parse_json
 from figeval.task_types.routes import decide
+from figeval.text import whole_number
 from figeval.types import Prediction
 
 GIVEN = "given"  # name of the route in records
@@ -51,6 +53,9 @@ class Given:
         if found is None or found == "":
             return ()
         if isinstance(found, Mapping):
+            with suppress(ValueError):
+                named = {label_of(name, names): score for name, score in found.items()}
+                found = named if len(named) == len(found) else found
             if not names or set(found) != set(names):
                 wanted = f"one for each of {', '.join(names)}" if names else "a list of numbers"
                 raise ValueError(f"the scores are for {', '.join(map(str, found))[:80]!r}", f"write {wanted}")
@@ -79,23 +84,56 @@ def place_of(value: Any, texts: Sequence[str], what: str, letters: str = "") -> 
     Raises:
         ValueError: it is none of these, or means several texts.
     """
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
     if isinstance(value, int) and not isinstance(value, bool):
         if 0 <= value < len(texts):
             return value
-        raise ValueError(f"{value} is out of range for {len(texts)} {what} (0 to {len(texts) - 1})")
+        raise ValueError(f"{value!r:.80} is out of range for {len(texts)} {what} (0 to {len(texts) - 1})")
     if not isinstance(value, str):
         raise ValueError(f"{value!r:.80} is neither an index nor a text of the {what}")
     said = value.strip()
     found = {place for place, text in enumerate(texts) if text.strip() == said}
-    if said.isdecimal() and int(said) < len(texts):
-        found.add(int(said))
+    if (number := whole_number(unfloated(said))) is not None and number < len(texts):
+        found.add(number)
     if len(said.strip("().")) == 1 and said.strip("().").upper() in letters:
         found.add(letters.index(said.strip("().").upper()))
+    found = found or {place for place, text in enumerate(texts) if _folded(text) == _folded(said)}
     if len(found) > 1:
         raise ValueError(f"{said!r:.80} may mean {what} {' and '.join(map(str, sorted(found)))}", "write the index")
     if not found:
         raise ValueError(f"{said!r:.80} is none of the {len(texts)} {what}")
     return found.pop()
+
+
+def label_of(value: Any, labels: Sequence[str]) -> str:
+    """Return the label that a value means.
+
+    Its case and blanks do not count, unless several labels differ only in these. A label that is a number may be a
+    text, an integer or a float such as 3.0.
+
+    Raises:
+        ValueError: it means none of the labels, or several.
+    """
+    said = str(value).strip() if isinstance(value, str | int | float) else ""
+    if said in labels:
+        return said
+    found = [label for label in labels if _folded(unfloated(label)) == _folded(unfloated(said))]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise ValueError(f"{value!r:.80} may mean {' and '.join(map(repr, found))}", "write the label in its own case")
+    raise ValueError(f"{value!r:.80} is not among the labels {', '.join(labels)}")
+
+
+def unfloated(text: str) -> str:
+    """Return e.g. 3 for 3.0, as pandas writes whole numbers if a cell of their column is empty."""
+    return re.sub(r"(?<=[0-9])\.0+\s*$", "", text)
+
+
+def _folded(text: str) -> str:
+    """Return the text without differences in case and blanks."""
+    return " ".join(text.split()).casefold()
 
 
 def decided(

@@ -18,7 +18,7 @@ from figeval.errors import TaskError
 from figeval.prompts import PromptContext
 from figeval.task_types.base import HIDDEN, E, Metric, TaskType, metric
 from figeval.task_types.fields import Definition
-from figeval.task_types.given import Given, decided
+from figeval.task_types.given import Given, decided, label_of
 from figeval.task_types.routes import Dialogue, ReplyReader, Route, by_reply, decide
 from figeval.types import Cloze, Continuation, Example, Prediction, Reply, Value
 
@@ -128,9 +128,7 @@ class SingleLabelType(TaskType[E]):
         """Return the label that is named or has the best score; labels that tie for it are kept."""
 
         def read(value: object) -> int:
-            if isinstance(value, str) and value.strip() in labels:
-                return labels.index(value.strip())
-            raise ValueError(f"{value!r:.80} is not among the labels {', '.join(labels)}")
+            return labels.index(label_of(value, labels))
 
         scores = given.numbers("labels", len(labels), labels)
         if not scores:

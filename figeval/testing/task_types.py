@@ -14,7 +14,8 @@ from typing import Any
 
 from figeval.config import RunConfig
 from figeval.errors import DataError, FigevalError, TaskError, near
-from figeval.evaluation.given import GivenRow, dialogue, prediction_of
+from figeval.evaluation.given import dialogue, prediction_of
+from figeval.evaluation.given_rows import GivenRow
 from figeval.evaluation.harness import Harness
 from figeval.evaluation.plan import context_of, default_template
 from figeval.evaluation.score import Aggregator, MetricSet

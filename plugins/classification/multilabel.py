@@ -19,7 +19,7 @@ from typing import Annotated, Any, ClassVar
 from figeval.prompts import PromptContext
 from figeval.task_types.base import HIDDEN, TaskType, metric
 from figeval.task_types.fields import Definition, Field, RowContext
-from figeval.task_types.given import Given
+from figeval.task_types.given import Given, label_of
 from figeval.task_types.routes import (
     Dialogue,
     ReplyReader,
@@ -197,10 +197,12 @@ class Multilabel(TaskType[MultilabelExample]):
         """Return the labels of a list or a text; scores are not read, since there is no threshold for them."""
         value = given.parsed
         if isinstance(value, str):
-            value = [] if value.strip() == NOTHING else [part.strip() for part in value.split(";") if part.strip()]
-        if not isinstance(value, list) or not all(isinstance(label, str) for label in value):
+            parts = [part for part in value.split(";") if part.strip()]
+            value = [] if value.strip().lower() == NOTHING else parts
+        if not isinstance(value, list):
             raise ValueError("it is not a list of labels" if value is not None else "scores alone decide no labels")
-        return Prediction(example_id=example.id, value=frozenset(value), labels=tuple(labels))
+        named = frozenset(label_of(one, labels) for one in value)
+        return Prediction(example_id=example.id, value=named, labels=tuple(labels))
 
     def value_problem(self, value: Value, _example: MultilabelExample, labels: Sequence[str]) -> str:
         strange = sorted(set(value) - set(labels))

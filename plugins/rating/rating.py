@@ -246,7 +246,7 @@ class Rating(TaskType[RatingExample]):
                 f"there are {len(scores)} scores", "write one, or a probability for each point and no prediction"
             )
         try:
-            value = None if given.value is None else float(given.value)
+            value = None if given.value is None else float("" if isinstance(given.value, bool) else given.value)
         except (TypeError, ValueError):
             raise ValueError(f"{given.value!r:.80} is not a number") from None
         known = all(map(math.isfinite, scores))

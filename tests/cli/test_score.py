@@ -74,6 +74,15 @@ def test_a_row_that_two_readers_understand_differently(line: str, message: str, 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        ([], "give either --predictions, or --write_template"),
+        (["-p", "a.csv", "--write_template", "new.csv"], "give either --predictions, or --write_template"),
+        (["-p", "a.csv", "--seeds", "2"], "--seeds needs --write_template"),
+        (["--write_template", "a.csv"], "a.csv exists and may have been filled in"),
+        (["--write_template", "a.txt"], "the name must end in .csv, .tsv, .jsonl, .json"),
+        (
+            ["--write_template", "new.csv", "--by", "idiom", "--stratify", "mood"],
+            "--stratify mood: none of these tasks",
+        ),
         (["-p", "none.csv"], "there is no file none.csv"),
         (["-p", "empty.csv"], "empty.csv: there are no rows"),
         (["-p", "a.csv", "-p", "b.csv"], "give one FILE, or TASK=FILE once for each task"),
@@ -100,3 +109,43 @@ def test_predictions_of_other_tasks_are_left_out_with_a_notice(cli: Cli) -> None
     done = cli("score", "-t", "mini_fables", "-p", "all.csv", "--limit", "1", "--no_baselines", "-o", "run")
     assert done.code == 0
     assert "left out, since --tasks does not name them: predictions for mini_pairs" in done.err
+
+
+ANSWERS = {"mini_pairs": "entailment", "mini_fables": "A"}
+
+
+def filled_in(file: Path) -> str:
+    """Return the content of a template with the same prediction for all examples of a task."""
+    text = file.read_text(encoding="utf-8")
+    if file.suffix in (".csv", ".tsv"):
+        rows = list(csv.DictReader(io.StringIO(text), delimiter="," if file.suffix == ".csv" else "\t"))
+    else:
+        rows = json.loads(text) if file.suffix == ".json" else list(map(json.loads, text.splitlines()))
+    for row in rows:
+        assert not row["prediction"]
+        row["prediction"] = ANSWERS[row["task"]]
+    if file.suffix in (".json", ".jsonl"):
+        return json.dumps(rows) if file.suffix == ".json" else "\n".join(map(json.dumps, rows))
+    made = io.StringIO()
+    writer = csv.DictWriter(made, rows[0], delimiter="," if file.suffix == ".csv" else "\t")
+    writer.writeheader()
+    writer.writerows(rows)
+    return made.getvalue()
+
+
+@pytest.mark.parametrize("suffix", ["csv", "tsv", "jsonl", "json"])
+def test_a_template_has_a_row_for_every_example_that_is_scored(suffix: str, cli: Cli) -> None:
+    asked = ("-t", "mini_pairs,mini_fables", "--sample", "5")
+    file = Path(f"new/given.{suffix}")
+    written = cli("score", *asked, "--write_template", str(file), "--seeds", "3,8")
+    assert written.code == 0, written.err
+    assert "20 rows" in written.out
+    assert "mini_pairs: 5 examples; write one of the labels: entailment, non-entailment" in written.out
+    assert "mini_fables: 5 examples; write the index of an option" in written.out
+    assert "there are no predictions for mini_pairs" in cli("score", *asked, "-p", str(file)).err
+    file.write_text(filled_in(file), encoding="utf-8")
+    done = cli("score", *asked, "-p", str(file), "--no_baselines", "-o", "run")
+    assert done.code == 0, done.err
+    for seed in (3, 8):
+        record = json.loads(Path(f"run/seed-{seed}/run.json").read_text(encoding="utf-8"))
+        assert [(task["n"], task["counts"]) for task in record["tasks"]] == [(5, {"ok": 5})] * 2

@@ -257,6 +257,20 @@ def test_two_runs_that_differ(cli: Cli, copy: Path, tmp_path: Path) -> None:
     assert re.search(r"against: rows: 1 of 60 rows differ: mini_proverbs, row 'P02N1': pred is \d, there null", told)
 
 
+def test_rows_that_one_of_two_runs_lacks_do_not_count_as_different(cli: Cli) -> None:
+    for name, limit in (("few", "3"), ("more", "7")):
+        cli("run", "-t", "mini_proverbs", "-m", "overlap", "--limit", limit, "--no_baselines", "-o", name)
+    lacks = "lacks 4 of 7 rows ('P02N2', 'P03N1', 'P03N2', …)"
+    assert (
+        f"problem      against: rows: mini_proverbs: this run {lacks}\n"
+        in cli("verify", "few", "--no_data", "--against", "more").out
+    )
+    assert (
+        f"problem      against: rows: mini_proverbs: the other run {lacks}\n"
+        in cli("verify", "more", "--no_data", "--against", "few").out
+    )
+
+
 def test_replies_are_read_again(cli: Cli, tmp_path: Path) -> None:
     """A changed reply, or a changed answer to it, is named by its row."""
     (tmp_path / "tasks").mkdir()

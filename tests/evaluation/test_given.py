@@ -237,10 +237,19 @@ def test_candidates_that_a_list_leaves_out_tie_for_the_last_place(tmp_path: Path
 @pytest.mark.parametrize(
     ("task", "row", "message"),
     [
-        ("mini_fables", {"id": "F91", "prediction": 0}, "has no example 'F91'; did you mean 'F19'"),
+        ("mini_fables", {"id": "F91", "prediction": 0}, "has no example 'F91'; .*; did you mean 'F19'"),
+        (
+            "mini_fables",
+            {"id": "7", "prediction": 0},
+            "no example '7'; its ids are like 'F01', and .* --write_template",
+        ),
         ("mini_fables", {"id": "F02", "prediction": 0}, "row 2: 'id' is 'F02', which row 1 has already"),
         ("mini_fables", {"id": "", "prediction": 0}, "row 2: 'id' is empty"),
-        ("mini_fables", {"id": "F01", "predictions": 0}, "row 2: no field 'prediction'; did you mean 'predictions'"),
+        (
+            "mini_fables",
+            {"id": "F01", "predictions": 0},
+            "row 2: no field 'prediction'; the fields are 'id', 'predictions'; give its .*=NAME; did you",
+        ),
         (
             "mini_fables",
             {"id": "F01", "prediction": "Z"},
@@ -274,6 +283,33 @@ def test_refused(task: str, row: Row, message: str, tmp_path: Path) -> None:
     with pytest.raises(figeval.DataError, match=message):
         scored(task, [first, row], tmp_path / "run")
     assert not (tmp_path / "run").exists()
+
+
+def test_several_unknown_ids_are_counted(tmp_path: Path) -> None:
+    rows = [{"id": str(number), "prediction": 0} for number in range(4)]
+    with pytest.raises(
+        figeval.DataError, match=r"row 1: mini_fables has no example '0' \(3 more of 4 ids are unknown\)"
+    ):
+        scored("mini_fables", rows, tmp_path / "run")
+
+
+def test_a_template_that_nobody_filled_in(tmp_path: Path) -> None:
+    rows = [{"id": "F01", "prediction": None}, {"id": "F02", "prediction": ""}]
+    with pytest.raises(figeval.DataError, match="no predictions for mini_fables; all 2 rows are empty; add them"):
+        scored("mini_fables", rows, tmp_path / "run")
+
+
+def test_ids_as_spreadsheets_get_them(tmp_path: Path) -> None:
+    """`csv_cell` puts an apostrophe before an id that a spreadsheet would take for a formula."""
+    examples = [
+        figeval.GenerationExample(id=name, inputs={"a": "b"}, references=("b",)) for name in ("=1+1", "-2", "'3")
+    ]
+    task = figeval.task(name="odd", type="generation")(lambda: iter(examples))
+    rows = [{"id": name, "prediction": "b"} for name in ("'=1+1", "-2", "'3")]
+    run = figeval.score(task, rows, name="system", output_path=tmp_path / "run", baselines=False)
+    assert [(row["id"], row["status"]) for row in stored(run.path, "odd")] == [(one.id, "ok") for one in examples]
+    with pytest.raises(figeval.DataError, match="no example \"'=1"):
+        figeval.score(task, [*rows, {"id": "=1+1", "prediction": "c"}], name="system", output_path=tmp_path / "no")
 
 
 def test_columns_with_other_names_and_other_options(tmp_path: Path) -> None:

@@ -57,6 +57,26 @@ def test_an_unreliable_interval_is_marked() -> None:
     assert list(notes(few)) == ["* fewer than 10 effective clusters: the interval is unreliable"]
 
 
+PARTIAL = [score(value=1.0, n=10), score("macro_f1", n=10), score("acc_of_all"), score("parse_rate")]
+
+
+def test_the_score_of_all_examples_comes_first_where_answers_are_missing() -> None:
+    part = run(task(scores=PARTIAL, counts={"ok": 10, "empty": 30}))
+    assert [(row[2], row[5]) for row in rows(part)] == [
+        *(("acc_of_all", "40"), ("acc", "10 of 40"), ("macro_f1", "10 of 40"), ("parse_rate", "40"))
+    ]
+    limits = "if all 40 had one, acc would be between 0.2500 and 1.0000"
+    assert f"proverbs: only 10 of 40 examples have an answer (acc, macro_f1); {limits}" in notes(part)
+    whole = run(task(scores=[score(), score("acc_of_all")]))
+    assert [(row[2], row[5]) for row in rows(whole)] == [("acc", "40"), ("acc_of_all", "40")]
+
+
+def test_there_are_no_limits_where_the_scores_are_no_means_of_the_same_examples() -> None:
+    other = [score(value=0.5, n=10), score("acc_of_all")]  # 5 and 10 right answers: means over languages, for example
+    (note,) = (one for one in notes(run(task(scores=other, counts={"ok": 10, "empty": 30}))) if "only" in one)
+    assert note == "proverbs: only 10 of 40 examples have an answer (acc)"
+
+
 def test_why_a_metric_has_no_value_is_told() -> None:
     nothing = score("position_bias", None, low=None, high=None, n=0, interval="none: shown in one order only")
     assert list(notes(run(task(scores=[score(), nothing])))) == ["proverbs: no position_bias: shown in one order only"]

@@ -312,10 +312,10 @@ def test_what_makes_no_pair_is_counted(call, tmp_path):
 
 GOOD = {"sentence": "He kicked the bucket.", "label": "figurative"}
 BAD = {
-    "no sentence": ([{"label": "literal"}], DEFINITIONS, (), r"in\.jsonl: row 1: no field 'sentence'"),
-    "no label": ([{"sentence": "He sat."}], DEFINITIONS, (), "row 1: no field 'label'"),
+    "no sentence": ([{"label": "literal"}], DEFINITIONS, (), r"in\.jsonl:1: no field 'sentence'"),
+    "no label": ([{"sentence": "He sat."}], DEFINITIONS, (), "in.jsonl:1: no field 'label'"),
     "another label": ([GOOD | {"label": "both"}], DEFINITIONS, (), "'label' is 'both'; it must be figurative or"),
-    "an empty sentence": ([GOOD | {"sentence": " … "}], DEFINITIONS, (), "row 1: 'sentence' is empty"),
+    "an empty sentence": ([GOOD | {"sentence": " … "}], DEFINITIONS, (), "in.jsonl:1: 'sentence' is empty"),
     "an idiom of articles": ([GOOD | {"idiom": "the"}], DEFINITIONS, (), "'idiom' is 'the', which has no word"),
     "a span beyond the end": (
         [GOOD | {"start": 3, "end": 99}], DEFINITIONS, (), "'start' and 'end' are '3' and '99'; they must be"),
@@ -325,11 +325,11 @@ BAD = {
         "double spaces, so 'start' and 'end' are not positions in it; remove them"),
     "a metaphor without a literal word": (
         [{"sentence": "She devoured it.", "metaphor": "devoured"}], DEFINITIONS, (), "'replacement' is empty"),
-    "an id twice": ([GOOD | {"id": 7}, GOOD | {"id": 7}], DEFINITIONS, (), "row 2: 'id' '7' is that of row 1, too"),
+    "an id twice": ([GOOD | {"id": 7}, GOOD | {"id": 7}], DEFINITIONS, (), "2: 'id' '7' is that of .*jsonl:1, too"),
     "no rows": ([], DEFINITIONS, (), r"in\.jsonl: it contains no sentences"),
     "no definitions": ([GOOD], [], (), r"meanings\.jsonl: it contains no definitions"),
     "an empty definition": (
-        [GOOD], [{"idiom": "see red", "definition": "…"}], (), r"meanings\.jsonl: row 1: 'definition' is empty"),
+        [GOOD], [{"idiom": "see red", "definition": "…"}], (), r"meanings\.jsonl:1: 'definition' is empty"),
     "an idiom without a word": ([GOOD], [{"idiom": "one's", "definition": "own"}], (), "has no word to look for"),
     "nothing fits": ([GOOD], [{"idiom": "see red", "definition": "to get angry"}], (), "no pair can be made from it"),
     "nothing fits, and why": (

@@ -519,12 +519,12 @@ def test_tables_may_have_any_delimiter(delimiter, tmp_path):
 
 
 BAD = {
-    "no moral": ([{"story": "Once upon a time."}], (), r"in\.jsonl: row 1: no field 'moral'"),
-    "no story": ([{"moral": "Be wise.", "storry": "Once upon."}], (), "no field 'story'; did you mean 'storry'"),
-    "an empty moral": ([{"story": "Once upon a time.", "moral": " … "}], (), "row 1: 'moral' is empty"),
-    "null": ([{"story": None, "moral": "Be wise."}], (), "row 1: 'story' is empty"),
-    "a number": ([{"story": 7, "moral": "Be wise."}], (), "row 1: 'story' must be a text, not 7"),
-    "a story of one word": ([{"story": "Once.", "moral": "Be wise."}], (), "row 1: 'story' is a single word"),
+    "no moral": ([{"story": "Once upon a time."}], (), r"in\.jsonl:1: no field 'moral'"),
+    "no story": ([{"moral": "Be wise.", "storry": "Once upon."}], (), "no field 'story'; the .* did you mean 'storry'"),
+    "an empty moral": ([{"story": "Once upon a time.", "moral": " … "}], (), "in.jsonl:1: 'moral' is empty"),
+    "null": ([{"story": None, "moral": "Be wise."}], (), "in.jsonl:1: 'story' is empty"),
+    "a number": ([{"story": 7, "moral": "Be wise."}], (), "in.jsonl:1: 'story' must be a text, not 7"),
+    "a story of one word": ([{"story": "Once.", "moral": "Be wise."}], (), "in.jsonl:1: 'story' is a single word"),
     "a split of another name": (
         [{"story": "Once upon.", "moral": "Be wise.", "split": "tset"}], (), "'split' is 'tset'; it must be "
         "one of train",

@@ -68,13 +68,12 @@ def read_sentences(file: RowFile) -> Iterator[Sentence]:
         DataError: a row has no sentence, a missing or unknown label, an invalid span, a metaphor without a
             replacement, an idiom without a word, or the id of another row. The message names file, row and field.
     """
-    rows: dict[str, int] = {}
+    places: dict[str, str] = {}  # id → where the row is
     for row in file.rows():
         given = row.text("sentence")
         identity = one_line(row.optional("id"), 200) or str(row.number)
-        if identity in rows:
-            raise row.error("id", f"{identity[:40]!r} is that of row {rows[identity]}, too")
-        rows[identity] = row.number
+        if (place := places.setdefault(identity, row.where)) != row.where:
+            raise row.error("id", f"{identity[:40]!r} is that of {place}, too")
         metaphor, replacement = (one_line(row.optional(name)) for name in ("metaphor", "replacement"))
         if bool(metaphor) != bool(replacement):
             missing = "replacement" if metaphor else "metaphor"

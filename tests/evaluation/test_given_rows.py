@@ -1,0 +1,142 @@
+"""Rows of predictions from files and programs: whatever they hold, they are read, or refused in one line."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import figeval
+from figeval.errors import FigevalError
+from figeval.evaluation.given_rows import read_predictions
+from tests.fuzz.hostile import as_json, damaged, torn
+
+SOUND: list[dict[str, Any]] = [
+    {"id": "F01", "prediction": "E", "task": "mini_fables", "seed": 1},
+    {"id": "F02", "scores": [0.1, 0.2, 0.3, 0.4, 0], "task": "mini_fables", "seed": 1},
+    {"id": "F03", "prediction": 3, "scores": None, "task": "mini_fables", "seed": 1},
+]
+MANY = settings(deadline=None, max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+def as_table(rows: list[dict[str, Any]]) -> bytes:
+    made = io.StringIO()
+    writer = csv.DictWriter(made, ["id", "prediction", "scores", "task", "seed"])
+    writer.writeheader()
+    writer.writerows(rows)
+    return made.getvalue().encode()
+
+
+FILES = {
+    "a.csv": as_table(SOUND),
+    "a.jsonl": b"\n".join(map(as_json, SOUND)),
+    "a.json": as_json(SOUND),
+}
+
+
+@MANY
+@given(name=st.sampled_from(sorted(FILES)), data=st.data())
+def test_torn_files(name: str, data: st.DataObject, tmp_path: Path) -> None:
+    file = tmp_path / name
+    file.write_bytes(data.draw(torn(FILES[name])))
+    try:
+        found = read_predictions({"": file}, {})
+    except FigevalError as error:
+        assert "\n" not in str(error)
+        assert file.name in str(error)
+    else:
+        assert sum(len(rows) for by_task in found.rows.values() for rows in by_task.values()) <= len(SOUND) + 2
+
+
+@MANY
+@given(damaged(SOUND))
+def test_damaged_rows_of_a_program(rows: Any) -> None:
+    if not isinstance(rows, list):
+        return
+    try:
+        found = read_predictions({"": rows}, {})
+        assert found.sha256
+        assert found.seeds is not None
+    except FigevalError as error:
+        assert "\n" not in str(error)
+
+
+@pytest.mark.slow
+@settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(rows=damaged(SOUND), form=st.sampled_from(["jsonl", "rows"]))
+def test_damaged_rows_are_scored_or_refused(rows: Any, form: str, tmp_path: Path) -> None:
+    """No row is taken for another answer than it says: what is scored has an option of the example as its answer."""
+    if not isinstance(rows, list):
+        return
+    file = tmp_path / "given.jsonl"
+    file.write_bytes(b"\n".join(map(as_json, rows)))
+    given = file if form == "jsonl" else rows
+    try:
+        run = figeval.score(
+            "mini_fables", given, name="x", output_path=tmp_path / "run", limit=3, baselines=False, fresh=True
+        )
+    except FigevalError as error:
+        assert "\n" not in str(error)
+        return
+    for file in run.path.rglob("mini_fables.jsonl"):
+        for row in map(json.loads, file.read_text(encoding="utf-8").splitlines()):
+            assert row["status"] in ("ok", "empty", "nan")
+            assert row["pred"] in (None, 0, 1, 2, 3, 4)
+
+
+def test_rows_of_a_data_frame(tmp_path: Path) -> None:
+    frame = pd.DataFrame(
+        {
+            "id": ["F01", "F02", "F03"],
+            "prediction": pd.array([4, None, None], dtype="Int64"),
+            "scores": [None, np.array([0, 1, 0, 0, 0], dtype="float32"), None],
+            0: [np.int64(1), np.float32(2), None],
+        }
+    )
+    run = figeval.score(
+        "mini_fables", frame.to_dict("records"), name="x", output_path=tmp_path / "run", limit=3, baselines=False
+    )
+    lines = (run.path / "predictions/mini_fables.jsonl").read_text(encoding="utf-8").splitlines()
+    assert [(row["pred"], row["status"]) for row in map(json.loads, lines)] == [(4, "ok"), (1, "ok"), (None, "empty")]
+
+
+def test_long_arrays_have_digests_of_their_own() -> None:
+    one, other = np.zeros(5_000), np.zeros(5_000)
+    other[2_000] = 1
+    digests = [read_predictions({"": [{"id": "a", "scores": scores}]}, {}).sha256["rows"] for scores in (one, other)]
+    assert digests[0] != digests[1]
+
+
+def test_a_data_frame_is_no_list_of_rows() -> None:
+    with pytest.raises(figeval.DataError, match=r"row 1 is 'id'; give mappings .* frame.to_dict"):
+        figeval.score("mini_fables", pd.DataFrame({"id": ["F01"], "prediction": [0]}), name="x")
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ({"id": ["F01"], "prediction": 0}, "'id' must be a text or a number, not \\['F01'\\]"),
+        ({"id": None, "prediction": 0}, "'id' is empty"),
+        ({"id": "F01", "prediction": 0, "seed": 1.5}, "'seed' is '1.5', not an integer"),
+        ({"id": "F01", "prediction": 0, "seed": True}, "'seed' is 'True', not an integer"),
+    ],
+)
+def test_refused(row: dict[str, Any], message: str) -> None:
+    with pytest.raises(figeval.DataError, match=f"^row 1: {message}"):
+        read_predictions({"": [row]}, {})
+
+
+def test_numbers_as_pandas_writes_them() -> None:
+    found = read_predictions(
+        {"": [{"id": 7.0, "prediction": 0, "seed": 2.0}, {"id": 8, "prediction": 0, "seed": "2"}]}, {}
+    )
+    assert found.seeds == (2,)
+    assert [*found.rows[2][""]] == ["7", "8"]
