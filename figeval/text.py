@@ -3,7 +3,7 @@
 Servers, models and other people's records may contain text that no file can hold (half of a surrogate pair), that a
 terminal obeys (escape sequences, C1 controls) or that it shows in another order than stored (bidirectional overrides;
 Unicode Technical Report 36, section 2.5). Writers of a format escape its special characters themselves. Whole numbers
-in flags, environment variables and headers are parsed here, too.
+in flags, environment variables and headers are parsed here, too, and numbers with a noun are worded.
 """
 
 from __future__ import annotations
@@ -61,6 +61,11 @@ def whole_number(text: str) -> int | None:
     `str.isdigit` is not enough: it is also true for `²`, and for more digits than `int` converts.
     """
     return int(text) if DIGITS.fullmatch(text) else None
+
+
+def counted(n: int, what: str) -> str:
+    """Return a number with a noun in singular or plural, e.g. `1 error`, `2 errors`."""
+    return f"{n} {what}{'' if n == 1 else 's'}"
 
 
 def csv_cell(value: T) -> T | str:

@@ -15,7 +15,8 @@ import click
 
 from figeval.cli.judge import judge, judge_grids, judge_json, judge_notes
 from figeval.cli.options import include_path, seed
-from figeval.cli.output import counted, echo, echo_json, interval, number
+from figeval.cli.output import echo, echo_json, interval, number
+from figeval.text import counted
 
 if TYPE_CHECKING:
     from figeval.evaluation.annotation.judgements import Judgements

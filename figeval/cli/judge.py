@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from figeval.cli.options import Finite, include_path, model_args, seed
-from figeval.cli.output import counted, echo, echo_json, interval, number
+from figeval.cli.output import echo, echo_json, interval, number
+from figeval.text import counted
 
 if TYPE_CHECKING:
     from figeval.evaluation.annotation.judge_results import JudgedDifference, JudgedSystem, JudgeResults

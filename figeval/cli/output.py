@@ -9,6 +9,9 @@ import click
 from figeval.text import clean, shown_json
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from figeval.reporting.grid import Grid
     from figeval.types import Score
 
 
@@ -29,9 +32,17 @@ def echo_json_text(text: str) -> None:
     click.echo(shown_json(text))
 
 
-def counted(n: int, what: str) -> str:
-    """Return a number with a noun in singular or plural, e.g. `1 error`, `2 errors`."""
-    return f"{n} {what}{'' if n == 1 else 's'}"
+def echo_result(grids: Iterable[Grid], notes: Iterable[str]) -> None:
+    """Print tables and the small print under them on stdout."""
+    from rich.console import Console
+
+    from figeval.reporting.grid import say
+
+    console = Console()
+    for grid in grids:
+        grid.print(console)
+    for note in notes:
+        say(console, f"  {note}")
 
 
 def number(value: float | None) -> str:
