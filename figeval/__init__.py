@@ -10,11 +10,14 @@ import importlib
 from typing import Any
 
 _PUBLIC = {
+    "figeval.api.annotations": "AnnotationItems export_items",
     "figeval.api.checklists": "Checklist checklist",
     "figeval.api.comparisons": "Comparison compare",
     "figeval.api.contaminations": "Contamination contamination",
     "figeval.api.difficulties": "Difficulty difficulty",
     "figeval.api.exports": "export",
+    "figeval.api.judgements": "AnnotationResults import_judgements",
+    "figeval.api.judges": "JudgedItems judge_items",
     "figeval.api.pages": "WrittenPage board report",
     "figeval.api.powers": "Power power",
     "figeval.api.runs": "Run load run",

@@ -3,6 +3,10 @@ from figeval.answers.extract import (
     extract_label as extract_label,
 )
 from figeval.answers.reply_text import strip_reasoning as strip_reasoning
+from figeval.api.annotations import (
+    AnnotationItems as AnnotationItems,
+    export_items as export_items,
+)
 from figeval.api.checklists import (
     Checklist as Checklist,
     checklist as checklist,
@@ -21,6 +25,14 @@ from figeval.api.difficulties import (
 )
 from figeval.api.exports import (
     export as export,
+)
+from figeval.api.judgements import (
+    AnnotationResults as AnnotationResults,
+    import_judgements as import_judgements,
+)
+from figeval.api.judges import (
+    JudgedItems as JudgedItems,
+    judge_items as judge_items,
 )
 from figeval.api.pages import (
     WrittenPage as WrittenPage,

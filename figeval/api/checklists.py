@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from html import escape
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from figeval import frontend
 from figeval.api import frames
-from figeval.api.runs import Folders, Run, paths_in
+from figeval.api.runs import Folders, Runs, paths_in, run_paths
 from figeval.errors import OptionError, near
 from figeval.evaluation.checklist import CHECKLISTS, FILL_IN, Answer, Facts
 from figeval.evaluation.checklist import checklist as answers_of
@@ -27,7 +25,7 @@ LONGEST = 20_000  # characters of an answer; instructions are quoted in full
 
 @checked_arguments
 def checklist(
-    runs: Run | str | Path | Sequence[Run | str | Path],
+    runs: Runs,
     *,
     form: str = "arr",
     items: Folders = (),
@@ -54,10 +52,8 @@ def checklist(
     """
     if form not in CHECKLISTS:
         raise OptionError(f"form={form!r:.80}{near(form, CHECKLISTS)}; the checklists are {', '.join(CHECKLISTS)}")
-    given = [runs] if isinstance(runs, Run | str | Path) else runs
-    if not given:
+    if not (places := run_paths(runs)):
         raise OptionError("runs is empty; give all runs of the paper, or their folders")
-    places = [one.path if isinstance(one, Run) else Path(one) for one in given]
     with frontend.python_program(watched=False):
         facts = Facts.of(places, Harness(include=paths_in(include_path)), paths_in(items))
         return Checklist(tuple(answers_of(facts, form)))

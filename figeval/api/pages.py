@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from figeval import frontend, plugins
-from figeval.api.runs import Folders, Names, Run, names_in, paths_in
+from figeval.api.runs import Folders, Names, Runs, names_in, paths_in, run_paths
 from figeval.errors import OptionError, RecordError
 from figeval.evaluation.board import Entry, board_content
 from figeval.evaluation.harness import Harness
@@ -49,7 +49,7 @@ class WrittenPage:
 
 @checked_arguments
 def report(  # noqa: PLR0913 - one argument per option of the command
-    runs: Run | str | Path | Sequence[Run | str | Path],
+    runs: Runs,
     *,
     output: str | Path = "report.html",
     title: str = "Evaluation report",
@@ -84,10 +84,8 @@ def report(  # noqa: PLR0913 - one argument per option of the command
         figeval.report(["results/runs/minilm", "results/runs/tfidf"], output="report.html", by="proverb")
         ```
     """
-    given = [runs] if isinstance(runs, Run | str | Path) else runs
-    if not given:
+    if not (places := run_paths(runs)):
         raise OptionError("runs is empty; give at least one run or its folder")
-    places = [one.path if isinstance(one, Run) else Path(one) for one in given]
     manager = plugins.plugin_manager()
     reader = ExampleTexts(manager, paths_in(include_path), allow_noncommercial=allow_noncommercial) if texts else None
     keys = names_in(by) if isinstance(by, str) else by

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from figeval.reporting.grid import Grid
-    from figeval.types import Score
 
 
 def echo(text: object = "") -> None:
@@ -39,17 +38,9 @@ def echo_result(grids: Iterable[Grid], notes: Iterable[str]) -> None:
     from figeval.reporting.grid import say
 
     console = Console()
-    for grid in grids:
+    for place, grid in enumerate(grids):
+        if place:
+            console.print()
         grid.print(console)
     for note in notes:
         say(console, f"  {note}")
-
-
-def number(value: float | None) -> str:
-    """Return a number with three decimals, or an en dash if there is none."""
-    return "–" if value is None else f"{value:.3f}"
-
-
-def interval(score: Score) -> str:
-    """Return e.g. `0.301 to 0.398`, or an en dash if there is no interval."""
-    return "–" if score.low is None or score.high is None else f"{score.low:.3f} to {score.high:.3f}"

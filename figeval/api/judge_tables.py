@@ -1,21 +1,13 @@
-"""Command `figeval annotate judge`, and the tables of `figeval annotate import` about judges."""
+"""Tables and small print about models that judged the items of people."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
-import click
-
-from figeval.cli.options import Finite, include_path, model_args, seed
-from figeval.cli.output import echo, echo_json, interval, number
+from figeval.api.judgement_tables import interval, number
+from figeval.evaluation.annotation.judge_results import JudgedDifference, JudgedSystem, JudgeResults
+from figeval.reporting.grid import Grid
 from figeval.text import counted
-
-if TYPE_CHECKING:
-    from figeval.evaluation.annotation.judge_results import JudgedDifference, JudgedSystem, JudgeResults
-    from figeval.reporting.grid import Grid
 
 MEANS = (
     *("criterion", "texts by", "people", "95 % interval", "judged", "judge, uncorrected", "parsed"),
@@ -23,87 +15,13 @@ MEANS = (
 )
 DIFFERENCES = ("criterion", "A", "B", "A − B", "95 % interval", "p", "p (Holm)", "judged", "λ")
 AGREEMENT = ("criterion", "coefficient", "value", "95 % interval", "items")
-PATH = click.Path(path_type=Path)
-
-
-@click.command()
-@click.argument("items", metavar="ITEMS", type=PATH)
-@click.option(
-    "--judge", "model", required=True, metavar="MODEL", help="Model that judges, as for `figeval run --model`."
-)
-@model_args
-@click.option("--name", help="Name of its files in ITEMS.  [default: that of the model]")
-@click.option("--template", type=PATH, help="Prompt of your own, with the blocks of templates/_default/judge.jinja.")
-@click.option("--limit", type=click.IntRange(min=1), help="Number of items to judge, a random part.  [default: all]")
-@click.option("--device", help="cpu, cuda, cuda:1 or mps; the fastest available by default.")
-@click.option(
-    "--max_cost", type=Finite(min=0, min_open=True), help="Stop before the cost of an API model exceeds this amount."
-)
-@click.option(
-    "--max_tokens", type=click.IntRange(min=1), help="Stop before an API model uses more than this number of tokens."
-)
-@click.option("--json", "as_json", is_flag=True, help="Print the record as JSON.")
-@seed
-@include_path
-def judge(*, items: Path, model: str, as_json: bool, **options: Any) -> int:
-    """Have a model judge ITEMS, the folder of `figeval annotate export`, by the same criteria as people.
-
-    The model sees what annotators see, and not who wrote a text. Answers and a record of model, prompt and cost are
-    stored in ITEMS; the same command continues after an interruption. `figeval annotate import --to ITEMS` compares
-    the judge with people, and corrects its means by their judgements.
-
-    \b
-    figeval annotate judge items --judge openai:gpt-4o-mini --max_cost 2
-    figeval annotate judge items --judge smollm2 --limit 50
-    """
-    from figeval.evaluation.annotation.judge import Judging, judge_items
-    from figeval.evaluation.harness import Harness
-
-    wanted = Judging(
-        folder=items,
-        model=model,
-        options=options["model_args"],
-        name=options["name"],
-        template=options["template"],
-        limit=options["limit"],
-        common={name: options[name] for name in ("device", "seed", "max_cost", "max_tokens")},
-    )
-    done = judge_items(wanted, Harness(include=options["include_path"]))
-    record = done.record
-    if as_json:
-        echo_json(record.model_dump(mode="json"))
-    else:
-        answered, parsed = sum(record.statuses.values()), record.statuses.get("ok", 0)
-        others = ", ".join(f"{status}: {count}" for status, count in record.statuses.items() if status != "ok")
-        echo(f"{record.model} judged {counted(record.items, 'item')}: {parsed} of {answered} answers parsed")
-        if others:
-            echo(f"without a label: {others}")
-        if record.truncated:
-            echo(f"{counted(record.truncated, 'question')} did not fit the model, which saw only a part of the text")
-        if record.checks[1]:
-            echo(f"{record.checks[0]} of {record.checks[1]} answers to attention checks as requested")
-        if record.description.get("tokens_in") is not None:
-            cost = record.description.get("cost")
-            told = "" if cost is None else f", at a cost of {cost:,.4f}"
-            echo(f"{record.description['tokens_in']:,} tokens read, {record.description['tokens_out']:,} written{told}")
-        echo(f"{items / f'judge_{done.name}.json'}: figeval annotate import --to {items} compares it with people")
-    if done.failed:
-        click.echo(f"figeval: {counted(done.failed, 'question')} failed; run the same command to ask again", err=True)
-    return int(bool(done.failed))
-
-
-def judge_json(judge: JudgeResults) -> dict[str, Any]:
-    """Return the results of a judge as JSON."""
-    return asdict(judge) | {"record": judge.record.model_dump(mode="json")}
 
 
 def judge_grids(judges: Sequence[JudgeResults]) -> Iterator[Grid]:
     """Yield the tables about each judge: means, differences between systems, and agreement with people."""
-    from figeval.reporting.grid import Grid
-
     for judge in judges:
-        yield Grid(MEANS, [mean_row(one) for one in judge.systems], f"Judge {judge.name}: means", MEANS[2:])
-        differences = [difference_row(one) for one in judge.differences if one.powered.labelled]
+        yield Grid(MEANS, [_mean_row(one) for one in judge.systems], f"Judge {judge.name}: means", MEANS[2:])
+        differences = [_difference_row(one) for one in judge.differences if one.powered.labelled]
         if differences:
             yield Grid(DIFFERENCES, differences, f"Judge {judge.name}: corrected differences", DIFFERENCES[3:])
         agreement = [
@@ -115,7 +33,7 @@ def judge_grids(judges: Sequence[JudgeResults]) -> Iterator[Grid]:
             yield Grid(AGREEMENT, agreement, f"Judge {judge.name}: agreement with people", AGREEMENT[2:])
 
 
-def mean_row(one: JudgedSystem) -> tuple[str, ...]:
+def _mean_row(one: JudgedSystem) -> tuple[str, ...]:
     """Return a row of the table of means."""
     powered = one.powered
     corrected = ("–", "–", "–")
@@ -129,7 +47,7 @@ def mean_row(one: JudgedSystem) -> tuple[str, ...]:
     )
 
 
-def difference_row(one: JudgedDifference) -> tuple[str, ...]:
+def _difference_row(one: JudgedDifference) -> tuple[str, ...]:
     """Return a row of the table of differences."""
     score = one.powered.score
     value = "–" if score.value is None else f"{score.value:+.3f}"
@@ -163,10 +81,10 @@ def judge_notes(judges: Sequence[JudgeResults], *, has_people: bool) -> Iterator
         if record.judges_itself:
             yield f"judge {judge.name} is one of the judged systems; models tend to prefer their own texts"
         if has_people:
-            yield from missing(judge)
+            yield from _missing(judge)
 
 
-def missing(judge: JudgeResults) -> Iterator[str]:
+def _missing(judge: JudgeResults) -> Iterator[str]:
     """Yield why numbers have no value or no interval, once for each reason."""
     reasons: dict[str, list[str]] = {}
     for one in judge.systems:
