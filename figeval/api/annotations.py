@@ -14,8 +14,8 @@ from figeval.api import frames
 from figeval.api.runs import Folders, Runs, Task, given_options, paths_in, run_paths, task_names
 from figeval.errors import OptionError, near
 from figeval.evaluation.annotation import export
-from figeval.evaluation.annotation.instructions import INSTRUCTIONS, TO_JUDGE, given, to_answer
-from figeval.evaluation.annotation.sheets import KEY, Key
+from figeval.evaluation.annotation.instructions import given, to_answer, to_judge
+from figeval.evaluation.annotation.sheets import INSTRUCTIONS, KEY, Key
 from figeval.evaluation.annotation.texts import WrittenTexts, written_texts
 from figeval.evaluation.harness import Guests, Harness
 from figeval.spec.criteria import Criterion, Scale, criteria_of
@@ -64,8 +64,8 @@ def export_items(
         criteria: criteria with their scales, `"fluency=1-5,coherence=yes/no"` or `{"fluency": "1-5"}`; a mapping may
             describe them: `{"fluency": {"scale": "1-5", "description": "5: natural."}}`. Or a task whose criteria are
             used; by default, those of the task.
-        instructions: what annotators are told: a text, or a file with one; "" for nothing. By default, a text about
-            the task.
+        instructions: what annotators are told: a text, or a file with one; "" for nothing. By default, a text
+            about the criteria or the task.
         options: further flags of `figeval annotate export` under the same names: `n`, `to`, `annotators`, `checks`,
             `references`, `seed`, `include_path`.
 
@@ -93,7 +93,8 @@ def export_items(
         gold: dict[str, str] = {}
         if places:
             written = written_texts(places, names[0] if names else None, n, seed, harness, references=references)
-            wanted, default = _wanted(criteria, written, harness), TO_JUDGE
+            wanted = _wanted(criteria, written, harness)
+            default = to_judge(wanted)
         else:
             spec = harness.catalogue.tasks.get(names[0])
             written, gold, answer = export.questions(spec, n, seed, harness)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from figeval.cli.options import Finite, include_path, model_args, seed
+from figeval.cli.options import C, Finite, include_path, model_args, seed
 from figeval.cli.output import echo, echo_json, echo_result
 from figeval.text import counted
 
@@ -24,6 +24,12 @@ PATH = click.Path(path_type=Path)
 def split_at_commas(_context: click.Context, _parameter: click.Parameter, value: str) -> tuple[str, ...]:
     """Split e.g. `not a moral,unrelated` into ("not a moral", "unrelated"); names may contain blanks."""
     return tuple(part.strip() for part in value.split(",")) if value.strip() else ()
+
+
+def instructions(default: str) -> Callable[[C], C]:
+    """Return the option `--instructions`, whose default is a text about something."""
+    about = f'What annotators are told: a text, or a file with one; "" for nothing.  [default: a text about {default}]'
+    return click.option("--instructions", metavar="TEXT|FILE", help=about)
 
 
 @click.group()
@@ -51,6 +57,7 @@ def annotate() -> None:
     callback=split_at_commas,
     help="Error types, one column each.  [default: the error_types of the task]",
 )
+@instructions("the error types")
 @seed
 @include_path
 def sheets(  # noqa: PLR0913 - one argument per option
@@ -62,30 +69,35 @@ def sheets(  # noqa: PLR0913 - one argument per option
     annotators: int,
     references: bool,
     errors: tuple[str, ...],
+    instructions: str | None,
     seed: int,
     include_path: tuple[Path, ...],
 ) -> None:
     """Write CSV sheets with the texts of one or several runs, in a random order and without names.
 
     Each sheet has all texts of the same examples, an empty column for each error type, to be filled in with yes or no,
-    and one for comments. key.json says who wrote each text: keep it from the annotators. The sheets contain texts of
-    the benchmark, so its licence determines who may have them.
+    and one for comments. instructions.txt says how to fill them in. key.json says who wrote each text: keep it from the
+    annotators. The sheets contain texts of the benchmark, so its licence determines who may have them.
 
     \b
     figeval annotate sheets runs/a runs/b --n 30 --annotators 2 --references --output sheets
     """
-    from figeval.evaluation.annotation.sheets import KEY, write_sheets
+    from figeval.evaluation.annotation.instructions import given
+    from figeval.evaluation.annotation.sheets import INSTRUCTIONS, KEY, write_sheets
     from figeval.evaluation.annotation.texts import written_texts
     from figeval.evaluation.harness import Harness
 
+    told = None if instructions is None else given(instructions)
     written = written_texts(runs, task, n, seed, Harness(include=include_path), references=references)
-    key = write_sheets(output, written, errors, annotators=annotators, seed=seed)
+    key = write_sheets(output, written, errors, annotators=annotators, seed=seed, instructions=told)
     examples = len({item.example for item in key.items.values()})
     echo(f"{counted(len(key.items), 'text')} for {counted(examples, 'example')} of {key.task}: {', '.join(key.sheets)}")
     columns = "column" if len(key.error_types) == 1 else "columns"
     echo(f"{columns} to fill in with yes or no: {', '.join(key.error_types)}")
     for author, count in key.not_written.items():
         echo(f"{author}: {counted(count, 'text')} in the sample not written")
+    if key.told:
+        echo(f"{output / INSTRUCTIONS} is what annotators are told; give it to them with the sheets")
     echo(f"{output / KEY} says who wrote each text; keep it from the annotators")
 
 
@@ -153,11 +165,7 @@ def score(folder: Path, files: tuple[Path, ...], as_json: bool) -> None:
     "--checks", type=click.IntRange(0, 99), default=2, show_default=True, help="Number of attention checks to mix in."
 )
 @click.option("--references", is_flag=True, help="Also show the reference of each example, as a control.")
-@click.option(
-    "--instructions",
-    metavar="TEXT|FILE",
-    help='What annotators are told: a text, or a file with one; "" for nothing.  [default: a sentence about the task]',
-)
+@instructions("the criteria or the task")
 @seed
 @include_path
 def export(*, runs: tuple[Path, ...], **options: Any) -> None:

@@ -17,7 +17,6 @@ from pydantic import BaseModel, ConfigDict, FiniteFloat
 
 from figeval.data.sources import Sources
 from figeval.errors import RecordError
-from figeval.evaluation.annotation.instructions import instructions_of
 from figeval.evaluation.annotation.sheets import Key, read_key
 from figeval.evaluation.harness import Harness
 from figeval.evaluation.task_info import task_info
@@ -243,7 +242,7 @@ class Facts:
     def instructions(self) -> Iterator[str]:
         """Yield the full text that annotators of each task were told, criteria included."""
         for key in self.items:
-            yield f"{key.task}: {instructions_of(key) or 'none'}"
+            yield f"{key.task}: {key.told or 'none'}"
 
     def commands(self) -> Iterator[str]:
         """Yield the command that repeats each run."""

@@ -15,10 +15,10 @@ from typing import Literal
 from xml.etree import ElementTree
 
 from figeval.errors import OptionError, near
-from figeval.evaluation.annotation.instructions import INSTRUCTIONS, instructions_of
 from figeval.evaluation.annotation.results import ANSWER, slug
 from figeval.evaluation.annotation.sheets import (
     COMMENT,
+    INSTRUCTIONS,
     ITEM,
     KEY,
     TEXT,
@@ -230,8 +230,8 @@ def _files(key: Key, numbered: Mapping[str, WrittenText], columns: Sequence[str]
             for number in in_order(list(numbered), wanted.seed, sheet)
         ]
         files[sheet] = csv_bytes([(ITEM, *columns, *names, COMMENT), *rows])
-    if told := instructions_of(key):
-        files[INSTRUCTIONS] = f"{told}\n".encode()
+    if key.told:
+        files[INSTRUCTIONS] = f"{key.told}\n".encode()
     if wanted.to == "label_studio":
         tasks = [
             {"data": {ITEM: number, **{slug(name): cells[number].get(name, "") for name in columns}}}

@@ -17,6 +17,7 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field
 
 from figeval.errors import DataError, OptionError
+from figeval.evaluation.annotation.instructions import to_find
 from figeval.evaluation.annotation.texts import WrittenText, WrittenTexts
 from figeval.jsonfile import read_json
 from figeval.spec.criteria import YES_NO, Criterion
@@ -24,8 +25,13 @@ from figeval.storage import cure, replacing
 from figeval.text import csv_cell
 from figeval.validation import validated
 
-KEY = "key.json"
+KEY, INSTRUCTIONS = "key.json", "instructions.txt"
 ITEM, TEXT, COMMENT = "item", "text", "comment"
+FILLING = (
+    "Write one of the labels in brackets into each of these columns. Leave a cell empty only if you cannot decide; "
+    f"remarks belong in the column {COMMENT}. You may sort the rows, but do not change the column {ITEM} and the first "
+    "row."
+)
 
 
 class Item(BaseModel):
@@ -67,9 +73,30 @@ class Key(BaseModel):
         """All criteria, those of error types first."""
         return (*(Criterion(name=name, labels=YES_NO) for name in self.error_types), *self.criteria)
 
+    @property
+    def told(self) -> str:
+        """The full text for annotators: instructions, criteria, and how to fill in a sheet; empty if there is nothing.
+
+        Without instructions and descriptions, nobody wants annotators to be told anything.
+        """
+        if not self.instructions and not any(one.description for one in self.judged):
+            return ""
+        criteria = [
+            f"{one.name} ({', '.join(one.labels)})" + (f": {one.description}" if one.description else "")
+            for one in self.judged
+        ]
+        parts = [self.instructions, *criteria, *([FILLING] if self.sheets else [])]
+        return "\n\n".join(part for part in parts if part)
+
 
 def write_sheets(
-    folder: Path, written: WrittenTexts, error_types: Sequence[str], *, annotators: int = 1, seed: int = 0
+    folder: Path,
+    written: WrittenTexts,
+    error_types: Sequence[str],
+    *,
+    annotators: int = 1,
+    seed: int = 0,
+    instructions: str | None = None,
 ) -> Key:
     """Number the texts in a random order, and write the key and a sheet for each annotator.
 
@@ -80,6 +107,7 @@ def write_sheets(
         error_types: error types, one column each; if empty, those of the task.
         annotators: number of sheets, each with the items in an order of its own.
         seed: random seed of the orders.
+        instructions: what annotators are told; by default, a text about the error types.
 
     Raises:
         OptionError: there are no error types, one has the name of another column, or the folder already has sheets.
@@ -104,6 +132,7 @@ def write_sheets(
             number: Item(author=text.author, example=text.example, cluster=text.cluster)
             for number, text in numbered.items()
         },
+        instructions=to_find(columns) if instructions is None else instructions,
     )
     missing = [sheet for sheet in sheets if not (folder / sheet).exists()]
     if any((folder / name).exists() for name in (KEY, *sheets)) and not (missing and has_key(folder, key)):
@@ -112,6 +141,9 @@ def write_sheets(
         folder.mkdir(parents=True, exist_ok=True)
         with replacing(folder / KEY) as stream:  # first, since sheets cannot be read back without it
             stream.write((json.dumps(key.model_dump(mode="json"), indent=1, ensure_ascii=False) + "\n").encode())
+        if key.told:
+            with replacing(folder / INSTRUCTIONS) as stream:
+                stream.write(f"{key.told}\n".encode())
         for sheet in missing:
             rows = [_row(number, numbered[number], inputs, columns) for number in in_order(list(numbered), seed, sheet)]
             with replacing(folder / sheet) as stream:
