@@ -78,8 +78,7 @@ def judge_notes(judges: Sequence[JudgeResults], *, has_people: bool) -> Iterator
         if record.checks[1]:
             passed, checks = record.checks
             yield f"judge {judge.name}: {passed} of {checks} answers to attention checks as requested"
-        if record.judges_itself:
-            yield f"judge {judge.name} is one of the judged systems; models tend to prefer their own texts"
+        yield from (f"judge {judge.name}: {kin}" for kin in record.kin())
         if has_people:
             yield from _missing(judge)
 

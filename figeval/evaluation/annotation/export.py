@@ -169,6 +169,7 @@ def export_items(folder: Path, written: WrittenTexts, gold: Mapping[str, str], w
         gold={number: gold[text.example] for number, text in numbered.items() if text.example in gold},
         checks=checks,
         instructions=wanted.instructions,
+        models=dict(written.models),
     )
     columns = (*inputs, *((TEXT,) if any(text.text for text in texts) else ()))
     files = _files(key, numbered, columns, wanted)

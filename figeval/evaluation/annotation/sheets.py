@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from figeval.errors import DataError, OptionError
 from figeval.evaluation.annotation.instructions import to_find
+from figeval.evaluation.annotation.kinship import Origin
 from figeval.evaluation.annotation.texts import WrittenText, WrittenTexts
 from figeval.jsonfile import read_json
 from figeval.spec.criteria import YES_NO, Criterion
@@ -51,6 +52,7 @@ class Key(BaseModel):
         criteria: criteria with their scales; the columns of `error_types` are criteria with the scale yes/no.
         gold: the right label of items that have one, which are questions with options.
         instructions: what annotators are told; the criteria have descriptions of their own.
+        models: author → what its record tells about the model, if it is one.
         checks: item number → criterion → label that the item tells the annotator to give. They are not in `items`.
     """
 
@@ -67,6 +69,7 @@ class Key(BaseModel):
     gold: dict[str, str] = {}
     checks: dict[str, dict[str, str]] = {}
     instructions: str = ""
+    models: dict[str, Origin] = {}
 
     @property
     def judged(self) -> tuple[Criterion, ...]:
@@ -133,6 +136,7 @@ def write_sheets(
             for number, text in numbered.items()
         },
         instructions=to_find(columns) if instructions is None else instructions,
+        models=dict(written.models),
     )
     missing = [sheet for sheet in sheets if not (folder / sheet).exists()]
     if any((folder / name).exists() for name in (KEY, *sheets)) and not (missing and has_key(folder, key)):
