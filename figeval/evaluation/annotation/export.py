@@ -160,11 +160,7 @@ def export_items(folder: Path, written: WrittenTexts, gold: Mapping[str, str], w
         not_written=dict(written.not_written),
         seed=wanted.seed,
         sheets=tuple(map(sheet_name, of_sheets)),
-        items={
-            number: Item(author=text.author, example=text.example, cluster=text.cluster)
-            for number, text in numbered.items()
-            if number not in checks
-        },
+        items={number: Item.of(text) for number, text in numbered.items() if number not in checks},
         criteria=wanted.criteria,
         gold={number: gold[text.example] for number, text in numbered.items() if text.example in gold},
         checks=checks,

@@ -44,6 +44,11 @@ class Item(BaseModel):
     example: str
     cluster: str | None
 
+    @classmethod
+    def of(cls, text: WrittenText) -> Item:
+        """Return what the key says about a text."""
+        return cls(author=text.author, example=text.example, cluster=text.cluster)
+
 
 class Key(BaseModel):
     """The key to a set of sheets: what they hide, and what is needed to read them back. It contains no texts.
@@ -104,8 +109,8 @@ def write_sheets(
     """Number the texts in a random order, and write the key and a sheet for each annotator.
 
     Args:
-        folder: folder to create. Existing sheets are refused, since they may have been filled in; if an earlier call
-            with the same key was interrupted, only the missing sheets are written.
+        folder: folder to create. Existing sheets are refused, since they may have been filled in; of an interrupted
+            call with the same key, only the missing ones are written.
         written: texts to annotate.
         error_types: error types, one column each; if empty, those of the task.
         annotators: number of sheets, each with the items in an order of its own.
@@ -131,10 +136,7 @@ def write_sheets(
         not_written=dict(written.not_written),
         seed=seed,
         sheets=sheets,
-        items={
-            number: Item(author=text.author, example=text.example, cluster=text.cluster)
-            for number, text in numbered.items()
-        },
+        items={number: Item.of(text) for number, text in numbered.items()},
         instructions=to_find(columns) if instructions is None else instructions,
         models=dict(written.models),
     )
@@ -149,7 +151,8 @@ def write_sheets(
             with replacing(folder / INSTRUCTIONS) as stream:
                 stream.write(f"{key.told}\n".encode())
         for sheet in missing:
-            rows = [_row(number, numbered[number], inputs, columns) for number in in_order(list(numbered), seed, sheet)]
+            order = in_order(list(numbered), seed, sheet)
+            rows = [_row(number, numbered[number], inputs, columns) for number in order]
             with replacing(folder / sheet) as stream:
                 stream.write(csv_bytes([(ITEM, *shown, TEXT, *columns, COMMENT), *rows]))
     return key
