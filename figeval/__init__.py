@@ -10,13 +10,20 @@ import importlib
 from typing import Any
 
 _PUBLIC = {
+    "figeval.api.annotations": "AnnotationItems export_items",
+    "figeval.api.checklists": "Checklist checklist",
     "figeval.api.comparisons": "Comparison compare",
     "figeval.api.contaminations": "Contamination contamination",
+    "figeval.api.difficulties": "Difficulty difficulty",
     "figeval.api.exports": "export",
+    "figeval.api.judgements": "AnnotationResults import_judgements",
+    "figeval.api.judges": "JudgedItems judge_items",
     "figeval.api.pages": "WrittenPage board report",
+    "figeval.api.powers": "Power power",
     "figeval.api.runs": "Run load run",
     "figeval.api.scoring": "score",
     "figeval.api.trainings": "Training train",
+    "figeval.api.verifications": "Verification verify",
     "figeval.evaluation.export": "StoredAnswer StoredRun",
     "figeval.hooks": "hookimpl",
     "figeval.spec": "SuiteSpec TaskSpec task",

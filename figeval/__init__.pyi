@@ -3,6 +3,14 @@ from figeval.answers.extract import (
     extract_label as extract_label,
 )
 from figeval.answers.reply_text import strip_reasoning as strip_reasoning
+from figeval.api.annotations import (
+    AnnotationItems as AnnotationItems,
+    export_items as export_items,
+)
+from figeval.api.checklists import (
+    Checklist as Checklist,
+    checklist as checklist,
+)
 from figeval.api.comparisons import (
     Comparison as Comparison,
     compare as compare,
@@ -11,13 +19,29 @@ from figeval.api.contaminations import (
     Contamination as Contamination,
     contamination as contamination,
 )
+from figeval.api.difficulties import (
+    Difficulty as Difficulty,
+    difficulty as difficulty,
+)
 from figeval.api.exports import (
     export as export,
+)
+from figeval.api.judgements import (
+    AnnotationResults as AnnotationResults,
+    import_judgements as import_judgements,
+)
+from figeval.api.judges import (
+    JudgedItems as JudgedItems,
+    judge_items as judge_items,
 )
 from figeval.api.pages import (
     WrittenPage as WrittenPage,
     board as board,
     report as report,
+)
+from figeval.api.powers import (
+    Power as Power,
+    power as power,
 )
 from figeval.api.runs import (
     Run as Run,
@@ -30,6 +54,10 @@ from figeval.api.scoring import (
 from figeval.api.trainings import (
     Training as Training,
     train as train,
+)
+from figeval.api.verifications import (
+    Verification as Verification,
+    verify as verify,
 )
 from figeval.config import (
     RunConfig as RunConfig,

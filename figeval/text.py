@@ -3,7 +3,7 @@
 Servers, models and other people's records may contain text that no file can hold (half of a surrogate pair), that a
 terminal obeys (escape sequences, C1 controls) or that it shows in another order than stored (bidirectional overrides;
 Unicode Technical Report 36, section 2.5). Writers of a format escape its special characters themselves. Whole numbers
-in flags, environment variables and headers are parsed here, too.
+in flags, environment variables and headers are parsed here, too, and numbers with a noun are worded.
 """
 
 from __future__ import annotations
@@ -26,8 +26,11 @@ SEQUENCE = re.compile(
 CONTROL = "\x00-\x08\x0b-\x1f\x7f-\x9f"  # except tab and line feed
 BIDI = "\u202a-\u202e\u2066-\u2069"  # embeddings, overrides and isolates; marks (LRM, RLM) reorder no other text
 FORMULA = ("=", "+", "-", "@", "\t", "\n", "＝", "＋", "－", "＠")
-AFTER_SEMICOLON = re.compile(f"(?<=;)(?=[{''.join(map(re.escape, FORMULA))}])")
-ESCAPED = re.compile(f"(?<=;)'(?=[{''.join(map(re.escape, FORMULA))}])")
+# What a spreadsheet would compute with an effect: a formula that calls a function or refers to another sheet, document
+# or program (DDE). Emoticons such as ;-) and sums are not among them.
+EFFECTIVE = r"\t*[=+\-@＝＋－＠](?:[^;\n]*\w[ \t]*[(（]|[^;\n]*[!！]\$?\w)"
+AFTER_SEMICOLON = re.compile(f"(?<=;)(?={EFFECTIVE})")
+ESCAPED = re.compile(f"(?<=;)'(?={EFFECTIVE})")
 UNSAFE = re.compile(f"[{CONTROL}{BIDI}\u2028\u2029]")
 
 
@@ -63,11 +66,17 @@ def whole_number(text: str) -> int | None:
     return int(text) if DIGITS.fullmatch(text) else None
 
 
+def counted(n: int, what: str) -> str:
+    """Return a number with a noun in singular or plural, e.g. `1 error`, `2 errors`."""
+    return f"{n} {what}{'' if n == 1 else 's'}"
+
+
 def csv_cell(value: T) -> T | str:
     """Return a cell that is safe in a spreadsheet (OWASP, CSV Injection); numbers stay numbers.
 
-    A text that a spreadsheet would take for a formula gets an apostrophe in front, and so does the rest of a text after
-    a semicolon, at which spreadsheets in some locales split even quoted cells of a file with commas.
+    A text that a spreadsheet would take for a formula gets an apostrophe in front. Spreadsheets in some locales split
+    even quoted cells of a file with commas at semicolons, so the rest of a text after a semicolon gets one, too, but
+    only if it would be a formula that can do something.
     """
     if not isinstance(value, str):
         return value

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from figeval import frontend
+from figeval.api import frames
 from figeval.api.runs import Folders, Names, Task, model_name, names_in, task_names
 from figeval.errors import OptionError, near
 from figeval.evaluation.contamination.measures import MEASURES
@@ -15,12 +16,30 @@ from figeval.evaluation.harness import Guests, Harness
 from figeval.records.contamination import LABEL, SHOWS, ContaminationRecord, FindingRecord, TaskFindings
 from figeval.records.schema import ScoreRecord
 from figeval.reporting.grid import Grid, page, plain
+from figeval.types import JSON
 from figeval.validation import checked_arguments
 
 if TYPE_CHECKING:
     from typing import Unpack
 
+    import pandas
+
 HEAD = ("measure", "value", "95 % interval", "floor", "p", "n", "")
+
+COLUMNS = {
+    "task": "string",
+    "measure": "string",
+    "part": "string",
+    "value": "float64",
+    "low": "float64",
+    "high": "float64",
+    "floor": "float64",
+    "p": "float64",
+    "n": "Int64",
+    "clusters": "Int64",
+    "unavailable": "string",
+}
+NUMBERS = {"value", "low", "high", "n", "clusters"}
 
 
 class ContaminationOptions(TypedDict, total=False):
@@ -124,6 +143,21 @@ class Contamination:
             raise OptionError(f"there is no {measure!r} of {task!r}; there are {', '.join(map(' of '.join, found))}")
         return found[task, measure]
 
+    def to_frame(self) -> pandas.DataFrame:
+        """Return one row per task and measure, and below it one for each number of which it is the difference.
+
+        Columns: `task`, `measure`, `part` (missing for the measure itself), `value`, `low`, `high`, `floor` (the value
+        where nothing can be remembered), `p`, `n`, `clusters`, `unavailable` (why there is no value).
+
+        Raises:
+            FigevalError: pandas is not installed.
+        """
+        return frames.table((row for task in self.record.tasks for row in _rows(task)), COLUMNS)
+
+    def to_dict(self) -> JSON:
+        """Return the record as `figeval contamination --json` prints it."""
+        return self.record.model_dump(mode="json")
+
     def grids(self) -> list[Grid]:
         """Return the tables, one for each task."""
         return [self._grid(task) for task in self.record.tasks]
@@ -158,6 +192,17 @@ class Contamination:
 
     def _repr_html_(self) -> str:
         return page(self.grids(), self.notes())
+
+
+def _rows(task: TaskFindings) -> Iterator[JSON]:
+    """Yield the rows of a task in a DataFrame."""
+    for one in task.findings:
+        about = {"task": task.task, "measure": one.measure, "unavailable": one.unavailable or None, "p": one.p}
+        if one.floor is not None:
+            about["floor"] = one.floor.value
+        yield about | ({} if one.score is None else one.score.model_dump(include=NUMBERS))
+        for name, score in one.parts.items():
+            yield {"task": task.task, "measure": one.measure, "part": name, **score.model_dump(include=NUMBERS)}
 
 
 def _row(name: str, score: ScoreRecord, finding: FindingRecord | None = None) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from figeval import plugins
-from figeval.api.runs import Folders, Run, paths_in
+from figeval.api.runs import Folders, Runs, paths_in, run_paths
 from figeval.evaluation.export import chosen, exported, save, stored_runs, text_of
 from figeval.reporting.exporters import load_exporters
 from figeval.validation import checked_arguments
@@ -15,7 +15,7 @@ from figeval.validation import checked_arguments
 
 @checked_arguments
 def export(  # noqa: PLR0913 - one argument per option of the command
-    runs: Run | str | Path | Sequence[Run | str | Path],
+    runs: Runs,
     *,
     to: str,
     output: str | Path | None = None,
@@ -64,8 +64,7 @@ def export(  # noqa: PLR0913 - one argument per option of the command
         ```
     """
     exporter = load_exporters(plugins.plugin_manager()).get(to)
-    given = [runs] if isinstance(runs, Run | str | Path) else runs
-    places = [one.path if isinstance(one, Run) else Path(one) for one in given]
+    places = run_paths(runs)
     stored = stored_runs(places, paths_in(include_path), texts=include_text, noncommercial=allow_noncommercial)
     own = paths_in(measured)
     choices = chosen(

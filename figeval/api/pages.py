@@ -10,7 +10,7 @@ from pathlib import Path
 
 from figeval import frontend, plugins
 from figeval.api.comparisons import Comparison
-from figeval.api.runs import Folders, Names, Run, names_in, paths_in
+from figeval.api.runs import Folders, Names, Runs, names_in, paths_in, run_paths
 from figeval.errors import OptionError, RecordError
 from figeval.evaluation.board import board_content
 from figeval.evaluation.comparisons import RunComparisons
@@ -53,7 +53,7 @@ class WrittenPage:
 
 @checked_arguments
 def report(  # noqa: PLR0913 - one argument per option of the command
-    runs: Run | str | Path | Sequence[Run | str | Path],
+    runs: Runs,
     *,
     output: str | Path = "report.html",
     title: str = "Evaluation report",
@@ -89,10 +89,8 @@ def report(  # noqa: PLR0913 - one argument per option of the command
         figeval.report(["results/runs/minilm", "results/runs/tfidf"], output="report.html", by="proverb")
         ```
     """
-    given = [runs] if isinstance(runs, Run | str | Path) else runs
-    if not given:
+    if not (places := run_paths(runs)):
         raise OptionError("runs is empty; give at least one run or its folder")
-    places = [one.path if isinstance(one, Run) else Path(one) for one in given]
     manager = plugins.plugin_manager()
     reader = ExampleTexts(manager, paths_in(include_path), allow_noncommercial=allow_noncommercial) if texts else None
     metrics, keys = (names_in(one) if isinstance(one, str) else one for one in (metric, by))

@@ -315,6 +315,9 @@ class Run:
         return page(table.grids(self.record), self._notes())
 
 
+Runs: TypeAlias = Run | str | Path | Sequence[Run | str | Path]
+
+
 # ---- arguments ------------------------------------------------------------------------------------------------------
 
 
@@ -353,6 +356,12 @@ def given_options(function: str, options: Mapping[str, Any], known: Iterable[str
     if isinstance(folder := found.get("include_path"), str | Path):
         found["include_path"] = (folder,)
     return found
+
+
+def run_paths(runs: Runs) -> tuple[Path, ...]:
+    """Return the folder of one run or several, which may be given as such."""
+    given = [runs] if isinstance(runs, Run | str | Path) else runs
+    return tuple(one.path if isinstance(one, Run) else Path(one) for one in given)
 
 
 def paths_in(folders: Folders) -> tuple[Path, ...]:

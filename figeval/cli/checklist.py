@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 
 import click
 
 from figeval.cli.options import include_path
 from figeval.cli.output import echo, echo_json
-
-LONGEST = 20_000  # characters of an answer; instructions are quoted in full
 
 
 @click.command()
@@ -44,17 +41,10 @@ def checklist(
     \b
     figeval checklist results/runs/* --format arr
     """
-    from figeval.evaluation.checklist import FILL_IN, Facts
-    from figeval.evaluation.checklist import checklist as answers_of
-    from figeval.evaluation.harness import Harness
-    from figeval.text import one_line
+    from figeval.api.checklists import checklist as answers_of
 
-    found = answers_of(Facts.of(runs, Harness(include=include_path), items), form)
+    found = answers_of(runs, form=form, items=items, include_path=include_path)
     if as_json:
-        echo_json([asdict(one) for one in found])
-        return
-    for one in found:
-        echo(f"### {one.item} {one.question}\n")
-        for line in one.lines or (FILL_IN,):
-            echo(f"- {one_line(line, LONGEST)}")
-        echo("")
+        echo_json(found.to_dict())
+    else:
+        echo(found)

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from figeval.cli.options import listed
-from figeval.cli.output import echo_json
+from figeval.cli.output import echo_json, echo_result
 
 PAIR = 2
 
@@ -85,13 +85,5 @@ def compare(  # noqa: PLR0913 - one argument per option
     )
     if as_json:
         echo_json(found.to_dict())
-        return
-    from rich.console import Console
-
-    from figeval.reporting.grid import say
-
-    console = Console()
-    for grid in found.grids:
-        grid.print(console)
-    for note in found.notes():
-        say(console, f"  {note}")
+    else:
+        echo_result(found.grids, found.notes())

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from figeval.cli.options import include_path, listed, model_args, seed, some
-from figeval.cli.output import echo_json_text
+from figeval.cli.output import echo_json_text, echo_result
 
 
 @click.command()
@@ -66,13 +66,5 @@ def contamination(*, tasks: tuple[str, ...], model: str, as_json: bool, **option
     found = measure(tasks, model, progress=True, **given)
     if as_json:
         echo_json_text(found.record.model_dump_json(indent=1))
-        return
-    from rich.console import Console
-
-    from figeval.reporting.grid import say
-
-    console = Console()
-    for grid in found.grids():
-        grid.print(console)
-    for note in found.notes():
-        say(console, f"  {note}")
+    else:
+        echo_result(found.grids(), found.notes())

@@ -2,24 +2,12 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import json
-from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-from figeval.cli.output import echo_json
+from figeval.cli.output import echo_json, echo_result
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from figeval.evaluation.difficulty import TaskDifficulty
-
-HEAD = ("task", "n", "models", "nobody", "expected", "everybody", "expected", "candidates")
-LISTED = 10  # candidates that are listed for each task
 PAIR = 2
 
 
@@ -41,70 +29,15 @@ def difficulty(runs: tuple[Path, ...], metric: str, output: Path | None, as_json
     figeval difficulty results/runs/minilm results/runs/tfidf results/runs/smollm2
     figeval difficulty A B C --output items.csv
     """
-    from figeval.evaluation.difficulty import difficulty as difficulty_of
+    from figeval.api.difficulties import difficulty as difficulty_of
     from figeval.evaluation.export import save
-    from figeval.text import csv_cell
 
     if len(runs) < PAIR:
         raise click.UsageError("give at least two runs")
-    found = difficulty_of(runs, metric)
+    found = difficulty_of(runs[0], runs[1], *runs[2:], metric=metric)
     if output is not None:
-        lines = io.StringIO()
-        writer = csv.writer(lines)
-        writer.writerow(("task", "id", "cluster", "difficulty", "answered", "right", "gold", "common_error"))
-        for one in found:
-            for item in one.items:
-                answers = ("" if value is None else shown(value) for value in (item.gold, item.common_error))
-                numbers = (item.difficulty, item.answered, item.right)
-                writer.writerow(
-                    (*map(csv_cell, (one.task, item.id, item.cluster or "")), *numbers, *map(csv_cell, answers))
-                )
-        save(lines.getvalue(), output, runs)
+        save(found.to_csv(), output, runs)
     if as_json:
-        echo_json([asdict(one) for one in found])
-        return
-    from rich.console import Console
-
-    from figeval.reporting.grid import Grid, say
-
-    rows = [
-        (
-            one.task,
-            str(len(one.items)),
-            str(len(one.models)),
-            str(one.nobody),
-            f"{one.nobody_expected:.1f}",
-            str(one.everybody),
-            f"{one.everybody_expected:.1f}",
-            str(len(one.candidates)),
-        )
-        for one in found
-    ]
-    console = Console()
-    Grid(HEAD, rows, f"{metric}: examples by difficulty", right=HEAD[1:]).print(console)
-    for one in found:
-        for note in notes(one):
-            say(console, f"  {one.task}{note}")
-
-
-def notes(found: TaskDifficulty) -> Iterator[str]:
-    """Yield the lines below the table, without the task at their beginning: the candidates, and what was left out."""
-    from figeval.text import one_line
-
-    for item in found.candidates[:LISTED]:
-        said, gold = shown(item.common_error), shown(item.gold)
-        yield f" {item.id}: all {item.answered} models answer {said}, gold is {gold}"
-    if (more := len(found.candidates) - LISTED) > 0:
-        yield f": {more} more; --output lists all"
-    if found.unanswered:
-        yield f": {found.unanswered} examples without an answer of some model"
-    if found.uninformed:
-        names = ", ".join(map(one_line, found.uninformed))
-        yield f": not better than the most common right answer, so they do not make candidates: {names}"
-
-
-def shown(answer: object) -> str:
-    """Return an answer as JSON in one line."""
-    from figeval.text import shown_json
-
-    return shown_json(json.dumps(answer, ensure_ascii=False))
+        echo_json(found.to_dict())
+    else:
+        echo_result(found.grids, found.notes())

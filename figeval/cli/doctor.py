@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from figeval.cli.output import counted, echo, echo_json
+from figeval.cli.output import echo, echo_json
+from figeval.text import counted
 
 if TYPE_CHECKING:
     from figeval.types import JSON

@@ -9,7 +9,9 @@ import click
 from figeval.text import clean, shown_json
 
 if TYPE_CHECKING:
-    from figeval.types import Score
+    from collections.abc import Iterable
+
+    from figeval.reporting.grid import Grid
 
 
 def echo(text: object = "") -> None:
@@ -29,16 +31,16 @@ def echo_json_text(text: str) -> None:
     click.echo(shown_json(text))
 
 
-def counted(n: int, what: str) -> str:
-    """Return a number with a noun in singular or plural, e.g. `1 error`, `2 errors`."""
-    return f"{n} {what}{'' if n == 1 else 's'}"
+def echo_result(grids: Iterable[Grid], notes: Iterable[str]) -> None:
+    """Print tables and the small print under them on stdout."""
+    from rich.console import Console
 
+    from figeval.reporting.grid import say
 
-def number(value: float | None) -> str:
-    """Return a number with three decimals, or an en dash if there is none."""
-    return "–" if value is None else f"{value:.3f}"
-
-
-def interval(score: Score) -> str:
-    """Return e.g. `0.301 to 0.398`, or an en dash if there is no interval."""
-    return "–" if score.low is None or score.high is None else f"{score.low:.3f} to {score.high:.3f}"
+    console = Console()
+    for place, grid in enumerate(grids):
+        if place:
+            console.print()
+        grid.print(console)
+    for note in notes:
+        say(console, f"  {note}")

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from dataclasses import asdict
 from pathlib import Path
 
 import click
 
 from figeval.cli.options import include_path, listed
-from figeval.cli.output import echo_json
-
-HEAD = ("task", "n", "clusters", "design effect", "detectable")
+from figeval.cli.output import echo_json, echo_result
 
 
 @click.command()
@@ -65,44 +61,17 @@ def power(  # noqa: PLR0913 - one argument per option
     figeval power --tasks epic_mcq,impli
     figeval power --tasks mini_fables --disagreement 0.3 --comparisons 3
     """
-    from figeval.evaluation.harness import Harness
-    from figeval.metrics.paired import ALPHA
-    from figeval.metrics.power import planned
+    from figeval.api.powers import power as power_of
 
-    harness = Harness(include=include_path)
-    found = []
-    for task in harness.catalogue.expand(tasks):
-        clusters = Counter(
-            (example.cluster, "") if example.cluster is not None else (example.id, "alone")
-            for example in harness.examples(task)
-            if not example.hidden
-        )
-        if clusters:
-            plan = planned([*clusters.values()], disagreement, correlation, power, ALPHA / comparisons)
-            found.append((task.name, plan))
-    if as_json:
-        echo_json([{"task": name, **asdict(plan)} for name, plan in found])
-        return
-    from rich.console import Console
-
-    from figeval.reporting.grid import Grid, say
-    from figeval.reporting.table import effective
-
-    rows = [
-        (
-            name,
-            f"{plan.n:,}",
-            f"{plan.clusters:,}{effective(plan.clusters, plan.effective_clusters)}",
-            f"{plan.effect:.2f}",
-            "none" if plan.difference is None else f"{100 * plan.difference:.1f} points",
-        )
-        for name, plan in found
-    ]
-    console = Console()
-    Grid(HEAD, rows, right=HEAD[1:]).print(console)
-    level = f"{ALPHA:g}" if comparisons == 1 else f"{ALPHA:g} / {comparisons}"
-    say(
-        console,
-        f"  detectable: difference in accuracy that is found with probability {power:g} at level {level}, if only one "
-        f"model is right on {disagreement:.0%} of the examples",
+    found = power_of(
+        tasks,
+        disagreement=disagreement,
+        correlation=correlation,
+        power=power,
+        comparisons=comparisons,
+        include_path=include_path,
     )
+    if as_json:
+        echo_json(found.to_dict())
+    else:
+        echo_result(found.grids, found.notes())

@@ -7,7 +7,8 @@ from pathlib import Path
 import click
 
 from figeval.cli.options import include_path, listed
-from figeval.cli.output import counted, echo
+from figeval.cli.output import echo
+from figeval.text import counted
 
 
 @click.command()

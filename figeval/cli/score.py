@@ -9,7 +9,8 @@ from typing import Any
 import click
 
 from figeval.cli.options import Finite, also, include_path, portion, results, seed, some
-from figeval.cli.output import counted, echo
+from figeval.cli.output import echo
+from figeval.text import counted
 
 
 def sources(_context: click.Context, parameter: click.Parameter, values: Sequence[str]) -> Path | dict[str, Path]:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from figeval.cli.options import include_path
-from figeval.cli.output import counted, echo
+from figeval.cli.output import echo
+from figeval.text import counted
 
 if TYPE_CHECKING:
     from figeval.evaluation.validate import Verdict

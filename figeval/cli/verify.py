@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from figeval.cli.options import include_path
-from figeval.cli.output import counted, echo, echo_json
-
-if TYPE_CHECKING:
-    from figeval.evaluation.verify import Check
+from figeval.cli.output import echo, echo_json
 
 
 @click.command()
@@ -39,41 +32,11 @@ def verify(run: Path, include_path: tuple[Path, ...], no_data: bool, against: Pa
     figeval verify results/runs/minilm
     figeval verify results/runs/minilm --against theirs/minilm
     """
-    from rich.console import Console
-    from rich.text import Text
+    from figeval.api.verifications import verify as check
 
-    from figeval.evaluation.harness import Harness
-    from figeval.evaluation.verify import verify as checks_of
-    from figeval.text import one_line
-
-    with Console(stderr=True).status("verifying") as status:  # shown on a terminal only
-        harness = Harness(include=include_path)
-
-        def progress(task: str) -> None:
-            status.update(Text(f"verifying {one_line(task, 80)}"))
-
-        checks = checks_of(run, harness, data=not no_data, progress=progress)
-    if against is not None:
-        from figeval.evaluation.against import compare
-
-        checks += compare(run, against)
+    found = check(run, data=not no_data, against=against, include_path=include_path, progress=True)
     if as_json:
-        echo_json([asdict(check) for check in checks])
+        echo_json(found.to_dict())
     else:
-        report(checks)
-    return 2 if any(check.state == "problem" for check in checks) else 0
-
-
-def report(checks: Sequence[Check]) -> None:
-    """Print one line for what is well about each part of the run, one for every other check, and their numbers."""
-    for part in dict.fromkeys(check.part for check in checks):
-        own = [check for check in checks if check.part == part]
-        if fine := [check.detail for check in own if check.state == "ok"]:
-            echo(f"{'ok':<11}  {part}: {'; '.join(fine)}")
-        for check in own:
-            if check.state != "ok":
-                echo(f"{check.state:<11}  {part}: {check.name}: {check.detail}")
-    states = Counter(check.state for check in checks)
-    echo(
-        f"{counted(len(checks), 'check')}, {counted(states['problem'], 'problem')}, {states['not checked']} not checked"
-    )
+        echo(found)
+    return 0 if found.ok else 2

@@ -14,7 +14,6 @@ from pathlib import Path
 
 from figeval.data.sources import Sources
 from figeval.errors import RecordError
-from figeval.evaluation.annotation.instructions import instructions_of
 from figeval.evaluation.annotation.sheets import Key, read_key
 from figeval.evaluation.harness import Harness
 from figeval.evaluation.task_info import task_info
@@ -201,7 +200,7 @@ class Facts:
     def instructions(self) -> Iterator[str]:
         """Yield the full text that annotators of each task were told, criteria included."""
         for key in self.items:
-            yield f"{key.task}: {instructions_of(key) or 'none'}"
+            yield f"{key.task}: {key.told or 'none'}"
 
     def commands(self) -> Iterator[str]:
         """Yield the command that repeats each run."""

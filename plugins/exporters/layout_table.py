@@ -94,7 +94,7 @@ def layout_table(
         pages[-1] += lines
     bracketed = intervals and any(BRACKETS in line for body in pages for line in body)
     notes = list(_notes(layout, runs, own, footnotes, bracketed))
-    made = []
+    made: list[str] = []
     for number, body in enumerate(pages, 1):
         caption, label = printable(layout.caption), layout.name
         if number > 1:

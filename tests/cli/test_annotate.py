@@ -191,7 +191,7 @@ def test_label_studio_gets_tasks_and_a_configuration(cli: Cli, tmp_path: Path) -
     assert [list(task["data"]) for task in tasks] == [["item", "proverb", "keywords", "text"]] * 3
     config = ElementTree.parse(tmp_path / "ls" / "config.xml").getroot()
     told, *shown = [one.get("value") for one in config.iter("Text")]
-    assert str(told).startswith("Judge the text of each item")
+    assert str(told).startswith("Read each item as a whole, then judge its text by one criterion: on topic. ")
     assert shown == ["$proverb", "$keywords", "$text"]
     (choices,) = config.iter("Choices")
     assert (choices.get("name"), choices.get("toName"), choices.get("choice")) == ("on_topic", "shown_text", "single")
@@ -206,7 +206,10 @@ def test_annotators_are_told_what_to_do(cli: Cli, tmp_path: Path) -> None:
     asked = ("annotate", "export", "--task", "mini_proverbs", "--n", "2", "-o")
     assert cli(*asked, "default").code == 0
     told = (tmp_path / "default" / "instructions.txt").read_text("utf-8")
-    assert told == "Choose the proverb that fits best, and answer with its letter.\n"
+    task, criterion, filling = told.strip().split("\n\n")
+    assert task == "Choose the proverb that fits best, and answer with its letter."
+    assert criterion == "answer (A, B, C, D, E)"
+    assert filling.startswith("Write one of the labels in brackets into each of these columns.")
 
     (tmp_path / "guide.md").write_bytes("\ufeff# Read\r\n\r\nBoth *parts*.\x1b[31m\n".encode())
     for name, given in (("path", "guide.md"), ("at", "@guide.md"), ("text", "# Read\n\nBoth *parts*.")):
@@ -220,6 +223,38 @@ def test_annotators_are_told_what_to_do(cli: Cli, tmp_path: Path) -> None:
         complaint = cli(*asked, "none", "--instructions", missing).complaint
         assert "give --instructions a text of several words, or a file with it" in complaint
     assert not (tmp_path / "none").exists()
+
+
+def test_annotators_are_told_what_labels_mean(cli: Cli, tmp_path: Path) -> None:
+    finished(tmp_path / "run", "mini_narrative", model="echo", limit=2)
+    export = ("annotate", "export", "run", "--checks", "0")
+    meanings = {"1-5": ["a higher number means more"], "yes/no": ["yes if the criterion applies"], "bad/good": []}
+    for place, (scale, means) in enumerate(meanings.items()):
+        assert cli(*export, "--criteria", f"fluency={scale}", "-o", str(place)).code == 0
+        told = json.loads((tmp_path / str(place) / "key.json").read_text("utf-8"))["instructions"]
+        assert [one for every in meanings.values() for one in every if one in told] == means
+    assert cli(*export, "--criteria", "epic_narrative_unseen", "-o", "described").code == 0
+    told = (tmp_path / "described" / "instructions.txt").read_text("utf-8")
+    assert "every criterion on its own" in told and "higher number" not in told, (
+        "the descriptions say what numbers mean"
+    )
+
+
+def test_sheets_of_errors_say_what_to_look_for(cli: Cli, tmp_path: Path) -> None:
+    finished(tmp_path / "run", "mini_narrative", model="echo", limit=2)
+    asked = ("annotate", "sheets", "run", "--errors")
+    done = cli(*asked, "rude,off topic", "-o", "two")
+    assert "two/instructions.txt is what annotators are told" in done.out
+    first, *columns, filling = (tmp_path / "two" / "instructions.txt").read_text("utf-8").strip().split("\n\n")
+    assert "whether its text has it: rude, off topic. A text may have several" in first
+    assert columns == ["rude (no, yes)", "off topic (no, yes)"]
+    assert "Leave a cell empty only if you cannot decide" in filling
+    cli(*asked, "rude", "-o", "one", "--instructions", "Mark what hurts.")
+    assert (tmp_path / "one" / "instructions.txt").read_text("utf-8").startswith("Mark what hurts.\n\nrude (no, yes)\n")
+    assert "instructions" not in cli(*asked, "rude", "-o", "none", "--instructions", "").out
+    assert not (tmp_path / "none" / "instructions.txt").exists()
+    assert "no_file" in cli(*asked, "rude", "-o", "bad", "--instructions", "no_file").complaint
+    assert not (tmp_path / "bad").exists()
 
 
 def test_criteria_of_a_preset_are_described(cli: Cli, tmp_path: Path) -> None:

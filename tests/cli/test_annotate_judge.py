@@ -359,7 +359,8 @@ def test_a_judge_of_its_own_texts_is_a_warning(tmp_path: Path, capsys: pytest.Ca
     written = WrittenTexts("t", (), (text,), (text.author,), {})
     export_items(tmp_path / "items", written, {}, Export(criteria_of({"fluency": "1-5"}), checks=0))
     probed(tmp_path / "items", Prober(lambda request: -float(ord(request.continuation[-1]))))
-    assert "prober is the judge and one of the judged systems; models tend to prefer" in capsys.readouterr().err
+    told = "judge prober: prober (0123abcd), whose texts it judges, is the judge itself, prober; models tend to prefer"
+    assert told in capsys.readouterr().err
 
 
 # ---- beside people ---------------------------------------------------------------------------------------------------

@@ -63,7 +63,38 @@ def test_json_for_a_terminal_says_the_same(value: dict) -> None:
 @pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@x", "\t=1", "\r=1", "\x1b[0m=1", "＝1"])
 def test_no_cell_is_a_formula(text: str) -> None:
     assert csv_cell(text)[0] not in "=+-@\t\r＝"
-    assert csv_cell(f"a;{text}").split(";")[1][0] not in "=+-@\t\r＝"
+
+
+@pytest.mark.parametrize(
+    "formula",
+    [
+        '=HYPERLINK("http://x","y")',
+        "=cmd|'/C calc'!A0",
+        "+1+cmd|' /C calc'!A0",
+        "-2+3+cmd|'/C calc'!$A$0",
+        "@SUM(1+1)*cmd|'/C calc'!A0",
+        "@SUM (1)",
+        "\t=WEBSERVICE(A1)",
+        "＝HYPERLINK（1）",
+        "='file:///etc/[x]Sheet1'!A1",
+        "\x1b[0m=NOW()",
+    ],
+)
+def test_no_formula_after_a_semicolon_has_an_effect(formula: str) -> None:
+    assert csv_cell(f"a;{formula};b").split(";")[1][0] == "'"
+    assert csv_text(csv_cell(f"a;{formula};b")) == clean(f"a;{formula};b")
+
+
+@pytest.mark.parametrize(
+    "text", ["wink ;-) and on", ";-P", "x;=) y!", "one;- two", "1;-1;+2;=3", "a;@anna hello!", "see;\n- this (or that)"]
+)
+def test_a_text_with_semicolons_stays_as_it_is(text: str) -> None:
+    assert csv_cell(text) == text == csv_text(text)
+
+
+def test_many_semicolons_take_no_time() -> None:
+    assert csv_cell("x" + ";-" * 200_000) == "x" + ";-" * 200_000
+    assert csv_cell("x;-" + "y" * 200_000).startswith("x;-y")
 
 
 @given(HOSTILE)

@@ -73,7 +73,8 @@ def test_instructions_to_annotators_are_quoted(cli: Cli, tmp_path: Path) -> None
     told = "Read slowly. " * 200
     cli("annotate", "export", "--task", "mini_fables", "--n", "2", "-o", "items", "--instructions", told)
     found = answers(cli, run, "--items", "items")
-    assert found["D1"] == [f"mini_fables: {told.strip()}"]
+    (quoted,) = found["D1"]
+    assert quoted.startswith(f"mini_fables: {told}".strip() + "\n\nanswer (A, B")
     assert found["D2–D5"] == []
     assert answers(cli, run)["D1"] == []
     assert told.strip() in cli("checklist", run, "--items", "items", "--format", "neurips").out

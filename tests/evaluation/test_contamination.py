@@ -55,6 +55,9 @@ def test_a_model_that_knows_the_proverbs_is_told_from_one_that_does_not(tmp_path
     assert (recall.score.value, recall.score.n, recall.score.interval) == (1.0, 30, "wilson")
     assert recall.floor.value is not None and recall.floor.value < 0.5 and recall.p < 0.001
     assert rewrites.score is not None and rewrites.score.value == 1.0
+    frame = knows.to_frame().set_index(["measure", "part"])
+    assert frame.loc[("recall", None), "floor"] == recall.floor.value
+    assert knows.to_dict()["tasks"][0]["findings"][0]["score"]["value"] == 1.0
     ignorant = figeval.contamination("mini_proverbs", Knowing(), name="other", output_path=tmp_path / "b")
     found = ignorant.finding("mini_proverbs", "recall")
     assert found.score is not None and found.floor is not None and found.score.value == found.floor.value

@@ -121,6 +121,33 @@ def test_instructions_are_open_first_and_never_away(page: Page, tmp_path: Path) 
         assert page.violations == []
 
 
+def test_long_texts_are_shown_as_a_whole(page: Page, tmp_path: Path) -> None:
+    """Phones show no scroll bar, so a box that scrolls within the page would look like the end of the text."""
+    told = "\n".join(f"Rule {number}." for number in range(60))
+    text = "One sentence after the other. " * 200
+    with serving(exported(tmp_path / "items", text, instructions=told), "--annotator", "kim") as server:
+        page.open(server.address)
+        page.until(WORKING)
+        page.look(tmp_path / "shot.png", width=400)
+        boxes = "[...document.querySelectorAll('#told, #texts p')]"
+        assert page.script(f"{boxes}.length") == 3
+        assert page.script(f"{boxes}.every((one) => one.scrollHeight <= one.clientHeight)")
+
+
+def test_an_answer_moves_nothing_on_a_phone(page: Page, tmp_path: Path) -> None:
+    with serving(exported(tmp_path / "items", "one", scales=DESCRIBED), "--annotator", "kim") as server:
+        page.open(server.address)
+        page.until(WORKING)
+        page.look(tmp_path / "before.png", width=400)
+        place = "document.querySelector('#answers').getBoundingClientRect().height"
+        before = page.script(place)
+        page.press("4")
+        page.until(SAVED)
+        assert page.script(place) == before
+        page.click(".clear")
+        page.until("document.querySelector('#status').textContent === 'fluency: no answer, saved'")
+
+
 def test_without_instructions_there_is_no_panel(page: Page, tmp_path: Path) -> None:
     with serving(exported(tmp_path / "items", "one"), "--annotator", "kim") as server:
         page.open(server.address)

@@ -15,10 +15,10 @@ from typing import Literal
 from xml.etree import ElementTree
 
 from figeval.errors import OptionError, near
-from figeval.evaluation.annotation.instructions import INSTRUCTIONS, instructions_of
 from figeval.evaluation.annotation.results import ANSWER, slug
 from figeval.evaluation.annotation.sheets import (
     COMMENT,
+    INSTRUCTIONS,
     ITEM,
     KEY,
     TEXT,
@@ -160,15 +160,12 @@ def export_items(folder: Path, written: WrittenTexts, gold: Mapping[str, str], w
         not_written=dict(written.not_written),
         seed=wanted.seed,
         sheets=tuple(map(sheet_name, of_sheets)),
-        items={
-            number: Item(author=text.author, example=text.example, cluster=text.cluster)
-            for number, text in numbered.items()
-            if number not in checks
-        },
+        items={number: Item.of(text) for number, text in numbered.items() if number not in checks},
         criteria=wanted.criteria,
         gold={number: gold[text.example] for number, text in numbered.items() if text.example in gold},
         checks=checks,
         instructions=wanted.instructions,
+        models=dict(written.models),
     )
     columns = (*inputs, *((TEXT,) if any(text.text for text in texts) else ()))
     files = _files(key, numbered, columns, wanted)
@@ -230,8 +227,8 @@ def _files(key: Key, numbered: Mapping[str, WrittenText], columns: Sequence[str]
             for number in in_order(list(numbered), wanted.seed, sheet)
         ]
         files[sheet] = csv_bytes([(ITEM, *columns, *names, COMMENT), *rows])
-    if told := instructions_of(key):
-        files[INSTRUCTIONS] = f"{told}\n".encode()
+    if key.told:
+        files[INSTRUCTIONS] = f"{key.told}\n".encode()
     if wanted.to == "label_studio":
         tasks = [
             {"data": {ITEM: number, **{slug(name): cells[number].get(name, "") for name in columns}}}

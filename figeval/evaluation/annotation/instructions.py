@@ -1,24 +1,22 @@
-"""Instructions for annotators: a text of the user, or a sentence about the task.
+"""Instructions for annotators: a text of the user, or one made from the criteria, the error types or the task.
 
 The text is stored in the key, and the criteria have descriptions of their own, so the page and the judge can show each
-at its place. `instructions_of` has both, for people who fill in sheets and for checklists.
+at its place. `Key.told` has both, for people who fill in sheets and for checklists.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 from figeval.errors import OptionError
-from figeval.evaluation.annotation.sheets import Key
 from figeval.files import is_file, read_text
+from figeval.spec.criteria import YES_NO, Criterion
 from figeval.spec.tasks import TaskSpec
 from figeval.text import clean
 
-INSTRUCTIONS = "instructions.txt"  # next to the key
-TO_JUDGE = (
-    "Judge the text of each item by every criterion. The other parts of an item are what the text was written from."
-)
+OTHERS = "The other parts of an item are what the text was written from; they are not to be judged."
 QUESTION = re.compile(r"(?:^|[:;.,] )([^:;.,?]+\?)")  # in a description
 LARGEST = 1 << 18  # bytes of a file
 CURE = "give --instructions a text of several words, or a file with it"
@@ -41,6 +39,28 @@ def given(text_or_file: str) -> str:
     return clean(value.replace("\r\n", "\n")).strip()
 
 
+def to_judge(criteria: Sequence[Criterion]) -> str:
+    """Return the default instructions for texts that are judged by criteria, with the meaning of unexplained labels."""
+    by = "every criterion on its own" if len(criteria) > 1 else f"one criterion: {criteria[0].name}"
+    told = [f"Read each item as a whole, then judge its text by {by}. {OTHERS}"]
+    unexplained = [one for one in criteria if not one.description]
+    if any(one.is_ordinal for one in unexplained):
+        told.append("On a scale of numbers, a higher number means more of what the criterion says.")
+    if any(one.labels == YES_NO for one in unexplained):
+        told.append("Choose yes if the criterion applies to the text, and no if it does not.")
+    return "\n".join(told)
+
+
+def to_find(errors: Sequence[str]) -> str:
+    """Return the default instructions for texts in which errors are to be found."""
+    if len(errors) == 1:
+        return f"Read each item as a whole, then say whether its text has this error: {errors[0]}. {OTHERS}"
+    return (
+        f"Read each item as a whole, then say for each of these errors whether its text has it: {', '.join(errors)}. A "
+        f"text may have several of them, or none. {OTHERS}"
+    )
+
+
 def to_answer(task: TaskSpec) -> str:
     """Return the default instructions for the questions of a choice task.
 
@@ -52,13 +72,3 @@ def to_answer(task: TaskSpec) -> str:
     told = asked.group(1) if asked else ""
     sentence = f"Choose the {nouns[0] if nouns else 'option'} that fits best, and answer with its letter."
     return f"{told[:1].upper()}{told[1:]} {sentence}".strip()
-
-
-def instructions_of(key: Key) -> str:
-    """Return the full text: the instructions, and each criterion with its labels and description; may be empty."""
-    described = [one for one in key.judged if one.description]
-    criteria = [
-        f"{one.name} ({', '.join(one.labels)})" + (f": {one.description}" if one.description else "")
-        for one in (key.judged if described else ())
-    ]
-    return "\n\n".join(part for part in (key.instructions, *criteria) if part)

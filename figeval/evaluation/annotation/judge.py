@@ -24,7 +24,15 @@ from figeval.answers.extract import extract_label
 from figeval.answers.numbers import extract_number
 from figeval.config import UNSEEN
 from figeval.errors import CapabilityError, DataError, FolderInUse, OptionError
-from figeval.evaluation.annotation.judge_record import CURE, PREFIX, Judged, JudgeRecord, JudgeRow, stored_rows
+from figeval.evaluation.annotation.judge_record import (
+    CURE,
+    PREFIX,
+    Judged,
+    JudgeRecord,
+    JudgeRow,
+    stored_rows,
+)
+from figeval.evaluation.annotation.kinship import kinship
 from figeval.evaluation.annotation.questionnaire import Fields, Questionnaire, questionnaire
 from figeval.evaluation.annotation.sheets import Key, read_key
 from figeval.evaluation.harness import Harness
@@ -146,11 +154,8 @@ class _Session:
         missing = [(item, one) for item, one in questions if (item, one.name) not in rows]
         if rows:
             notice(f"{self.rows_file}: {len(questions) - len(missing)} of {len(questions)} questions are answered")
-        if record.judges_itself:
-            warn(
-                f"{self.model.name} is the judge and one of the judged systems; models tend to prefer their own texts, "
-                "so also use a judge of another family"
-            )
+        for kin in record.kin():
+            warn(f"judge {self.model.name}: {kin}, so also use a judge of another family")
         record = self._stored(record, rows.values())
         self._announce(missing)
         try:
@@ -195,11 +200,7 @@ class _Session:
             updated=now,
             items=items,
             questions=questions,
-            judges_itself=tuple(
-                author
-                for author in self.key.authors
-                if author == self.model.name or author.startswith(f"{self.model.name} (")
-            ),
+            kinship=kinship(self.model, self.key.authors, self.key.models),
         )
         if not self.record_file.exists():
             if self.rows_file.exists():

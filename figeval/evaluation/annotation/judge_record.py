@@ -17,6 +17,7 @@ from figeval.jsonfile import InvalidJSON, parse_json, read_model
 from figeval.types import Status
 
 PREFIX = "judge_"
+SELF_PREFERENCE = "models tend to prefer their own texts and those of relatives"
 CURE = "remove both files of the judge, and judge again"
 
 
@@ -63,7 +64,8 @@ class JudgeRecord(BaseModel):
         statuses: number of answers by status.
         truncated: number of questions of which the model did not see the whole text.
         checks: attention checks that were answered as requested, and all that were asked.
-        judges_itself: systems among the judged ones that are the judge.
+        judges_itself: judged systems that are the judge, in records from before there was `kinship`.
+        kinship: judged systems that are the judge or related to it, with a clause that says how.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -87,6 +89,14 @@ class JudgeRecord(BaseModel):
     truncated: int = 0
     checks: tuple[int, int] = (0, 0)
     judges_itself: tuple[str, ...] = ()
+    kinship: dict[str, str] = {}
+
+    def kin(self) -> Iterator[str]:
+        """Yield a sentence about each judged system that is the judge, or related to it."""
+        for system in self.judges_itself:  # of records from before there was kinship
+            yield f"{system}, whose texts it judges, is the judge itself; {SELF_PREFERENCE}"
+        for system, how in self.kinship.items():
+            yield f"{system}, whose texts it judges, {how}; {SELF_PREFERENCE}"
 
 
 @dataclass(frozen=True, slots=True)

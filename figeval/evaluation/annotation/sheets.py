@@ -17,6 +17,8 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field
 
 from figeval.errors import DataError, OptionError
+from figeval.evaluation.annotation.instructions import to_find
+from figeval.evaluation.annotation.kinship import Origin
 from figeval.evaluation.annotation.texts import WrittenText, WrittenTexts
 from figeval.jsonfile import read_json
 from figeval.spec.criteria import YES_NO, Criterion
@@ -24,8 +26,13 @@ from figeval.storage import cure, replacing
 from figeval.text import csv_cell
 from figeval.validation import validated
 
-KEY = "key.json"
+KEY, INSTRUCTIONS = "key.json", "instructions.txt"
 ITEM, TEXT, COMMENT = "item", "text", "comment"
+FILLING = (
+    "Write one of the labels in brackets into each of these columns. Leave a cell empty only if you cannot decide; "
+    f"remarks belong in the column {COMMENT}. You may sort the rows, but do not change the column {ITEM} and the first "
+    "row."
+)
 
 
 class Item(BaseModel):
@@ -37,6 +44,11 @@ class Item(BaseModel):
     example: str
     cluster: str | None
 
+    @classmethod
+    def of(cls, text: WrittenText) -> Item:
+        """Return what the key says about a text."""
+        return cls(author=text.author, example=text.example, cluster=text.cluster)
+
 
 class Key(BaseModel):
     """The key to a set of sheets: what they hide, and what is needed to read them back. It contains no texts.
@@ -45,6 +57,7 @@ class Key(BaseModel):
         criteria: criteria with their scales; the columns of `error_types` are criteria with the scale yes/no.
         gold: the right label of items that have one, which are questions with options.
         instructions: what annotators are told; the criteria have descriptions of their own.
+        models: author → what its record tells about the model, if it is one.
         checks: item number → criterion → label that the item tells the annotator to give. They are not in `items`.
     """
 
@@ -61,25 +74,48 @@ class Key(BaseModel):
     gold: dict[str, str] = {}
     checks: dict[str, dict[str, str]] = {}
     instructions: str = ""
+    models: dict[str, Origin] = {}
 
     @property
     def judged(self) -> tuple[Criterion, ...]:
         """All criteria, those of error types first."""
         return (*(Criterion(name=name, labels=YES_NO) for name in self.error_types), *self.criteria)
 
+    @property
+    def told(self) -> str:
+        """The full text for annotators: instructions, criteria, and how to fill in a sheet; empty if there is nothing.
+
+        Without instructions and descriptions, nobody wants annotators to be told anything.
+        """
+        if not self.instructions and not any(one.description for one in self.judged):
+            return ""
+        criteria = [
+            f"{one.name} ({', '.join(one.labels)})" + (f": {one.description}" if one.description else "")
+            for one in self.judged
+        ]
+        parts = [self.instructions, *criteria, *([FILLING] if self.sheets else [])]
+        return "\n\n".join(part for part in parts if part)
+
 
 def write_sheets(
-    folder: Path, written: WrittenTexts, error_types: Sequence[str], *, annotators: int = 1, seed: int = 0
+    folder: Path,
+    written: WrittenTexts,
+    error_types: Sequence[str],
+    *,
+    annotators: int = 1,
+    seed: int = 0,
+    instructions: str | None = None,
 ) -> Key:
     """Number the texts in a random order, and write the key and a sheet for each annotator.
 
     Args:
-        folder: folder to create. Existing sheets are refused, since they may have been filled in; if an earlier call
-            with the same key was interrupted, only the missing sheets are written.
+        folder: folder to create. Existing sheets are refused, since they may have been filled in; of an interrupted
+            call with the same key, only the missing ones are written.
         written: texts to annotate.
         error_types: error types, one column each; if empty, those of the task.
         annotators: number of sheets, each with the items in an order of its own.
         seed: random seed of the orders.
+        instructions: what annotators are told; by default, a text about the error types.
 
     Raises:
         OptionError: there are no error types, one has the name of another column, or the folder already has sheets.
@@ -100,10 +136,9 @@ def write_sheets(
         not_written=dict(written.not_written),
         seed=seed,
         sheets=sheets,
-        items={
-            number: Item(author=text.author, example=text.example, cluster=text.cluster)
-            for number, text in numbered.items()
-        },
+        items={number: Item.of(text) for number, text in numbered.items()},
+        instructions=to_find(columns) if instructions is None else instructions,
+        models=dict(written.models),
     )
     missing = [sheet for sheet in sheets if not (folder / sheet).exists()]
     if any((folder / name).exists() for name in (KEY, *sheets)) and not (missing and has_key(folder, key)):
@@ -112,8 +147,12 @@ def write_sheets(
         folder.mkdir(parents=True, exist_ok=True)
         with replacing(folder / KEY) as stream:  # first, since sheets cannot be read back without it
             stream.write((json.dumps(key.model_dump(mode="json"), indent=1, ensure_ascii=False) + "\n").encode())
+        if key.told:
+            with replacing(folder / INSTRUCTIONS) as stream:
+                stream.write(f"{key.told}\n".encode())
         for sheet in missing:
-            rows = [_row(number, numbered[number], inputs, columns) for number in in_order(list(numbered), seed, sheet)]
+            order = in_order(list(numbered), seed, sheet)
+            rows = [_row(number, numbered[number], inputs, columns) for number in order]
             with replacing(folder / sheet) as stream:
                 stream.write(csv_bytes([(ITEM, *shown, TEXT, *columns, COMMENT), *rows]))
     return key

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from figeval.errors import RecordError, near
+from figeval.evaluation.annotation.kinship import Origin, origin_of
 from figeval.evaluation.harness import Harness
 from figeval.evaluation.variants import recorded_variant
 from figeval.records.predictions import PredictionRow
@@ -47,6 +48,7 @@ class WrittenTexts:
         authors: models, followed by `REFERENCE` if references were requested.
         not_written: author → number of these examples without a text (a refusal, an error or a blank text).
         criteria: criteria of the task, each with its scale as in the task file.
+        models: author → what its record tells about the model.
     """
 
     task: str
@@ -55,6 +57,7 @@ class WrittenTexts:
     authors: tuple[str, ...]
     not_written: Mapping[str, int]
     criteria: Mapping[str, Scale] = field(default_factory=dict)
+    models: Mapping[str, Origin] = field(default_factory=dict)
 
 
 def written_texts(
@@ -103,7 +106,8 @@ def written_texts(
                 texts.append(WrittenText(author, example.id, example.cluster, inputs, text))
     named = (*authors, *([REFERENCE] if references else ()))
     spec = variant.task
-    return WrittenTexts(name, spec.error_types, tuple(texts), named, dict(missing), spec.criteria)
+    models = {author: origin_of(record.model) for author, (record, _) in zip(authors, runs, strict=True)}
+    return WrittenTexts(name, spec.error_types, tuple(texts), named, dict(missing), spec.criteria, models)
 
 
 def _shared_task(paths: Sequence[Path], records: Sequence[RunRecord], wanted: str | None) -> str:

@@ -1,0 +1,115 @@
+"""Results that are read from runs or plans: in Python as on the command line, as text, DataFrame, JSON and HTML."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import figeval
+from tests.cli.conftest import Cli, cli
+from tests.runs import finished
+
+__all__ = ["cli"]
+pytest.importorskip("pandas")
+
+TASKS = ("mini_proverbs", "mini_pairs")
+
+
+@pytest.fixture
+def runs(cli: Cli, tmp_path: Path) -> tuple[Path, Path]:
+    """Two finished runs in the working folder."""
+    return finished(tmp_path / "a", *TASKS, limit=20), finished(tmp_path / "b", *TASKS, limit=20, model="tfidf")
+
+
+CALLS: list[tuple[tuple[str, ...], Callable[[], Any]]] = [
+    (
+        ("power", "--tasks", "mini_proverbs,mini_pairs", "--disagreement", "0.3", "--comparisons", "3"),
+        lambda: figeval.power(list(TASKS), disagreement=0.3, comparisons=3),
+    ),
+    (("difficulty", "a", "b"), lambda: figeval.difficulty(figeval.load("a"), "b")),
+    (("verify", "a", "--against", "a"), lambda: figeval.verify("a", against=figeval.load("a"))),
+    (("verify", "a", "--no_data"), lambda: figeval.verify(figeval.load("a"), data=False)),
+    (("checklist", "a", "b"), lambda: figeval.checklist(["a", figeval.load("b")])),
+    (("checklist", "a", "--format", "neurips"), lambda: figeval.checklist("a", form="neurips")),
+]
+
+
+@pytest.mark.parametrize(("command", "call"), CALLS, ids=[" ".join(command) for command, _ in CALLS])
+def test_python_gives_what_the_command_prints(
+    command: tuple[str, ...], call: Callable[[], Any], cli: Cli, runs: tuple[Path, Path]
+) -> None:
+    found = call()
+    printed = cli(*command)
+    assert printed.code == 0, printed.err
+    assert printed.out.strip() == str(found).strip()
+    stored = json.loads(cli(*command, "--json").out)
+    assert stored == json.loads(json.dumps(found.to_dict()))
+    assert repr(found).startswith(f"<figeval.{type(found).__name__}")
+    assert found._repr_html_().startswith("<")
+    frame = found.to_frame()
+    assert len(frame) >= len(stored)
+    with pytest.raises(AttributeError):
+        setattr(found, next(iter(type(found).__slots__)), None)
+
+
+def test_columns_do_not_depend_on_the_content(runs: tuple[Path, Path]) -> None:
+    plan = figeval.power("mini_proverbs").to_frame()
+    assert (plan["n"][0], str(plan["n"].dtype), str(plan["difference"].dtype)) == (60, "Int64", "float64")
+    none = figeval.power("mini_proverbs", disagreement=0.01).to_frame()
+    assert none["difference"].isna().all() and (none.dtypes == plan.dtypes).all()
+    items = figeval.difficulty(*runs).to_frame()
+    assert len(items) == 40
+    assert items.groupby("task")["difficulty"].first().to_dict() == dict.fromkeys(TASKS, 1.0)
+    answers = figeval.checklist(runs).to_frame()
+    assert answers["answer"].isna().any()
+    assert answers.set_index("item")["answer"]["B1"].startswith("models: overlap, tfidf")
+
+
+def test_a_changed_run_is_not_ok(runs: tuple[Path, Path]) -> None:
+    file = runs[0] / "run.json"
+    file.write_text(file.read_text("utf-8").replace('"n": 20', '"n": 19', 1), "utf-8")
+    found = figeval.verify(runs[0], data=False)
+    assert not found.ok
+    assert {check.part for check in found.problems} >= {"run.json"}
+    assert "problem" in set(found.to_frame()["state"])
+    assert f"{len(found.problems)} problem" in repr(found)
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: figeval.power("mini_proverbs", disagreement=0.0), "disagreement=0: give a share above 0"),
+        (lambda: figeval.power("mini_proverbs", correlation=2.0), "correlation=2: give a number from 0 to 1"),
+        (lambda: figeval.power("mini_proverbs", power=1.0), "power=1: give a probability"),
+        (lambda: figeval.power("mini_proverbs", comparisons=0), "comparisons=0: give a whole number"),
+        (lambda: figeval.power("mini_proverbz"), "did you mean 'mini_proverbs'"),
+        (lambda: figeval.power([]), "tasks is empty"),
+        (lambda: figeval.checklist([]), "runs is empty"),
+        (lambda: figeval.checklist("a", form="neurip"), "did you mean 'neurips'"),
+        (lambda: figeval.checklist("a", items="a"), "annotate export"),
+        (lambda: figeval.difficulty("a", "b", metric="accc"), "did you mean 'acc'"),
+        (lambda: figeval.difficulty("a", 3), "b=3: give a Run, a string or a path"),  # type: ignore[arg-type]
+        (lambda: figeval.verify("a", data="maybe"), "data='maybe': give True or False"),  # type: ignore[arg-type]
+        (lambda: figeval.verify("c"), "c: cannot be read"),
+    ],
+)
+def test_a_mistake_is_one_line(call: Callable[[], object], words: str, runs: tuple[Path, Path]) -> None:
+    with pytest.raises(figeval.FigevalError) as caught:
+        call()
+    assert words in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_task_of_the_program_has_a_plan() -> None:
+    @figeval.task(name="crows", type="choice", labels=())
+    def crows() -> Any:
+        """Questions about crows."""
+        for place in range(40):
+            yield figeval.ChoiceExample(id=str(place), query="caw", options=("yes", "no"), gold=place % 2)
+
+    plan = figeval.power(crows).plans["crows"]
+    assert (plan.n, plan.clusters, plan.effect) == (40, 40, 1.0)
