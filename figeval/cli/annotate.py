@@ -18,9 +18,11 @@ from figeval.cli.options import include_path, seed
 from figeval.cli.output import counted, echo, echo_json, interval, number
 
 if TYPE_CHECKING:
+    from figeval.evaluation.annotation.differences import SystemDifference
     from figeval.evaluation.annotation.judgements import Judgements
-    from figeval.evaluation.annotation.results import HumanResults, SystemScore, SystemTest
+    from figeval.evaluation.annotation.results import HumanResults, SystemScore
     from figeval.evaluation.annotation.scores import Annotation
+    from figeval.metrics.paired import PairedTest
     from figeval.reporting.grid import Grid
     from figeval.types import Score
 
@@ -380,7 +382,7 @@ def system_row(one: SystemScore) -> tuple[str, ...]:
     return (one.criterion, one.system, number(one.score.value), interval(one.score), str(texts), shown)
 
 
-def test_row(one: SystemTest) -> tuple[str, ...]:
+def test_row(one: SystemDifference[PairedTest]) -> tuple[str, ...]:
     """Return a row of the table of tests."""
     test = one.test
     limits = "–" if test.low is None or test.high is None else f"{test.low:+.3f} to {test.high:+.3f}"
