@@ -16,6 +16,7 @@ from ..folds import FOLDS, REGIMES
 
 if TYPE_CHECKING:
     from figeval.data import Row
+    from figeval.records.training import TrainingRecord
 
     from .points import Curve, CurveTraining
     from .results import CurveNumber
@@ -242,10 +243,10 @@ class Work:
         with tempfile.TemporaryDirectory() as folder:
             began = time.monotonic()
             record = self.train(longest, Path(folder), max_steps=STEPS)
-            step = record["seconds"] / record["steps"]
-            start = max(0.0, time.monotonic() - began - record["seconds"])
-        batch, epochs = record["config"]["batch_size"], record["config"]["epochs"]
-        most = record["train"]["n"]
+            step = record.seconds / record.steps
+            start = max(0.0, time.monotonic() - began - record.seconds)
+        config, most = record.config.model_dump(), record.train.n
+        batch, epochs = config["batch_size"], config["epochs"]
         literal = most - sizes[longest.train, longest.regime]
         total = 0.0
         for one in left:
@@ -257,7 +258,7 @@ class Work:
             f"({step:.2f} s for a step of {batch} pairs, {start:.0f} s to begin)"
         )
 
-    def train(self, training: CurveTraining, folder: Path, **more: Any) -> JSON:
+    def train(self, training: CurveTraining, folder: Path, **more: Any) -> TrainingRecord:
         """Train one model and return the record of its training."""
         import figeval
 
@@ -292,7 +293,7 @@ class Work:
                 if run.record.status != "complete":
                     failed = next((task.error for task in run.record.tasks if task.error), "some answers are missing")
                     raise TrainError(f"{training.name} was not answered: {one_line(failed.strip().splitlines()[-1])}")
-                learned[training.name] = record["train"]["n"]
+                learned[training.name] = record.train.n
                 self.keep(learned, ())
                 if not self.keep_models:
                     shutil.rmtree(folder)
