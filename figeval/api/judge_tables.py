@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from figeval.api.judgement_tables import interval, number
-from figeval.evaluation.annotation.judge_results import JudgedDifference, JudgedSystem, JudgeResults
+from figeval.evaluation.annotation.differences import SystemDifference
+from figeval.evaluation.annotation.judge_results import JudgedSystem, JudgeResults
+from figeval.metrics.prediction_powered import PoweredMean
 from figeval.reporting.grid import Grid
 from figeval.text import counted
 
@@ -21,7 +23,7 @@ def judge_grids(judges: Sequence[JudgeResults]) -> Iterator[Grid]:
     """Yield the tables about each judge: means, differences between systems, and agreement with people."""
     for judge in judges:
         yield Grid(MEANS, [_mean_row(one) for one in judge.systems], f"Judge {judge.name}: means", MEANS[2:])
-        differences = [_difference_row(one) for one in judge.differences if one.powered.labelled]
+        differences = [_difference_row(one) for one in judge.differences if one.test.labelled]
         if differences:
             yield Grid(DIFFERENCES, differences, f"Judge {judge.name}: corrected differences", DIFFERENCES[3:])
         agreement = [
@@ -47,14 +49,14 @@ def _mean_row(one: JudgedSystem) -> tuple[str, ...]:
     )
 
 
-def _difference_row(one: JudgedDifference) -> tuple[str, ...]:
+def _difference_row(one: SystemDifference[PoweredMean]) -> tuple[str, ...]:
     """Return a row of the table of differences."""
-    score = one.powered.score
+    score = one.test.score
     value = "–" if score.value is None else f"{score.value:+.3f}"
     limits = "–" if score.low is None or score.high is None else f"{score.low:+.3f} to {score.high:+.3f}"
-    p, adjusted = ("–" if value is None else f"{value:.2g}" for value in (one.powered.p, one.p_holm))
-    judged = f"{one.powered.labelled} of {score.n}"
-    return (one.criterion, one.a, one.b, value, limits, p, adjusted, judged, number(one.powered.tuning))
+    p, adjusted = ("–" if value is None else f"{value:.2g}" for value in (one.test.p, one.p_holm))
+    judged = f"{one.test.labelled} of {score.n}"
+    return (one.criterion, one.a, one.b, value, limits, p, adjusted, judged, number(one.test.tuning))
 
 
 def judge_notes(judges: Sequence[JudgeResults], *, has_people: bool) -> Iterator[str]:

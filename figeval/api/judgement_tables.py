@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from figeval.evaluation.annotation.differences import SystemDifference
 from figeval.evaluation.annotation.judgements import Judgements
-from figeval.evaluation.annotation.results import HumanResults, SystemScore, SystemTest
+from figeval.evaluation.annotation.results import HumanResults, SystemScore
+from figeval.metrics.paired import PairedTest
 from figeval.reporting.grid import Grid
 from figeval.text import counted, one_line
 from figeval.types import Score
@@ -74,7 +76,7 @@ def _system_row(one: SystemScore) -> tuple[str, ...]:
     return (one.criterion, one.system, number(one.score.value), interval(one.score), str(texts), shown)
 
 
-def _test_row(one: SystemTest) -> tuple[str, ...]:
+def _test_row(one: SystemDifference[PairedTest]) -> tuple[str, ...]:
     """Return a row of the table of tests."""
     test = one.test
     limits = "–" if test.low is None or test.high is None else f"{test.low:+.3f} to {test.high:+.3f}"

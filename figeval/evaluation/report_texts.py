@@ -14,7 +14,7 @@ from figeval.data.sources import Sources, catalogue, data_file
 from figeval.errors import FigevalError
 from figeval.evaluation.buckets import Measured, measured
 from figeval.evaluation.harness import Harness
-from figeval.evaluation.variants import recorded_variant
+from figeval.evaluation.variants import recorded_examples
 from figeval.plugins import PluginManager
 from figeval.records.schema import TaskRecord
 from figeval.types import Example
@@ -70,7 +70,7 @@ class ExampleTexts:
         """Return the texts of some examples of a recorded task, if they are still the ones that the run was made on."""
         self._used.clear()
         try:
-            variant = recorded_variant(task, seed, self._harness)
+            variant, examples = recorded_examples(task, seed, self._harness)
             licences = self._licences(variant.task.owner)
             if refused := [name for name, one in licences.items() if not self._allow and is_noncommercial(one)]:
                 return TaskTexts(
@@ -80,7 +80,7 @@ class ExampleTexts:
             found = TaskTexts(notice=_condition(licences))
             kind = variant.task.task_type
             wanted, places = frozenset(ids), dict[tuple[str, ...], int]()
-            for example in variant.examples():
+            for example in examples:
                 if example.id in wanted:
                     if parts := getattr(example, "parts", ()):
                         found.spans[example.id] = [[part.gold.start, part.gold.end] for part in parts if part.gold]

@@ -70,6 +70,20 @@ def recorded_variant(task: TaskRecord, seed: int, harness: Harness) -> Variant:
         RecordError: the prompt no longer exists, or the examples have changed.
         UnknownName: the task is not installed.
     """
+    found = _current_variant(task, seed, harness)
+    _refuse_changed(task, found.examples)
+    return found
+
+
+def recorded_examples(task: TaskRecord, seed: int, harness: Harness) -> tuple[Variant, list[Example]]:
+    """Return the current variant of a recorded task and its examples, which are read once; see `recorded_variant`."""
+    found = _current_variant(task, seed, harness)
+    examples = list(found.examples())
+    _refuse_changed(task, lambda: examples)
+    return found, examples
+
+
+def _current_variant(task: TaskRecord, seed: int, harness: Harness) -> Variant:
     name = task.of or task.task
     (spec,) = harness.catalogue.expand([name])
     config = RunConfig(tasks=(name,), model="", seed=seed, prompts=(ALL,), probes=task.kind == "probe")
@@ -77,9 +91,12 @@ def recorded_variant(task: TaskRecord, seed: int, harness: Harness) -> Variant:
     if found is None:
         gone = f"{name} has no prompt {task.variant!r} any more"
         raise RecordError(f"{gone}, so the replies of {task.task} cannot be read again")
-    if survey(task.task, found.examples).sha256 != task.examples_sha256:
-        raise RecordError(f"examples of {task.task} changed since this run was made; run it again")
     return found
+
+
+def _refuse_changed(task: TaskRecord, examples: Callable[[], Iterable[Example]]) -> None:
+    if survey(task.task, examples).sha256 != task.examples_sha256:
+        raise RecordError(f"examples of {task.task} changed since this run was made; run it again")
 
 
 INSTEAD = {"protocol": "protocols", "split": "splits"}  # flag → field of a task, which maps names to other tasks

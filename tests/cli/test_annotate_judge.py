@@ -435,8 +435,8 @@ def test_means_of_people_are_corrected_with_a_harsh_judge(cli: Cli, desk: Desk, 
         assert narrower
     (difference,) = (one for one in judge["differences"] if one["criterion"] == "fluency")
     assert (difference["a"], difference["b"]) == ("good", "poor")
-    assert difference["powered"]["score"]["low"] > 0
-    assert difference["p_holm"] == difference["powered"]["p"]
+    assert difference["test"]["score"]["low"] > 0
+    assert difference["p_holm"] == difference["test"]["p"]
     (agreement,) = (one for one in judge["agreement"] if one["criterion"] == "fluency")
     scores = {score["metric"]: score for score in agreement["scores"]}
     assert scores["spearman"]["value"] == pytest.approx(1.0, abs=0.05)

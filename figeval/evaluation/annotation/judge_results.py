@@ -9,16 +9,16 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import combinations
 
+from figeval.evaluation.annotation.differences import SystemDifference, corrected
 from figeval.evaluation.annotation.judge_record import Judged, JudgeRecord
 from figeval.evaluation.annotation.judgements import Judgement
 from figeval.evaluation.annotation.results import Labels, item_means, system_score
 from figeval.evaluation.annotation.sheets import Key
 from figeval.metrics.agreement import Ratings, agreement
 from figeval.metrics.correlation import correlations
-from figeval.metrics.paired import holm
 from figeval.metrics.prediction_powered import PoweredMean, prediction_powered_mean
 from figeval.spec.criteria import Criterion
 from figeval.types import Score
@@ -47,17 +47,6 @@ class JudgedSystem:
 
 
 @dataclass(frozen=True, slots=True)
-class JudgedDifference:
-    """Difference of the means of people between two systems, estimated with the judge's answers to both texts."""
-
-    criterion: str
-    a: str
-    b: str
-    powered: PoweredMean
-    p_holm: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class JudgeAgreement:
     """Agreement of a judge with the majority label of people, and correlation with their mean, by one criterion."""
 
@@ -72,7 +61,7 @@ class JudgeResults:
     name: str
     record: JudgeRecord
     systems: tuple[JudgedSystem, ...]
-    differences: tuple[JudgedDifference, ...]
+    differences: tuple[SystemDifference[PoweredMean], ...]
     agreement: tuple[JudgeAgreement, ...]
 
 
@@ -87,12 +76,11 @@ def judge_results(key: Key, judgements: Sequence[Judgement], judged: Judged, see
     """
     of_criteria = [_Compared.of(key, one, judgements, judged) for one in key.judged]
     differences = [one for compared in of_criteria for one in compared.differences()]
-    adjusted = iter(holm([one.powered.p for one in differences if one.powered.p is not None]))
     return JudgeResults(
         name=judged.name,
         record=judged.record,
         systems=tuple(compared.system(system) for compared in of_criteria for system in key.authors),
-        differences=tuple(one if one.powered.p is None else replace(one, p_holm=next(adjusted)) for one in differences),
+        differences=corrected(differences),
         agreement=tuple(compared.agreement(seed) for compared in of_criteria if compared.people),
     )
 
@@ -144,7 +132,7 @@ class _Compared:
         asked = sum(self.key.items[item].author == system for item in self.asked)
         return JudgedSystem(self.criterion.name, system, asked, people, judge, powered if predictions else None)
 
-    def differences(self) -> Iterator[JudgedDifference]:
+    def differences(self) -> Iterator[SystemDifference[PoweredMean]]:
         """Yield the difference of each two systems, over the examples of which the judge was asked about both texts."""
         own = {
             system: {self.key.items[item].example: item for item in self._predictions(system)}
@@ -163,7 +151,7 @@ class _Compared:
                 [self._cluster(x) for x, _ in pairs],
                 name=self.criterion.name,
             )
-            yield JudgedDifference(self.criterion.name, a, b, found)
+            yield SystemDifference(self.criterion.name, a, b, found)
 
     def agreement(self, seed: int) -> JudgeAgreement:
         """Return the coefficients for two raters, the judge and the majority of people, and the correlations."""

@@ -14,13 +14,14 @@ from statistics import fmean
 from typing import TypeAlias
 
 from figeval.errors import DataError, near
+from figeval.evaluation.annotation.differences import SystemDifference, corrected
 from figeval.evaluation.annotation.judgements import Judgement, Judgements
 from figeval.evaluation.annotation.sheets import Key
 from figeval.evaluation.stored import Values
 from figeval.metrics.aggregation import MetricAggregator
 from figeval.metrics.agreement import PairAgreement, Ratings, Scale, agreement, fleiss_kappa, pair_agreement
 from figeval.metrics.correlation import correlations
-from figeval.metrics.paired import PairedTest, holm, paired
+from figeval.metrics.paired import PairedTest, paired
 from figeval.metrics.statistic import mean_of
 from figeval.records.measured import JUDGED, KAPPA, MeasuredNumber, MeasuredNumbers
 from figeval.spec.criteria import Criterion
@@ -55,17 +56,6 @@ class CriterionAgreement:
 
 
 @dataclass(frozen=True, slots=True)
-class SystemTest:
-    """Paired test of two systems by one criterion, within annotators; `p_holm` is corrected for all tests."""
-
-    criterion: str
-    a: str
-    b: str
-    test: PairedTest
-    p_holm: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class MetricCorrelation:
     """Correlation of an automatic metric with the mean judgement, over the texts of a system."""
 
@@ -88,7 +78,7 @@ class HumanResults:
     judgements: int
     systems: tuple[SystemScore, ...]
     agreement: tuple[CriterionAgreement, ...]
-    tests: tuple[SystemTest, ...]
+    tests: tuple[SystemDifference[PairedTest], ...]
     correlations: tuple[MetricCorrelation, ...]
     checks: Mapping[str, tuple[int, int]]
     inferred: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -180,7 +170,6 @@ def human_results(
     means = {criterion.name: item_means(key, criterion, labels[criterion.name]) for criterion in used}
     bounds = {one.name: (0.0, 1.0) if key.gold else one.bounds for one in used}
     tests = [test for one in used for test in _tests(key, one, labels[one.name], bounds[one.name], seed)]
-    adjusted = iter(holm([one.test.p for one in tests if one.test.p is not None]))
     return HumanResults(
         task=key.task,
         annotators=tuple(sorted({one.annotator for one in judgements})),
@@ -189,7 +178,7 @@ def human_results(
             system_score(key, one, system, labels[one.name], means[one.name]) for one in used for system in key.authors
         ),
         agreement=tuple(_agreement(key, one, labels[one.name], seed, pairs) for one in used),
-        tests=tuple(one if one.test.p is None else replace(one, p_holm=next(adjusted)) for one in tests),
+        tests=corrected(tests),
         correlations=tuple(
             found for one in used for found in _correlated(key, one.name, means[one.name], metrics, seed)
         ),
@@ -295,7 +284,7 @@ def _by_example(key: Key, system: str, means: Mapping[str, float]) -> dict[str, 
 
 def _tests(
     key: Key, criterion: Criterion, labels: Labels, bounds: tuple[float, float], seed: int
-) -> Iterator[SystemTest]:
+) -> Iterator[SystemDifference[PairedTest]]:
     """Yield a test of each pair of systems on differences within annotators.
 
     Only annotators who judged both texts of an example count there, because the difference between the judgements of
@@ -316,7 +305,7 @@ def _tests(
         shared = Counter(cluster for *_, cluster in rows)
         alone = [cluster if shared[cluster] > 1 else None for *_, cluster in rows]
         found = paired([row[0] for row in rows], [row[1] for row in rows], alone, bounds, seed)
-        yield SystemTest(criterion.name, a, b, replace(found, note=_caveats(found, len(common))))
+        yield SystemDifference(criterion.name, a, b, replace(found, note=_caveats(found, len(common))))
 
 
 def _caveats(test: PairedTest, common: int) -> str:

@@ -245,9 +245,8 @@ class Work:
             record = self.train(longest, Path(folder), max_steps=STEPS)
             step = record.seconds / record.steps
             start = max(0.0, time.monotonic() - began - record.seconds)
-        settings = record.config.model_dump()
-        batch, epochs = settings["batch_size"], settings["epochs"]
-        most = record.train.n
+        config, most = record.config.model_dump(), record.train.n
+        batch, epochs = config["batch_size"], config["epochs"]
         literal = most - sizes[longest.train, longest.regime]
         total = 0.0
         for one in left:
