@@ -27,6 +27,7 @@ def test_compare(cli: Cli, runs: tuple[Path, Path]) -> None:
     assert [note.strip() for note in notes] == [
         "B: --limit 15: the first examples of 2 of 2 tasks, not a random sample",
         "Holm's correction over 1 test",
+        "95 % interval: Tango's score interval for independent 0/1 values",
         "detectable: the difference that p < 0.05, uncorrected, would find with probability 0.8",
         "mini_fables: left out 5 only in A",
         "mini_pairs not compared: only in B",
