@@ -357,9 +357,10 @@ def _note(spread: Spread, interval: Interval, differing: int) -> str:
     why = "" if interval.low is not None else f"no interval: {interval.method.removeprefix('none: ')}"
     least = f", and p cannot fall below {floor:.3g}" if (floor := 2.0 ** (1 - spread.clusters)) > ALPHA else ""
     few = too_few(spread.n, spread.clusters, spread.effective_clusters)
-    unit = "examples" if spread.independent else "clusters"
+    unit = "example" if spread.independent else "cluster"
+    differ = f"{unit} differs" if differing == 1 else f"{unit}s differ"
     alone = not why and not few and interval.method != SCORE and differing < FEW
-    sparse = f"only {differing} {unit} differ: the interval may be too narrow" if alone else ""
+    sparse = f"only {differing} {differ}: the interval may be too narrow" if alone else ""
     return "; ".join(filter(None, (why, sparse, few and few + least)))
 
 

@@ -79,7 +79,7 @@ def _found(freedom: float, clusters: int, power: float, level: float) -> float:
     sign flip itself has less power and is simulated.
     """
     by_t = detectable(1.0, freedom, power, _reachable(clusters, level))
-    groups = max(round(freedom) + 1, math.ceil(1 - math.log2(level)))
+    groups = max(round(min(freedom, MANY)) + 1, math.ceil(1 - math.log2(level)))
     return by_t if groups > SIMULATED else max(by_t, _by_flips(groups, power, level))
 
 

@@ -280,6 +280,16 @@ def test_missing_predictions_of_a_task_are_named(tmp_path: Path) -> None:
     assert ([one.task for one in found.tasks], found.left_out) == (["t"], {"u": "B lacks predictions of it"})
 
 
+def test_without_an_answer_is_wrong_for_runs_in_words_and_in_scores(tmp_path: Path) -> None:
+    """A answered in words and stored `acc_of_all`; B has only `acc`, and one of its scores is NaN."""
+    a = written(tmp_path / "a", {"t": acc("11100")}, metric="acc_of_all")
+    b = RunFolder(written(tmp_path / "b", {"t": acc("1100")}, n=5))
+    with b.appending("t") as writer:
+        writer.write(row("e4", status="nan", metrics={}))
+    (one,) = compare_runs(a, b.path, metric="acc_of_all").tasks
+    assert (one.comparison.n, one.comparison.value_a, one.comparison.value_b) == (5, 0.6, 0.4)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("clusters", [12, 40])
 def test_rank_sets_of_equal_models_rarely_exclude_a_true_rank(tmp_path: Path, clusters: int) -> None:
