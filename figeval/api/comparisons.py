@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Literal
 from figeval.api import frames
 from figeval.api.runs import Run
 from figeval.errors import OptionError
-from figeval.evaluation.compare import RunComparison, TaskComparison, argument_of
+from figeval.evaluation.compare import RunComparison, argument_of, tasks_of
 from figeval.evaluation.comparisons import Design, RankedRun, RunComparisons, compare_all
+from figeval.evaluation.task_comparison import TaskComparison
 from figeval.metrics.paired import ALPHA
 from figeval.metrics.power import reachable
 from figeval.records import conditions
@@ -37,8 +38,8 @@ INTERVALS = {
 
 @checked_arguments
 def compare(  # noqa: PLR0913 - a question has many parts
-    a: Run | str | Path,
-    b: Run | str | Path,
+    a: Run | str | Path | list,  # type: ignore[type-arg] - its items are checked as the runs that they are
+    b: Run | str | Path = "",
     *others: Run | str | Path,
     metric: str = "acc",
     seed: int = 0,
@@ -52,7 +53,7 @@ def compare(  # noqa: PLR0913 - a question has many parts
     The folder of several seeds counts as one run; the spread over its seeds is then part of intervals and p-values.
 
     Args:
-        a: run A, or its folder; differences are A minus B.
+        a: run A, or its folder; differences are A minus B. A list of runs is the same as its items one by one.
         b: run B, or its folder.
         others: further runs. All pairs are compared then, and the runs are ranked.
         metric: a metric that the runs stored for each example, or that their contrasts have (`auc`, `balanced_acc`).
@@ -65,7 +66,7 @@ def compare(  # noqa: PLR0913 - a question has many parts
         margin: largest difference that does not matter; two one-sided tests then say whether the runs are equivalent.
 
     Raises:
-        OptionError: an argument has another type, or is out of range.
+        OptionError: an argument has another type, or is out of range, or there are fewer than two runs.
         RecordError: a run, its predictions, a common task or the metric is missing, or a task has different examples.
 
     Example:
@@ -73,6 +74,14 @@ def compare(  # noqa: PLR0913 - a question has many parts
         figeval.compare(done, "results/runs/demo", metric="acc").differences
         ```
     """
+    if isinstance(a, list):
+        if b != "" or len(a) < 2 or any(isinstance(one, list) for one in a):
+            raise OptionError("give at least two runs, either one by one or as one list")
+        return compare(
+            *a, metric=metric, seed=seed, prompts=prompts, against=against, correction=correction, margin=margin
+        )
+    if b == "":
+        raise OptionError("there is nothing to compare the run with; give at least two runs")
     runs = [one.path if isinstance(one, Run) else Path(one) for one in (a, b, *others)]
     if prompts is not None and others:
         raise OptionError("prompts are for two runs; leave out the others")
@@ -189,7 +198,10 @@ class Comparison:
         """Yield the lines below the tables: conditions of the runs, number of tests, and what was left out."""
         result = self.result
         names = ("A", "B") if len(result.runs) == 2 and (0, 1) in result.pairs else self.labels
-        of_runs = [[*conditions.partial(run), *conditions.notes(run)] for run in result.runs]
+        of_runs = [
+            [*conditions.partial(run), *conditions.notes(run), *table.warnings(run, self._tasks_of(place))]
+            for place, run in enumerate(result.runs)
+        ]
         for note in dict.fromkeys(note for notes in of_runs for note in notes):
             having = [name for name, own in zip(names, of_runs, strict=True) if note in own]
             yield f"{'all runs' if len(having) == len(names) > 2 else ' and '.join(having)}: {note}"
@@ -212,6 +224,18 @@ class Comparison:
                 lines.setdefault(line, []).append(f"A = {self.labels[a]}, B = {self.labels[b]}")
         for line, pairs in lines.items():
             yield line if len(pairs) == len(result.pairs) else f"{'; '.join(pairs)}: {line}"
+
+    def _tasks_of(self, place: int) -> set[str]:
+        """Return the tasks of a run, as it names them, that were compared."""
+        found = set[str]()
+        for places, pair in self.result.pairs.items():
+            if place not in places:
+                continue
+            prompt = pair.prompts[places.index(place)] if pair.prompts else None
+            known = tasks_of(self.result.runs[place], prompt)
+            names = (one.task.partition(" (")[0] for one in pair.tasks)
+            found |= {known[name].task for name in names if name in known}
+        return found
 
     def _remarks(self) -> Iterator[str]:
         """Yield the remarks that must accompany every score of a metric with an argument."""

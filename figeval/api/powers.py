@@ -131,7 +131,7 @@ class Power:
                 f"{plan.n:,}",
                 f"{plan.clusters:,}{effective(plan.clusters, plan.effective_clusters)}",
                 f"{plan.effect:.2f}",
-                "none" if plan.difference is None else f"{100 * plan.difference:.1f} points",
+                "none" if plan.difference is None else f"{plan.difference:.4f}",
             )
             for name, plan in self.plans.items()
         ]

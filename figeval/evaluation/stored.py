@@ -16,6 +16,7 @@ from figeval.records.run_folder import RunFolder, read_run
 from figeval.records.schema import CHOSEN_ON_TEST, RunRecord, TaskRecord
 
 Features: TypeAlias = "list[float] | None"
+OF_ALL = "_of_all"  # ends the names of metrics in which no answer is a wrong one
 Values: TypeAlias = Mapping[str, tuple[float | None, str | None]]  # example id → (value, cluster)
 
 
@@ -33,12 +34,20 @@ def stored_values(folder: RunFolder, task: str, metric: str, unseen_only: bool =
 
     `unseen_only` leaves out the examples that the model was trained or chosen on. The result is empty if no example has
     the metric, or if it is not a mean over examples (e.g. macro-F1).
+
+    Only answers in words have a metric `acc_of_all`, in which no answer is a wrong one. For other runs, it is made from
+    `acc`, so that both can be compared.
     """
     values: dict[str, tuple[float | None, str | None]] = {}
+    plain = metric.removesuffix(OF_ALL)
+    made = plain != metric and not any(metric in row["metrics"] for row in folder.rows(task))
+    made = made and any(plain in row["metrics"] for row in folder.rows(task))
     for row in folder.rows(task):
-        value = row["metrics"].get(metric)
+        value = row["metrics"].get(plain if made else metric)
         if isinstance(value, list):
             return {}
+        if made and row["status"] not in ("ok", "error") and row["gold"] is not None:
+            value = 0.0
         if unseen_only and row.get("seen"):
             continue
         values[row["id"]] = (value, row["cluster"])

@@ -133,7 +133,7 @@ def paired(
         b_only=b_only if binary else None,
         effective_n=_effective_n(spread, a_only + b_only, differing) if binary else None,
         differing=differing,
-        note=_note(spread, interval),
+        note=_note(spread, interval, differing),
     )
 
 
@@ -352,12 +352,16 @@ def _refuse_infinite(*values: Floats) -> None:
         raise ValueError("a value is NaN or infinite; use None for a missing value")
 
 
-def _note(spread: Spread, interval: Interval) -> str:
-    """Return a caveat for the reader: there is no interval, or there are too few clusters for any evidence."""
+def _note(spread: Spread, interval: Interval, differing: int) -> str:
+    """Return a caveat for the reader: there is no interval, or too few clusters, or those that differ, for evidence."""
     why = "" if interval.low is not None else f"no interval: {interval.method.removeprefix('none: ')}"
     least = f", and p cannot fall below {floor:.3g}" if (floor := 2.0 ** (1 - spread.clusters)) > ALPHA else ""
     few = too_few(spread.n, spread.clusters, spread.effective_clusters)
-    return "; ".join(filter(None, (why, few and few + least)))
+    unit = "example" if spread.independent else "cluster"
+    differ = f"{unit} differs" if differing == 1 else f"{unit}s differ"
+    alone = not why and not few and interval.method != SCORE and differing < FEW
+    sparse = f"only {differing} {differ}: the interval may be too narrow" if alone else ""
+    return "; ".join(filter(None, (why, sparse, few and few + least)))
 
 
 def too_few(n: int, clusters: int, effective: float) -> str:

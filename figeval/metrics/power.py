@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import product
 from statistics import NormalDist
 
-from figeval.metrics.intervals import FEW, TINIEST
+import numpy as np
+
+from figeval.metrics.intervals import FEW, NOTHING, TINIEST
 from figeval.metrics.matched import score_statistic, smallest_found
 from figeval.metrics.paired import ALPHA, PairedTest
 
 POWER = 0.8
+SIMULATED = 12  # up to this many clusters, the power of the sign flip is simulated
+SIMULATIONS, HALVINGS = 2000, 12
 MANY = 10_000  # degrees of freedom of a t distribution that is as good as normal
 EXCHANGES = ("sign flip", "permutation")
 
@@ -37,13 +43,17 @@ def detectable_by(test: PairedTest, level: float = ALPHA) -> float | None:
     """Return the smallest difference that a comparison would find with probability .8, or None if there is none.
 
     For 0/1 values, it is that of the exact McNemar test on as many independent examples as have the same precision,
-    with as much disagreement as was observed, or as the difference needs. For clusters, that of a t test with the
+    with as much disagreement as was observed, or as the difference needs. For clusters, that of a sign flip with the
     observed standard error is computed, too, and the larger one counts; for other values, there is only the latter.
-    Apart from McNemar's test of independent examples, these are approximations to the power of the sign flip.
+    Sums of 0/1 values are whole numbers, which costs the sign flip half a step more.
     """
-    if test.p is None or (reached := reachable(test, level)) == 0:
+    if test.p is None or reachable(test, level) == 0:
         return None
-    by_t = detectable(test.stderr, test.freedom, level=reached) if test.stderr and test.freedom else None
+    flips = test.test in EXCHANGES
+    by_t = None
+    if test.stderr and test.freedom:
+        factor = _found(test.freedom, test.clusters, POWER, level) if flips else detectable(1.0, test.freedom)
+        by_t = factor * test.stderr + (1 / test.n if flips and test.effective_n is not None else 0.0)
     if test.effective_n is None or test.a_only is None or test.b_only is None:
         return by_t
     share = (test.a_only + test.b_only) / test.n
@@ -60,6 +70,32 @@ def reachable(test: PairedTest, level: float = ALPHA) -> float:
     The p-values of sign flips and permutations of G clusters are multiples of 2 / 2^G.
     """
     return _reachable(test.clusters, level) if test.test in EXCHANGES else level
+
+
+def _found(freedom: float, clusters: int, power: float, level: float) -> float:
+    """Return the smallest true difference that a sign flip of clusters finds, in standard errors.
+
+    It is that of a t test at the largest p-value that the sign flip has below the level. For up to twelve clusters, the
+    sign flip itself has less power and is simulated.
+    """
+    by_t = detectable(1.0, freedom, power, _reachable(clusters, level))
+    groups = max(round(min(freedom, MANY)) + 1, math.ceil(1 - math.log2(level)))
+    return by_t if groups > SIMULATED else max(by_t, _by_flips(groups, power, level))
+
+
+@lru_cache(maxsize=32)
+def _by_flips(groups: int, power: float, level: float) -> float:
+    """Return the smallest mean of normal numbers, in standard errors, that all sign patterns of them find."""
+    noise = np.random.default_rng(0).normal(size=(SIMULATIONS, groups))
+    signs = np.array([(1.0, *rest) for rest in product((-1.0, 1.0), repeat=groups - 1)]).T
+    low, high = 0.0, 2 * detectable(1.0, groups - 1.0, power, _reachable(groups, level))
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        drawn = noise + middle / math.sqrt(groups)
+        seen = np.abs(drawn.sum(axis=1, keepdims=True)) * (1 - NOTHING)
+        found = (np.abs(drawn @ signs) >= seen).mean(axis=1) <= level
+        low, high = (low, middle) if found.mean() >= power else (middle, high)
+    return high
 
 
 def _reachable(clusters: int, level: float) -> float:
@@ -127,8 +163,8 @@ def planned(
 
     It is that of the exact McNemar test on N / effect examples, where effect is the design effect, with d the share of
     examples that only one model gets right (Connor 1987, without approximation). In clusters, this approximates the
-    sign flip; that of a noncentral t test with the variance d − δ² of a paired difference δ (Miettinen 1968), times
-    effect / N, is computed, too, and the larger one counts.
+    sign flip; that of a sign flip of the clusters' sums with the variance d − δ² of a paired difference δ (Miettinen
+    1968), times effect / N, is computed, too, and the larger one counts.
 
     Args:
         sizes: number of examples of each cluster.
@@ -143,8 +179,9 @@ def planned(
     if difference is not None and len(sizes) < n:
         reached = _reachable(len(sizes), level)
         # δ² = q² (d − δ²) effect / n, solved for δ
-        share = detectable(1.0, max(1.0, n**2 / squared - 1), power, reached) ** 2 * effect / n if reached else 0.0
-        difference = max(difference, math.sqrt(share * disagreement / (1 + share))) if reached else None
+        factor = _found(max(1.0, n**2 / squared - 1), len(sizes), power, level) if reached else 0.0
+        share = factor**2 * effect / n
+        difference = max(difference, math.sqrt(share * disagreement / (1 + share)) + 1 / n) if reached else None
     return ComparisonPlan(
         n=n,
         clusters=len(sizes),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -177,6 +177,18 @@ def notes(record: RunRecord) -> Iterator[str]:
         yield f"log-likelihoods from {described['scoring']} ({described['fell_back_because']})"
 
 
+def warnings(record: RunRecord, tasks: Collection[str]) -> Iterator[str]:
+    """Yield the warnings of a run that also concern a comparison on some of its tasks."""
+    own = [task for task in record.tasks if task.task in tasks]
+    yield from _only_labels(own)
+    for task in own:
+        if remark := task.settings.get("remark"):
+            yield f"{task.task}: {one_line(remark)}"
+        yield from (f"{task.task}: {warning}" for warning in task.warnings)
+    yield from record.warnings
+    yield from record.model.description.get("warnings", ())
+
+
 def unanswered(record: RunRecord) -> Iterator[str]:
     """Yield notes on how many examples contrasts leave out, one for all contrasts with the same numbers."""
     told: dict[str, list[str]] = {}
@@ -208,13 +220,18 @@ def signs(record: RunRecord) -> Iterator[str]:
 def legend(record: RunRecord) -> Iterator[str]:
     """Yield explanations of the tasks and of their routes' settings; none if nothing needs explaining."""
     tasks = [task for task in record.tasks if task.kind == "task" and task.scores]
-    for label, names in _grouped((task.only_label, task.task) for task in tasks if task.only_label is not None):
-        yield f"the right answer is {label} for every example of {', '.join(names)}"
+    yield from _only_labels(tasks)
     is_old = record.schema_version.startswith("1.")
     told = ((task.route, task.legend or _undeclared(task, is_old=is_old), task.task) for task in tasks)
     rules = _grouped((f"{route}: {rule}", name) for route, rule, name in told if rule)
     for rule, names in rules:
         yield rule if len(rules) == 1 else f"{rule} ({', '.join(names)})"
+
+
+def _only_labels(tasks: Iterable[TaskRecord]) -> Iterator[str]:
+    """Yield a sentence for each label that is the right answer to every example of some tasks."""
+    for label, names in _grouped((task.only_label, task.task) for task in tasks if task.only_label is not None):
+        yield f"the right answer is {label} for every example of {', '.join(names)}"
 
 
 def _undeclared(task: TaskRecord, *, is_old: bool) -> str:

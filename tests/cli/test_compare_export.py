@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 
+import figeval
+from figeval.records.run_folder import RunFolder, read_run
 from tests.cli.conftest import Cli
 from tests.runs import finished
 
@@ -27,6 +30,7 @@ def test_compare(cli: Cli, runs: tuple[Path, Path]) -> None:
     assert [note.strip() for note in notes] == [
         "B: --limit 15: the first examples of 2 of 2 tasks, not a random sample",
         "Holm's correction over 1 test",
+        "95 % interval: Tango's score interval for independent 0/1 values",
         "detectable: the difference that p < 0.05, uncorrected, would find with probability 0.8",
         "mini_fables: left out 5 only in A",
         "mini_pairs not compared: only in B",
@@ -73,6 +77,24 @@ def test_planned_comparisons_have_holms_correction(cli: Cli, runs: tuple[Path, P
     assert all(one["p_equivalence"] < 0.05 < one["p"] for pair in found["pairs"] for one in pair["tasks"])
 
 
+def test_the_warnings_of_the_runs_are_repeated_once(runs: tuple[Path, Path], tmp_path: Path) -> None:
+    copies = []
+    for place, source in enumerate(runs):
+        record, _ = read_run(source)
+        for task in record.tasks:
+            task.warnings, task.only_label = ["punished by construction"], "yes"
+        record.digests, record.warnings = {}, [f"own warning of {place}"]
+        copy = tmp_path / str(place)
+        shutil.copytree(source, copy)
+        RunFolder(copy).write(record)
+        copies.append(copy)
+    notes = list(figeval.compare(copies).notes())
+    assert notes.count("A and B: mini_fables: punished by construction") == 1
+    assert "A and B: the right answer is yes for every example of mini_fables" in notes
+    assert {"A: own warning of 0", "B: own warning of 1"} < set(notes)
+    assert not any("mini_pairs: punished" in note for note in notes), "a task that was not compared"
+
+
 def test_power_needs_no_run(cli: Cli) -> None:
     (proverbs, fables) = json.loads(cli("power", "--tasks", "mini_proverbs,mini_fables", "--json").out)
     assert (proverbs["n"], proverbs["clusters"], fables["n"], fables["clusters"]) == (60, 30, 20, 20)
@@ -80,7 +102,7 @@ def test_power_needs_no_run(cli: Cli) -> None:
     assert fables["difference"] is None
     head, row, *_ = cli("power", "--tasks", "mini_proverbs", "--disagreement", "0.3").out.splitlines()
     assert head.split()[-1] == "detectable"
-    assert row.split()[-1] == "points"
+    assert 0.1 < float(row.split()[-1]) < 0.3, "a fraction, as in `figeval compare`"
 
 
 def test_compare_refuses_with_a_cure(cli: Cli, runs: tuple[Path, Path]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from figeval.errors import RecordError
@@ -277,3 +278,32 @@ def test_missing_predictions_of_a_task_are_named(tmp_path: Path) -> None:
     RunFolder(b).predictions_file("u").unlink()
     found = compare_runs(a, b)
     assert ([one.task for one in found.tasks], found.left_out) == (["t"], {"u": "B lacks predictions of it"})
+
+
+def test_without_an_answer_is_wrong_for_runs_in_words_and_in_scores(tmp_path: Path) -> None:
+    """A answered in words and stored `acc_of_all`; B has only `acc`, and one of its scores is NaN."""
+    a = written(tmp_path / "a", {"t": acc("11100")}, metric="acc_of_all")
+    b = RunFolder(written(tmp_path / "b", {"t": acc("1100")}, n=5))
+    with b.appending("t") as writer:
+        writer.write(row("e4", status="nan", metrics={}))
+    (one,) = compare_runs(a, b.path, metric="acc_of_all").tasks
+    assert (one.comparison.n, one.comparison.value_a, one.comparison.value_b) == (5, 0.6, 0.4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("clusters", [12, 40])
+def test_rank_sets_of_equal_models_rarely_exclude_a_true_rank(tmp_path: Path, clusters: int) -> None:
+    """All five models are equally good, so every true rank is 1; each is better on some clusters than on others."""
+    generator, wrong, repeats = np.random.default_rng(clusters), 0, 200
+    for repeat in range(repeats):
+        index = np.repeat(np.arange(clusters), generator.integers(1, 10, size=clusters))
+        names = {f"e{place}": f"c{one}" for place, one in enumerate(index)}
+        easy = generator.normal(0, 1, clusters)
+        paths = []
+        for model in range(5):
+            skill = (easy + generator.normal(0, 0.7, clusters))[index] + generator.normal(0, 1, len(index))
+            answers: Answers = {name: float(one > 0) for name, one in zip(names, skill, strict=True)}
+            paths.append(written(tmp_path / f"{repeat}-{model}", {"t": answers}, names))
+        wrong += any(one.best != 1 for one in compare_all(paths).ranks)
+    print(f"{clusters} clusters: {wrong / repeats:.3f}")
+    assert wrong / repeats < 0.1  # .05 and three standard errors

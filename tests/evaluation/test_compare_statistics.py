@@ -12,6 +12,7 @@ from scipy import stats
 
 from figeval.errors import RecordError
 from figeval.evaluation.comparisons import compare_runs
+from figeval.metrics.power import detectable_by
 from figeval.records.run_folder import RunFolder
 from figeval.records.schema import ContrastRecord
 from tests.runs import row, run, task
@@ -56,6 +57,8 @@ def test_a_correlation_is_that_of_the_examples_that_both_runs_answered(tmp_path:
     assert found.p is not None
     assert found.p < 0.001
     assert 0 < (found.low or 0) < (found.difference or 0) < (found.high or 0)
+    assert found.interval == "cluster bootstrap"
+    assert detectable_by(found) == pytest.approx(2.802 * (found.stderr or 0), rel=1e-3)
 
 
 def test_ratings_without_a_correlation_are_left_out_with_the_reason(tmp_path: Path) -> None:

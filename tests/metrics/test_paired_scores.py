@@ -210,7 +210,7 @@ def test_score_intervals_cover_the_difference_if_hardly_any_example_differs(n: i
             covered += chance * (low - 1e-9 <= of_a - of_b <= high + 1e-9)
             estimate = (2 * a - differing) / n
             margin = stats.t.ppf(0.975, n - 1) * math.sqrt((differing / n - estimate**2) / (n - 1))
-            by_t += chance * (estimate - margin <= of_a - of_b <= estimate + margin)
+            by_t += chance * (0 < margin >= abs(of_a - of_b - estimate))  # none if no example differs
     assert covered > 0.93
     assert by_t < 0.87 or of_a > 0.1
 
@@ -297,7 +297,7 @@ def test_the_detectable_difference_is_found_with_probability_80() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(("clusters", "size", "share"), [(6, 20, 0.3), (8, 20, 0.3), (12, 10, 0.3), (40, 5, 0.1)])
 def test_the_detectable_difference_is_found_in_few_clusters(clusters: int, size: int, share: float) -> None:
-    """The approximation is a little too optimistic: .63 of .8 with 6 clusters, .75 with 12."""
+    """.75 with 6 clusters, whose sums are sometimes 0, and .79 with 12."""
     effect = planned([size] * clusters, share, 0.0).difference or 0.0
     generator, names = np.random.default_rng(3), [f"c{place // size}" for place in range(clusters * size)]
     found = 0
@@ -305,7 +305,23 @@ def test_the_detectable_difference_is_found_in_few_clusters(clusters: int, size:
         decided = generator.random(clusters * size)
         a, b = decided < (share + effect) / 2, (decided >= (share + effect) / 2) & (decided < share)
         found += (paired(a.astype(float).tolist(), b.astype(float).tolist(), names).p or 1) < 0.05
-    assert (0.58 if clusters < 8 else 0.68) < found / 1000 < 0.9
+    assert 0.72 < found / 1000 < 0.88
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("clusters", [6, 8, 12, 20])
+def test_the_detectable_difference_that_is_printed_is_found_in_few_clusters(clusters: int) -> None:
+    """Values are shares, whose sums are hardly ever equal; what is printed is an estimate and varies."""
+    generator, names = np.random.default_rng(8), [f"c{place // 5}" for place in range(clusters * 5)]
+
+    def compared(difference: float) -> Any:
+        own = np.repeat(generator.normal(0, 0.1, clusters), 5) + generator.normal(0, 0.2, clusters * 5)
+        return paired((difference + own).tolist(), [0.0] * len(own), names, None)
+
+    printed = float(np.mean([detectable_by(compared(0.1)) or 0 for _ in range(300)]))
+    found = np.mean([(compared(printed).p or 1) < 0.05 for _ in range(1000)])
+    print(f"{clusters} clusters: {printed:.3f}, {found:.3f}")
+    assert 0.72 < found < 0.88
 
 
 @pytest.mark.slow
@@ -321,3 +337,52 @@ def test_equivalence_keeps_its_level_if_hardly_any_example_differs(clusters: int
         result = paired((~worse).astype(float).tolist(), [1.0] * len(worse), None if size == 1 else names)
         wrong += (equivalence(result, margin) or 1) < 0.05
     assert wrong / 1000 < 0.06
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("clusters", "size", "of_a", "of_b"),
+    [
+        (50, 5, 0.02, 0.0),
+        (100, 5, 0.02, 0.0),
+        (60, 0, 0.02, 0.0),
+        (100, 5, 0.02, 0.01),
+        (60, 0, 0.05, 0.02),
+        (100, 0, 0.1, 0.1),
+    ],
+)
+def test_intervals_are_too_narrow_only_where_they_say_so(clusters: int, size: int, of_a: float, of_b: float) -> None:
+    """In clusters, few of which differ: an interval by t covers .77 of these differences where it is worst."""
+    generator, covered, alone = np.random.default_rng(5), 0, 0
+    for _ in range(1000):
+        sizes = [size] * clusters if size else np.maximum(1, generator.lognormal(1, 1, size=clusters).astype(int))
+        index = np.repeat(np.arange(clusters), sizes)
+        a_only, b_only = (generator.beta(share * 7 / 3 + 1e-9, (1 - share) * 7 / 3, clusters) for share in (of_a, of_b))
+        drawn = generator.random(len(index))
+        a, b = drawn < a_only[index], drawn > 1 - b_only[index]
+        result = paired(a.astype(float).tolist(), b.astype(float).tolist(), [f"c{one}" for one in index])
+        if result.low is not None and result.high is not None and not result.note:
+            alone += 1
+            covered += result.low <= of_a - of_b <= result.high
+    print(f"{clusters} x {size}, {of_a} and {of_b}: {covered / max(1, alone):.3f} of {alone}")
+    assert alone < 50 or covered / alone > 0.9
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("clusters", "size"), [(40, 5), (100, 5), (150, 0)])
+def test_bootstrap_intervals_cover_a_difference_in_f1(clusters: int, size: int) -> None:
+    """A is right in .8 and B in .7 of the examples of both labels, which is their macro-F1, too."""
+    generator, covered, intervals = np.random.default_rng(6), 0, 0
+    for repeat in range(300):
+        sizes = [size] * clusters if size else np.maximum(1, generator.lognormal(1, 1, size=clusters).astype(int))
+        index = np.repeat(np.arange(clusters), sizes)
+        gold = generator.integers(0, 2, size=len(index))
+        skill = (generator.beta(share * 4, (1 - share) * 4, clusters)[index] for share in (0.8, 0.7))
+        answers = [np.where(generator.random(len(index)) < one, gold, 1 - gold) for one in skill]
+        features = (f1_features(gold, one) for one in answers)
+        found = paired_statistic(*features, [f"c{one}" for one in index], F1.combine, repeat, draws=100)
+        if found.low is not None and found.high is not None:
+            intervals += 1
+            covered += found.low <= 0.1 <= found.high
+    print(f"{clusters} x {size}: {covered / intervals:.3f} of {intervals}")
+    assert covered / intervals > 0.9
