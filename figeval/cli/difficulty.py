@@ -7,6 +7,7 @@ import io
 import json
 from dataclasses import asdict
 from pathlib import Path
+from shlex import join
 from typing import TYPE_CHECKING
 
 import click
@@ -96,6 +97,10 @@ def notes(found: TaskDifficulty) -> Iterator[str]:
         yield f" {item.id}: all {item.answered} models answer {said}, gold is {gold}"
     if (more := len(found.candidates) - LISTED) > 0:
         yield f": {more} more; --output lists all"
+    if items := (found.candidates or [item for item in found.items if not item.right])[:LISTED]:
+        ids = (part for item in items for part in ("--id", one_line(item.id)))
+        which = "these" if found.candidates else "the hardest"
+        yield f": to look at {which}, run figeval preview {join((found.of, *ids))}"
     if found.unanswered:
         yield f": {found.unanswered} examples without an answer of some model"
     if found.uninformed:
