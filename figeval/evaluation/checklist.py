@@ -25,7 +25,7 @@ from figeval.jsonfile import read_model
 from figeval.records.conditions import described, unanswered
 from figeval.records.run_folder import read_run
 from figeval.records.schema import RunRecord, TaskRecord
-from figeval.records.sweep import GRID, GridRecord, read, run_folders
+from figeval.records.sweep import GRID, SEEDS, GridRecord, SeedsRecord, read, run_folders
 
 FILL_IN = "fill in"
 SHOWN = (  # of the config of a training, in this order
@@ -34,6 +34,20 @@ SHOWN = (  # of the config of a training, in this order
 )
 
 
+ASKED = (  # of the settings of a task, in this order
+    *(
+        "threshold",
+        "temperature",
+        "decision",
+        "max_new_tokens",
+        "stop",
+        "chat_template",
+        "system_instruction",
+        "orders",
+    ),
+    "calibration",
+)
+NOT_OPTIONS = ("sha256", "seed")  # of scored predictions
 FOREIGN = "it was not written by this version of figeval"
 
 
@@ -90,6 +104,8 @@ class Facts:
         tasks: tasks of the runs by name, without prompts and probes.
         trainings: records of the trainings (`training/record.json`) that were found.
         grids: records of searches for hyperparameters.
+        seeds: records of folders with several seeds, whose runs are among the runs.
+        single: names of the models of all other runs.
         sources: upstream benchmarks of the tasks that are installed.
         items: keys of the items that people have judged.
     """
@@ -99,6 +115,8 @@ class Facts:
     trainings: Sequence[Mapping[str, Any]]
     grids: Sequence[GridRecord]
     sources: Mapping[str, Sources]
+    seeds: Sequence[SeedsRecord] = ()
+    single: Sequence[str] = ()
     items: Sequence[Key] = ()
 
     @classmethod
@@ -115,6 +133,8 @@ class Facts:
             DataError: a folder of items has no key, or it is damaged.
         """
         places = {one.resolve(): one for path in paths for one in run_folders(path)}
+        together = {path: read(SeedsRecord, path / SEEDS) for path in paths if (path / SEEDS).is_file()}
+        of_seeds = {(path / run).resolve() for path, record in together.items() for run in record.runs.values()}
         found = [read_run(place) for place in places.values()]
         tasks: dict[str, list[TaskRecord]] = {}
         for run, _ in found:
@@ -139,6 +159,8 @@ class Facts:
             [*trainings.values()],
             [*grids.values()],
             sources,
+            [*together.values()],
+            [run.model.name for run, folder in found if folder.path.resolve() not in of_seeds],
             [*map(read_key, items)],
         )
 
@@ -193,29 +215,57 @@ class Facts:
                 yield f"trained on {training['task']}: {counts}"
 
     def settings(self) -> Iterator[str]:
-        """Yield how models were asked and trained, what was searched, and what selected the checkpoint."""
+        """Yield how models were asked."""
         for name, tasks in self.tasks.items():
             routes = ", ".join(dict.fromkeys(task.route for task in tasks))
             conditions = "; ".join(dict.fromkeys(text for task in tasks if (text := described(task))))
             shots = tasks[0].settings.get("num_fewshot") or 0
-            yield f"{name}: {routes}, {shots}-shot{f'; {conditions}' if conditions else ''}"
+            given = dict.fromkeys(
+                f"{key} {value}"
+                for key in ASKED
+                for task in tasks
+                if (value := task.settings.get(key)) not in (None, "", [], False)
+            )
+            yield "; ".join((f"{name}: {routes}, {shots}-shot", *filter(None, [conditions]), *given))
+        for run in self.runs:
+            if options := {key: value for key, value in run.model.options.items() if key not in NOT_OPTIONS}:
+                yield f"options of {run.model.name}: {', '.join(f'{key} {value}' for key, value in options.items())}"
+
+    def training(self) -> Iterator[str]:
+        """Yield how models were trained, what selected the checkpoint, what was searched, and what was found."""
         for training in self.trainings:
             config = training["config"]
             given = ", ".join(f"{key} {config[key]}" for key in SHOWN if config.get(key) not in (None, {}, []))
             yield f"training on {training['task']}: {given}"
-            by = ", ".join(training.get("select_by") or ()) or "no score"
+            by = ", then ".join(training.get("select_by") or ())
             best, on = training.get("best"), config["select_on"]
-            yield f"checkpoint of {training['task']}: step {best}, selected by {by} on {on}"
+            how = f"the best one by {by} on {on}" if by else "the last one, without selection"
+            yield f"checkpoint of {training['task']}: step {FILL_IN if best is None else best}, {how}"
         for grid in self.grids:
             tried: dict[str, dict[str, None]] = {}
             for point in grid.points:
                 for key, value in point.values.items():
                     tried.setdefault(key, {})[str(value)] = None
             space = "; ".join(f"{key}: {', '.join(values)}" for key, values in tried.items())
-            yield f"search for {grid.task}: {len(grid.points)} combinations ({space}), compared on {grid.dev or 'dev'}"
+            failed = sum(bool(point.error) for point in grid.points)
+            count = f"{len(grid.points)} combinations{f', {failed} of which failed' if failed else ''}"
+            by = f" by {', then '.join(grid.metrics)}" if grid.metrics else ""
+            yield f"search for {grid.task}: {count} ({space}), compared{by} on {grid.dev or 'dev'}"
+            yield f"best found values for {grid.task}: {_found(grid)}"
+        if self.trainings and not self.grids:
+            yield f"search for hyperparameters: none is recorded beside the trainings; {FILL_IN}"
 
     def statistics(self) -> Iterator[str]:
-        """Yield the methods of the intervals, the clusters and the seeds."""
+        """Yield what the scores are (single runs or means), what the intervals cover, and the seeds."""
+        if self.single:
+            names = ", ".join(dict.fromkeys(self.single))
+            yield f"scores of single runs: {names}; intervals cover other examples, not other trainings"
+        for record in self.seeds:
+            of = f"{record.model} on {record.task}"
+            has = any(score.low is not None for score in record.scores)
+            cover = "intervals cover other seeds and other examples" if has else "without intervals over seeds"
+            yield f"means over {len(record.runs)} seeds: {of}; {cover}"
+            yield from (f"{of}: {line}" for line in _over_seeds(record))
         for name, tasks in self.tasks.items():
             methods = dict.fromkeys(score.interval for task in tasks for score in task.scores)
             clusters = max((score.clusters for task in tasks for score in task.scores), default=0)
@@ -240,6 +290,25 @@ class Facts:
             texts[", ".join((f"Python {provenance.get('python')}", *packages))] = None
         yield from texts
 
+    def implementations(self) -> Iterator[str]:
+        """Yield by what each metric was computed, and with which parameters."""
+        computed: dict[str, dict[str, None]] = {}
+        own: dict[str, None] = {}
+        for name, tasks in self.tasks.items():
+            for task in tasks:
+                given = [task.settings.get(key) for key in ("signatures", "metric_arguments")]
+                known = {metric: said for one in given if isinstance(one, Mapping) for metric, said in one.items()}
+                for metric, said in known.items():
+                    told = ", ".join(f"{key} {one}" for key, one in said.items()) if isinstance(said, Mapping) else said
+                    computed.setdefault(f"{metric}: {told}", {})[name] = None
+                own |= dict.fromkeys(one.metric for one in task.scores if one.metric not in known)
+                if task.extractor is not None:
+                    computed.setdefault(f"answers read from replies by extractor {task.extractor}", {})[name] = None
+        yield from (f"{what} ({', '.join(names)})" for what, names in computed.items())
+        if own:
+            yield f"defined in figeval's documentation (statistics), computed with the packages above: {', '.join(own)}"
+        yield f"other packages, such as those for preprocessing: {FILL_IN}"
+
     def instructions(self) -> Iterator[str]:
         """Yield the full text that annotators of each task were told, criteria included."""
         for key in self.items:
@@ -248,6 +317,25 @@ class Facts:
     def commands(self) -> Iterator[str]:
         """Yield the command that repeats each run."""
         yield from dict.fromkeys(f"`{shlex.join(run.command)}`" for run in self.runs if run.command)
+
+
+def _found(grid: GridRecord) -> str:
+    """Return the values of the best combination of a search, with its scores on dev."""
+    best = next((point for point in grid.points if grid.best is not None and point.folder == grid.best), None)
+    if best is None:
+        return f"{FILL_IN}, since the search has not ended"
+    values = ", ".join(f"{key} {value}" for key, value in best.values.items())
+    scores = ", ".join(f"{name} {value:.4g}" for name, value in best.scores.items() if value is not None)
+    return f"{values}{f' (on dev: {scores})' if scores else ''}"
+
+
+def _over_seeds(record: SeedsRecord) -> Iterator[str]:
+    """Yield mean, standard deviation and range of each score of a task, without its languages."""
+    for score in record.scores:
+        known = [value for value in score.values.values() if value is not None]
+        if score.mean is not None and not score.language and not score.unseen_only and score.task == record.task:
+            sd = "" if score.sd is None else f", sd {score.sd:.4f}"
+            yield f"{score.metric} mean {score.mean:.4f}{sd}, from {min(known):.4f} to {max(known):.4f}"
 
 
 Fact = Callable[[Facts], Iterator[str]]
@@ -261,9 +349,9 @@ ARR: tuple[tuple[str, str, tuple[Fact, ...]], ...] = (
     ("B5", "Documentation of artifacts: domains, languages", (Facts.documentation,)),
     ("B6", "Statistics of the data and its splits", (Facts.splits,)),
     ("C1", "Parameters, computational budget, infrastructure", (Facts.compute,)),
-    ("C2", "Experimental setup, hyperparameters and their search", (Facts.settings,)),
+    ("C2", "Experimental setup, hyperparameters and their search", (Facts.settings, Facts.training)),
     ("C3", "Descriptive statistics of the results", (Facts.statistics,)),
-    ("C4", "Versions and parameters of packages", (Facts.versions,)),
+    ("C4", "Versions and parameters of packages", (Facts.versions, Facts.implementations)),
     ("D1", "Full text of instructions given to participants", (Facts.instructions,)),
     ("D2–D5", "Human annotators: recruitment, payment, consent, ethics review", ()),
     ("E1", "Use of AI assistants", ()),
@@ -272,9 +360,9 @@ NEURIPS: tuple[tuple[str, str, tuple[Fact, ...]], ...] = (
     ("1", "Claims", ()),
     ("2", "Limitations", ()),
     ("3", "Theory, assumptions and proofs", ()),
-    ("4", "Reproducibility of the results", (Facts.commands, Facts.versions)),
+    ("4", "Reproducibility of the results", (Facts.commands, Facts.versions, Facts.implementations)),
     ("5", "Open access to data and code", (Facts.licences,)),
-    ("6", "Experimental setting", (Facts.splits, Facts.settings)),
+    ("6", "Experimental setting", (Facts.splits, Facts.settings, Facts.training)),
     ("7", "Statistical significance", (Facts.statistics,)),
     ("8", "Compute resources", (Facts.compute,)),
     ("9", "Code of ethics", ()),
