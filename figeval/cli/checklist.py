@@ -44,8 +44,8 @@ def checklist(
     \b
     figeval checklist results/runs/* --format arr
     """
-    from figeval.evaluation.checklist import FILL_IN, Facts
     from figeval.evaluation.checklist import checklist as answers_of
+    from figeval.evaluation.facts import FILL_IN, Facts
     from figeval.evaluation.harness import Harness
     from figeval.text import one_line
 
