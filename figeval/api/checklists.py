@@ -10,8 +10,9 @@ from figeval import frontend
 from figeval.api import frames
 from figeval.api.runs import Folders, Runs, paths_in, run_paths
 from figeval.errors import OptionError, near
-from figeval.evaluation.checklist import CHECKLISTS, FILL_IN, Answer, Facts
+from figeval.evaluation.checklist import CHECKLISTS, Answer
 from figeval.evaluation.checklist import checklist as answers_of
+from figeval.evaluation.facts import FILL_IN, Facts
 from figeval.evaluation.harness import Harness
 from figeval.text import one_line
 from figeval.validation import checked_arguments

@@ -13,10 +13,13 @@ from figeval.errors import OptionError, near
 from figeval.evaluation.contamination.measures import MEASURES
 from figeval.evaluation.contamination.measuring import ContaminationConfig, measure
 from figeval.evaluation.harness import Guests, Harness
+from figeval.models.progress import listening
 from figeval.records.contamination import LABEL, SHOWS, ContaminationRecord, FindingRecord, TaskFindings
 from figeval.records.schema import ScoreRecord
 from figeval.reporting.grid import Grid, page, plain
-from figeval.types import JSON
+from figeval.reporting.progress import MeasureProgress, display_on, stderr
+from figeval.reporting.table import FEW, FEW_NOTE
+from figeval.types import JSON, UNRELIABLE
 from figeval.validation import checked_arguments
 
 if TYPE_CHECKING:
@@ -74,7 +77,7 @@ def contamination(
         tasks: names of tasks and suites, and tasks made with `@figeval.task`, as for `figeval.run`.
         model: a name, a folder or a hub id, or an object with `loglikelihood` or `generate`.
         name: name of a model object in records and tables; by default its class.
-        progress: print the cost of each measure on stderr before it begins.
+        progress: show the cost of each measure on stderr before it begins, and its progress.
         options: the flags of `figeval contamination` under the same names.
 
     Raises:
@@ -95,7 +98,9 @@ def contamination(
             raise TypeError(f"figeval.contamination() has no option {option!r}{near(option, known)}")
     config, include = _config(names, called, dict(options))
     with frontend.python_program(watched=progress):
-        return Contamination(*measure(config, Harness(include=include, guests=Guests(made, objects))))
+        observer = MeasureProgress(display_on(stderr() if progress else None))
+        with observer.live(), listening(observer):
+            return Contamination(*measure(config, Harness(include=include, guests=Guests(made, objects)), observer))
 
 
 def _config(
@@ -167,6 +172,9 @@ class Contamination:
         every = [(task.task, one) for task in self.record.tasks for one in task.findings]
         for name in dict.fromkeys(one.measure for _, one in every if one.score is not None):
             yield f"{name}: {SHOWS[name]}"
+        scores = (score for _, one in every for score in (one.score, *one.parts.values()) if score is not None)
+        if any(score.low is not None and score.interval.endswith(UNRELIABLE) for score in scores):
+            yield FEW_NOTE
         yield from dict.fromkeys(f"{one.measure}: {one.note}" for _, one in every if one.note)
         yield from (
             f"{task}, {one.measure}: not available, {one.unavailable}" for task, one in every if one.unavailable
@@ -207,7 +215,9 @@ def _rows(task: TaskFindings) -> Iterator[JSON]:
 
 def _row(name: str, score: ScoreRecord, finding: FindingRecord | None = None) -> tuple[str, ...]:
     """Return the cells of a number."""
-    interval = score.interval if score.low is None or score.high is None else f"[{score.low:.3f}, {score.high:.3f}]"
+    few = FEW if score.interval.endswith(UNRELIABLE) else ""
+    none = score.low is None or score.high is None
+    interval = score.interval if none else f"[{score.low:.3f}, {score.high:.3f}]{few}"
     below = None if finding is None or finding.floor is None else finding.floor.value
     floor = "" if below is None else f"{below:.3f}"
     p = "" if finding is None or finding.p is None else f"{finding.p:.3g}"

@@ -8,6 +8,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from shlex import join
 from typing import TYPE_CHECKING, Any
 
 from figeval.api import frames
@@ -136,6 +137,10 @@ class Difficulty:
                 yield f"{one.task} {item.id}: all {item.answered} models answer {said}, gold is {gold}"
             if (more := len(one.candidates) - LISTED) > 0:
                 yield f"{one.task}: {more} more; --output lists all"
+            if items := (one.candidates or [item for item in one.items if not item.right])[:LISTED]:
+                ids = (part for item in items for part in ("--id", one_line(item.id)))
+                which = "these" if one.candidates else "the hardest"
+                yield f"{one.task}: to look at {which}, run figeval preview {join((one.of, *ids))}"
             if one.unanswered:
                 yield f"{one.task}: {one.unanswered} examples without an answer of some model"
             if one.uninformed:

@@ -24,16 +24,18 @@ LEGEND = "Texts follow │ verbatim; at their edges, · is a blank, ⏎ a line b
 @click.command()
 @click.argument("tasks", nargs=-1, required=True, metavar="TASK...", callback=listed)
 @click.option("-n", "n", type=click.IntRange(min=1), default=3, show_default=True, help="Number of examples per task.")
+@click.option("--id", "ids", multiple=True, metavar="ID", help="Show the example with this id; may be repeated.")
 @click.option("--model", "-m", "-M", default="", help="Show only the route that this model would take.")
 @model_args
 @prompting
 @seed
 @include_path
-def preview(n: int, **flags: Any) -> None:
+def preview(n: int, ids: tuple[str, ...], **flags: Any) -> None:
     """Show exactly what a model would see: the requests of every route, verbatim.
 
     \b
     figeval preview mini_pairs
+    figeval preview mini_pairs --id I01E --id M11N
     figeval preview epic_retrieval_seen --model gpt2 --num_fewshot 2
     """
     from figeval.config import RunConfig
@@ -42,7 +44,7 @@ def preview(n: int, **flags: Any) -> None:
 
     config = RunConfig(**flags)
     echo(LEGEND)
-    for variant, example, asked in preview_of(config, Harness(include=config.include_path), n):
+    for variant, example, asked in preview_of(config, Harness(include=config.include_path), n, ids):
         echo(f"\n{variant.full_name}  {example.id}")
         echo("\n".join(boxed([("gold", variant.task.task_type.shown_gold(example)), *about(example)])))
         for one in asked:

@@ -142,7 +142,7 @@ def _rows(here: RunFolder, there: RunFolder, one: RunRecord, two: RunRecord) -> 
 
 def _lacking(task: str, here: Mapping[str, Any], there: Mapping[str, Any]) -> Iterator[str]:
     """Yield how many rows of a task each run lacks, and the ids of the first ones."""
-    both = len(here.keys() | there.keys())
+    both = len({*here, *there})
     for whose, own, other in (("this run", here, there), ("the other run", there, here)):
         if lacks := [f"{one_line(name, 60)!r}" for name in other if name not in own]:
             named = ", ".join(lacks[:MOST_ROWS]) + (", …" if len(lacks) > MOST_ROWS else "")

@@ -1,33 +1,16 @@
 """Answers to the reproducibility checklists of conferences, as far as the records of runs and trainings know them.
 
 ARR's Responsible NLP checklist (https://aclrollingreview.org/responsibleNLPresearch) and NeurIPS's paper checklist
-(https://neurips.cc/public/guides/PaperChecklist) ask for the same facts in another order. Every fact is a method of
-`Facts`; a checklist is a list of items with the facts that answer them. What no record knows is left to the author.
+(https://neurips.cc/public/guides/PaperChecklist) ask for the same `Facts` in another order. A checklist is a list of
+items with the facts that answer them.
 """
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
-from figeval.data.sources import Sources
-from figeval.errors import RecordError
-from figeval.evaluation.annotation.sheets import Key, read_key
-from figeval.evaluation.harness import Harness
-from figeval.evaluation.task_info import task_info
-from figeval.records.conditions import described, unanswered
-from figeval.records.run_folder import read_run
-from figeval.records.schema import RunRecord, TaskRecord
-from figeval.records.sweep import GRID, GridRecord, read, run_folders
-from figeval.records.training import TrainingRecord, read_training
-
-FILL_IN = "fill in"
-SHOWN = (  # of the config of a training, in this order
-    *("head", "head_args", "epochs", "max_steps", "batch_size", "lr", "optimizer", "betas", "weight_decay", "schedule"),
-    *("warmup", "clip", "dropout", "mixed_precision", "lora", "max_length", "patience", "processes", "seed"),
-)
+from figeval.evaluation.facts import Facts
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,174 +20,6 @@ class Answer:
     item: str
     question: str
     lines: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Facts:
-    """Records of runs and of the trainings behind them.
-
-    Attributes:
-        runs: runs; those of several seeds one by one.
-        tasks: tasks of the runs by name, without prompts and probes.
-        trainings: records of the trainings (`training/record.json`) that were found.
-        grids: records of searches for hyperparameters.
-        sources: upstream benchmarks of the tasks that are installed.
-        items: keys of the items that people have judged.
-    """
-
-    runs: Sequence[RunRecord]
-    tasks: Mapping[str, list[TaskRecord]]
-    trainings: Sequence[TrainingRecord]
-    grids: Sequence[GridRecord]
-    sources: Mapping[str, Sources]
-    items: Sequence[Key] = ()
-
-    @classmethod
-    def of(cls, paths: Sequence[Path], harness: Harness, items: Sequence[Path] = ()) -> Facts:
-        """Read the records.
-
-        Args:
-            paths: folders of runs, of several seeds or of trainings (all their runs).
-            harness: knows the tasks and where their data is from.
-            items: folders of `figeval annotate export`.
-
-        Raises:
-            RecordError: there is no run at a path, or a record is damaged.
-            DataError: a folder of items has no key, or it is damaged.
-        """
-        places = {one.resolve(): one for path in paths for one in run_folders(path)}
-        found = [read_run(place) for place in places.values()]
-        tasks: dict[str, list[TaskRecord]] = {}
-        for run, _ in found:
-            for task in run.tasks:
-                if task.kind == "task":
-                    tasks.setdefault(task.task, []).append(task)
-        trainings: dict[Path, TrainingRecord] = {}
-        grids: dict[Path, GridRecord] = {}
-        for run, folder in found:
-            for model in (Path(run.model.name), *list(folder.path.resolve().parents)[:2]):
-                if (file := model / "training" / "record.json").is_file():
-                    trainings[file.resolve()] = read_training(file, RecordError)
-                for place in (model, model.parent):
-                    if (file := place / GRID).is_file():
-                        grids[file.resolve()] = read(GridRecord, file)
-        known = [name for name in tasks if name in harness.catalogue.tasks]
-        infos = [task_info(harness.catalogue.tasks.get(name), harness.manager) for name in known]
-        sources = {name: source for info in infos for name, source in info.sources.items()}
-        return cls(
-            [run for run, _ in found],
-            tasks,
-            [*trainings.values()],
-            [*grids.values()],
-            sources,
-            [*map(read_key, items)],
-        )
-
-    def citations(self) -> Iterator[str]:
-        """Yield the papers of the benchmarks, and the models by name."""
-        for name, source in self.sources.items():
-            yield f"{name}: {source.citation}"
-        yield f"models: {', '.join(dict.fromkeys(run.model.name for run in self.runs))} (cite their papers)"
-        yield "harness: figeval (CITATION.cff)"
-
-    def licences(self) -> Iterator[str]:
-        """Yield the licence of each benchmark, as its authors state it."""
-        for name, source in self.sources.items():
-            yield f"{name}: {source.licence}; {source.homepage}"
-
-    def documentation(self) -> Iterator[str]:
-        """Yield the type and the languages of each task."""
-        for name, tasks in self.tasks.items():
-            settings = tasks[0].settings
-            languages = settings.get("languages") or [settings.get("language") or "en"]
-            yield f"{name}: {tasks[0].task_type}, {', '.join(languages)}"
-
-    def splits(self) -> Iterator[str]:
-        """Yield how many examples were used for testing, training and model selection."""
-        for name, tasks in self.tasks.items():
-            split = tasks[0].settings.get("split") or "test"
-            used = sorted({task.n for task in tasks})
-            of = "" if used == [tasks[0].available] else f" of {tasks[0].available:,}"
-            yield f"{name}: {' or '.join(f'{n:,}' for n in used)}{of} examples of {split}"
-        for training in self.trainings:
-            dev = training.dev
-            chosen = f", chosen on {dev.n:,} ({dev.source})" if dev.n else ""
-            yield f"training on {training.task}: {training.train.n:,} examples{chosen}"
-
-    def compute(self) -> Iterator[str]:
-        """Yield the processors and the hours of all runs and trainings."""
-        machines: dict[str, None] = {}
-        used = [run.provenance.get("hardware") for run in self.runs]
-        for own in (one or {} for one in (*used, *(one.provenance.hardware for one in self.trainings))):
-            machines[f"{own.get('cores')} × {own.get('processor')}, {own.get('memory_gib')} GiB"] = None
-        devices = dict.fromkeys(str(run.model.description.get("device") or "cpu") for run in self.runs)
-        yield f"hardware: {'; '.join(machines)}; device {', '.join(devices)}"
-        evaluated = sum(task.seconds + task.baseline_seconds for run in self.runs for task in run.tasks) / 3600
-        trained = sum(training.seconds for training in self.trainings) / 3600
-        yield f"hours: {evaluated:.3g} of evaluation ({len(self.runs)} runs), {trained:.3g} of training"
-        sizes = {run.model.name: run.model.parameters for run in self.runs}
-        for name, size in sizes.items():
-            yield f"parameters of {name}: {FILL_IN if size is None else f'{size:,}'}"
-        for training in self.trainings:
-            if parts := training.parameters:
-                trainable, total = parts.trainable, parts.total
-                yield f"trained on {training.task}: {trainable:,} of {total:,} parameters"
-
-    def settings(self) -> Iterator[str]:
-        """Yield how models were asked and trained, what was searched, and what selected the checkpoint."""
-        for name, tasks in self.tasks.items():
-            routes = ", ".join(dict.fromkeys(task.route for task in tasks))
-            conditions = "; ".join(dict.fromkeys(text for task in tasks if (text := described(task))))
-            shots = tasks[0].settings.get("num_fewshot") or 0
-            yield f"{name}: {routes}, {shots}-shot{f'; {conditions}' if conditions else ''}"
-        for training in self.trainings:
-            config = training.config.model_dump()
-            given = ", ".join(f"{key} {config[key]}" for key in SHOWN if config.get(key) not in (None, {}, []))
-            yield f"training on {training.task}: {given}"
-            by, on = ", ".join(training.select_by) or "no score", training.config.select_on
-            yield f"checkpoint of {training.task}: step {training.best}, selected by {by} on {on}"
-        for grid in self.grids:
-            tried: dict[str, dict[str, None]] = {}
-            for point in grid.points:
-                for key, value in point.values.items():
-                    tried.setdefault(key, {})[str(value)] = None
-            space = "; ".join(f"{key}: {', '.join(values)}" for key, values in tried.items())
-            yield f"search for {grid.task}: {len(grid.points)} combinations ({space}), compared on {grid.dev or 'dev'}"
-
-    def statistics(self) -> Iterator[str]:
-        """Yield the methods of the intervals, the clusters and the seeds."""
-        for name, tasks in self.tasks.items():
-            methods = dict.fromkeys(score.interval for task in tasks for score in task.scores)
-            clusters = max((score.clusters for task in tasks for score in task.scores), default=0)
-            yield f"{name}: 95 % intervals ({', '.join(methods)}), {clusters:,} clusters"
-        seeds = sorted({one.config.seed for one in self.trainings})
-        if seeds:
-            yield f"training seeds: {', '.join(map(str, seeds))}"
-        # The predictions of another system have its seed among the options of the model.
-        own = {run.model.options.get("seed", run.config.get("seed", 0)) for run in self.runs}
-        yield f"seeds of the runs: {', '.join(sorted(map(str, own), key=lambda one: (len(one), one)))}"
-        gaps: dict[str, dict[str, None]] = {}
-        for run in self.runs:
-            for gap in unanswered(run):
-                gaps.setdefault(gap, {})[run.model.name] = None
-        yield from (f"{gap}: {', '.join(names)}" for gap, names in gaps.items())
-
-    def versions(self) -> Iterator[str]:
-        """Yield Python and the packages that can change a number."""
-        texts: dict[str, None] = {}
-        for provenance in [run.provenance for run in self.runs]:
-            packages = (f"{name} {version}" for name, version in (provenance.get("packages") or {}).items())
-            texts[", ".join((f"Python {provenance.get('python')}", *packages))] = None
-        yield from texts
-
-    def instructions(self) -> Iterator[str]:
-        """Yield the full text that annotators of each task were told, criteria included."""
-        for key in self.items:
-            yield f"{key.task}: {key.told or 'none'}"
-
-    def commands(self) -> Iterator[str]:
-        """Yield the command that repeats each run."""
-        yield from dict.fromkeys(f"`{shlex.join(run.command)}`" for run in self.runs if run.command)
 
 
 Fact = Callable[[Facts], Iterator[str]]
@@ -218,9 +33,9 @@ ARR: tuple[tuple[str, str, tuple[Fact, ...]], ...] = (
     ("B5", "Documentation of artifacts: domains, languages", (Facts.documentation,)),
     ("B6", "Statistics of the data and its splits", (Facts.splits,)),
     ("C1", "Parameters, computational budget, infrastructure", (Facts.compute,)),
-    ("C2", "Experimental setup, hyperparameters and their search", (Facts.settings,)),
+    ("C2", "Experimental setup, hyperparameters and their search", (Facts.settings, Facts.training)),
     ("C3", "Descriptive statistics of the results", (Facts.statistics,)),
-    ("C4", "Versions and parameters of packages", (Facts.versions,)),
+    ("C4", "Versions and parameters of packages", (Facts.versions, Facts.implementations)),
     ("D1", "Full text of instructions given to participants", (Facts.instructions,)),
     ("D2–D5", "Human annotators: recruitment, payment, consent, ethics review", ()),
     ("E1", "Use of AI assistants", ()),
@@ -229,9 +44,9 @@ NEURIPS: tuple[tuple[str, str, tuple[Fact, ...]], ...] = (
     ("1", "Claims", ()),
     ("2", "Limitations", ()),
     ("3", "Theory, assumptions and proofs", ()),
-    ("4", "Reproducibility of the results", (Facts.commands, Facts.versions)),
+    ("4", "Reproducibility of the results", (Facts.commands, Facts.versions, Facts.implementations)),
     ("5", "Open access to data and code", (Facts.licences,)),
-    ("6", "Experimental setting", (Facts.splits, Facts.settings)),
+    ("6", "Experimental setting", (Facts.splits, Facts.settings, Facts.training)),
     ("7", "Statistical significance", (Facts.statistics,)),
     ("8", "Compute resources", (Facts.compute,)),
     ("9", "Code of ethics", ()),

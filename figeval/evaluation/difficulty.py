@@ -70,6 +70,11 @@ class TaskDifficulty:
     uninformed: tuple[str, ...] = ()
 
     @property
+    def of(self) -> str:
+        """Name of the task without that of a prompt or a probe."""
+        return self.task.partition("@")[0]
+
+    @property
     def candidates(self) -> list[ExampleDifficulty]:
         """Examples whose label may be wrong: those with a common error, given by most models first."""
         found = [item for item in self.items if item.common_error is not None]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 from figeval.config import RunConfig
-from figeval.errors import CapabilityError, TaskError
+from figeval.errors import CapabilityError, DataError, TaskError, near
 from figeval.evaluation.harness import Harness
 from figeval.evaluation.plan import context_of, flagged, opened, pool_of, route_of, template_of
 from figeval.evaluation.retrieval.augmentation import Augmenter, augmenter
@@ -47,30 +47,44 @@ class PreviewedRoute:
             return Asked(self.route, refusal=str(error))
 
 
-def preview(config: RunConfig, harness: Harness, n: int) -> Iterator[tuple[Variant, Example, list[Asked]]]:
-    """Yield (variant, example, requests) for the first n examples of each variant of each task.
+def preview(
+    config: RunConfig, harness: Harness, n: int, ids: Sequence[str] = ()
+) -> Iterator[tuple[Variant, Example, list[Asked]]]:
+    """Yield (variant, example, requests) for the first n examples of each variant of each task, or for those with ids.
 
     The requests are those of the route that the model takes, or of every route of the task type if there is no
     `config.model`.
 
     Raises:
-        FigevalError: a name is unknown, the data are broken, or the model cannot answer a task.
+        FigevalError: a name or an id is unknown, the data are broken, or the model cannot answer a task.
     """
     tasks = harness.catalogue.expand(config.tasks)
     check_prompts(tasks, config.prompts)
+    if ids:
+        _check_ids(tasks, ids, harness)
     model = opened(config, harness) if config.model else None
     for task in tasks:
         augment = augmenter(task, config.augment, harness, config.device)
         for variant in variants(task, config, harness):
             if model is not None:
-                chosen = route_of(variant.task, model, harness, config)
-                routes = [_previewed(variant.task, chosen, model, config, harness, augment)]
+                taken = route_of(variant.task, model, harness, config)
+                routes = [_previewed(variant.task, taken, model, config, harness, augment)]
             else:
                 known = harness.routes.of(task.type)
                 routes = [_previewed_or_refused(variant.task, route, config, harness, augment) for route in known]
-            for example in islice(variant.examples(), n):
+            chosen = (one for one in variant.examples() if one.id in ids) if ids else islice(variant.examples(), n)
+            for example in chosen:
                 asked = example if augment is None else augment(example)
                 yield variant, example, [route.ask(asked) for route in routes]
+
+
+def _check_ids(tasks: Sequence[TaskSpec], ids: Sequence[str], harness: Harness) -> None:
+    """Raise `DataError` if none of the tasks has an example with one of the ids."""
+    known = {example.id: None for task in tasks for example in harness.examples(task)}
+    for one in ids:
+        if one not in known:
+            names = ", ".join(task.name for task in tasks)
+            raise DataError(f"--id {one!r:.80}: {names} has no such example{near(one, known)}")
 
 
 def _previewed(

@@ -2,8 +2,9 @@
 
 Both show signs of life while nothing is finished: a bar has a clock, and a plain line is repeated with the time.
 
-A display (`figeval.display`) shows the progress of a piece of work without knowing what the work is. `RunProgress` and
-`TrainingProgress` are the observers to which runs and trainings report; they compose the texts for a display.
+A display (`figeval.display`) shows the progress of a piece of work without knowing what the work is. `RunProgress`,
+`MeasureProgress` and `TrainingProgress` are the observers to which runs, measures of contamination and trainings
+report; they compose the texts for a display.
 """
 
 from __future__ import annotations
@@ -274,6 +275,47 @@ class RunProgress:
             self._display.end(f"{task.seconds:.1f} s", f"{task.task}: done in {seconds:.1f} s")
         else:
             self._display.end("FAILED", f"{task.task}: FAILED in {seconds:.1f} s")
+
+
+class MeasureProgress:
+    """Observer that shows the progress of measures that ask a model, with one piece of work per measure of a task."""
+
+    def __init__(self, display: Display) -> None:
+        self._display = display
+        self._name, self._requests, self._answered, self._began = "", 0, 0, 0.0
+
+    def live(self) -> AbstractContextManager[object]:
+        """Return the context in which the display is open."""
+        return self._display.live()
+
+    def loading(self, model: str) -> None:
+        """Show that a model is being loaded."""
+        self._display.wait(f"loading model {model}")
+
+    def measure_started(self, name: str, requests: int, tokens: int) -> None:
+        """Begin a measure, and show what it costs."""
+        self._name, self._requests, self._answered, self._began = name, requests, 0, time.monotonic()
+        cost = f"about {tokens:,} tokens at most"
+        self._display.begin(f"{name}, {cost}", requests, 0, f"{name}: {requests:,} requests, {cost}")
+
+    def asked(self, answered: int, requests: int) -> None:  # noqa: ARG002 - one call of several
+        """Show how many requests are answered, with those of the call that is going on."""
+        if self._name:
+            self._show(self._answered + answered)
+
+    def answered(self, requests: int) -> None:
+        """Show how many requests of the measure are answered."""
+        self._answered = requests
+        self._show(requests)
+
+    def _show(self, done: int) -> None:
+        self._display.update(done, "", f"{self._name}: {done:,} of {self._requests:,} requests")
+
+    def measure_ended(self) -> None:
+        """End the measure and show the time that it took."""
+        seconds = time.monotonic() - self._began
+        self._display.end(f"{seconds:.1f} s", f"{self._name}: done in {seconds:.1f} s")
+        self._name = ""
 
 
 def speed(examples: int, seconds: float) -> str:

@@ -36,6 +36,7 @@ SPARE = ("clusters", "route")
 NOTHING = "–"
 NONE = "none: "  # prefix of the reason why there is no value or no interval
 FEW = "*"  # marks an unreliable interval
+FEW_NOTE = f"{FEW} fewer than 10 effective clusters: the interval is unreliable"
 MARKS: dict[Role | None, str] = {"trained": "‡", "chosen": "†", None: ""}  # for scores on examples that were seen
 MEAN = "  mean"  # head of a line with the unweighted mean over languages
 REST = "  remaining examples"  # head of a line with the score on examples that the model has not seen
@@ -214,7 +215,7 @@ def signs(record: RunRecord) -> Iterator[str]:
     if any(effective(score.clusters, score.effective_clusters) for score in shown):
         yield "eff.: effective clusters, the number of clusters of equal size that would be as informative"
     if any(score.low is not None and score.interval.endswith(UNRELIABLE) for score in shown):
-        yield f"{FEW} fewer than 10 effective clusters: the interval is unreliable"
+        yield FEW_NOTE
 
 
 def legend(record: RunRecord) -> Iterator[str]:

@@ -38,6 +38,18 @@ GRID = {
 }
 
 
+ENDED = GRID | {
+    "dev": "6 of train",
+    "metrics": ["acc", "mrr"],
+    "best": "b",
+    "points": [
+        {"folder": "a", "values": {"lr": 1e-4}, "scores": {"acc": 0.25}},
+        {"folder": "b", "values": {"lr": 1e-3}, "scores": {"acc": 0.5, "mrr": None}},
+        {"folder": "c", "values": {"lr": 1}, "error": "NaN"},
+    ],
+}
+
+
 def answers(cli: Cli, *arguments: object) -> dict[str, list[str]]:
     found = json.loads(cli("checklist", *arguments, "--json").out)
     return {one["item"]: one["lines"] for one in found}
@@ -62,10 +74,41 @@ def test_arr_from_a_run_and_its_training(cli: Cli, tmp_path: Path) -> None:
     assert "parameters of overlap: fill in" in found["C1"]
     assert "trained on mini_fables: 294,912 of 22,713,216 parameters" in found["C1"]
     assert "training on mini_fables: epochs 3, lr 0.0001, seed 7" in found["C2"]
-    assert "checkpoint of mini_fables: step 12, selected by acc on dev" in found["C2"]
+    assert "checkpoint of mini_fables: step 12, the best one by acc on dev" in found["C2"]
     assert "search for mini_fables: 2 combinations (lr: 0.0001, 0.001), compared on dev" in found["C2"]
+    assert "best found values for mini_fables: fill in, since the search has not ended" in found["C2"]
     assert "training seeds: 7" in found["C3"]
+    assert "scores of single runs: overlap; intervals cover other examples, not other trainings" in found["C3"]
     assert found["C4"][0].startswith("Python 3.")
+    assert found["C4"][-1] == "other packages, such as those for preprocessing: fill in"
+    (model.parent / "grid.json").write_text(json.dumps(ENDED))
+    found = answers(cli, model / "run")
+    searched = "3 combinations, 1 of which failed (lr: 0.0001, 0.001, 1), compared by acc, then mrr on 6 of train"
+    assert f"search for mini_fables: {searched}" in found["C2"]
+    assert "best found values for mini_fables: lr 0.001 (on dev: acc 0.5)" in found["C2"]
+    (model.parent / "grid.json").unlink()
+    (model / "training" / "record.json").write_text(json.dumps(TRAINING | {"select_by": None, "best": None}))
+    found = answers(cli, model / "run")
+    assert "checkpoint of mini_fables: step fill in, the last one, without selection" in found["C2"]
+    assert "search for hyperparameters: none is recorded beside the trainings; fill in" in found["C2"]
+
+
+def test_how_metrics_were_computed_and_models_asked(cli: Cli, tmp_path: Path) -> None:
+    run = finished(tmp_path / "run", "mini_narrative", model="tfidf", baselines=False, limit=2)
+    found = answers(cli, run)
+    (signature,) = (line for line in found["C4"] if line.startswith("corpus_bleu: "))
+    assert "tok:13a" in signature and signature.endswith("(mini_narrative)")
+    (own,) = (line for line in found["C4"] if line.startswith("defined in figeval's documentation"))
+    assert "rouge_l" in own and "corpus_bleu" not in own
+    record = json.loads((run / "run.json").read_text(encoding="utf-8"))
+    record["model"]["options"] = {"pooling": "mean"}
+    record["tasks"][0]["settings"] |= {"signatures": ["x"], "metric_arguments": {"bertscore": {"argument": "m"}}}
+    record["tasks"][0]["settings"] |= {"max_new_tokens": 64, "calibration": []}
+    (run / "run.json").write_text(json.dumps(record), encoding="utf-8")
+    found = answers(cli, run)
+    assert "bertscore: argument m (mini_narrative)" in found["C4"]
+    assert "options of tfidf: pooling mean" in found["C2"]
+    assert any(line.startswith("mini_narrative: ") and line.endswith("; max_new_tokens 64") for line in found["C2"])
 
 
 def test_instructions_to_annotators_are_quoted(cli: Cli, tmp_path: Path) -> None:
@@ -87,7 +130,8 @@ def test_instructions_to_annotators_are_quoted(cli: Cli, tmp_path: Path) -> None
 def test_neurips_in_markdown_has_the_command(cli: Cli, tmp_path: Path) -> None:
     done = cli("checklist", finished(tmp_path / "run", "mini_fables", baselines=False), "--format", "neurips")
     assert done.out.startswith("### 1 Claims\n\n- fill in\n")
-    assert "### 7 Statistical significance\n\n- mini_fables: 95 % intervals (wilson), 20 clusters" in done.out
+    assert "### 7 Statistical significance\n\n- scores of single runs: overlap; intervals cover other ex" in done.out
+    assert "\n- mini_fables: 95 % intervals (wilson), 20 clusters" in done.out
 
 
 def test_runs_of_a_training_and_of_several_seeds(cli: Cli, tmp_path: Path) -> None:
@@ -103,6 +147,11 @@ def test_runs_of_a_training_and_of_several_seeds(cli: Cli, tmp_path: Path) -> No
     cli("score", "--predictions", tmp_path / "given.jsonl", "--tasks", "mini_fables", "--output_path", seeds)
     told = answers(cli, seeds)["C3"]
     assert "seeds of the runs: 4, 11" in told
+    assert "means over 2 seeds: given on mini_fables; without intervals over seeds" in told
+    assert any(line.startswith("given on mini_fables: acc mean 1.0000, ") for line in told)
+    assert not any("single" in line for line in told)
+    both = answers(cli, seeds, tmp_path / "run")["C3"]
+    assert any(line.startswith("scores of single runs: overlap; ") for line in both)
     limits = "if all 20 had one, acc would be between 0.2500 and 1.0000"
     assert f"mini_fables: only 5 of 20 examples have an answer (acc); {limits}: given" in told
     model = tmp_path / "model"

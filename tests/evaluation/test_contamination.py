@@ -13,8 +13,11 @@ import pytest
 
 import figeval
 from figeval.errors import FigevalError
+from figeval.evaluation import Harness
 from figeval.evaluation.contamination.answers import completed
+from figeval.evaluation.contamination.measuring import ContaminationConfig, measure
 from figeval.evaluation.contamination.rewrites import swapped, words_of
+from figeval.evaluation.harness import Guests
 from figeval.records.contamination import LABEL
 from figeval.types import Continuation, Prompt, Reply
 from tests.cli.conftest import Cli, cli
@@ -106,6 +109,44 @@ class Writer:
         if beginning and PROVERBS[0].startswith(beginning):
             return Reply(text="", finish="error", error="busy")
         return Reply(text="I do not know it" if known is None else f"{words_of(known)[-1].upper()}.")
+
+
+def test_progress_counts_requests_and_those_of_an_earlier_session(tmp_path: Path) -> None:
+    class Heard:
+        def __init__(self) -> None:
+            self.told: list[tuple[Any, ...]] = []
+
+        def measure_started(self, name: str, requests: int, tokens: int) -> None:
+            self.told.append((name, requests))
+            assert tokens > 0
+
+        def answered(self, requests: int) -> None:
+            self.told.append((requests,))
+
+        def measure_ended(self) -> None:
+            self.told.append(())
+
+    harness = Harness(guests=Guests(models={"m": Knowing(PROVERBS)}))
+    config = ContaminationConfig(tasks=("mini_proverbs",), model="m", measures=("recall",), output_path=tmp_path)
+    first, again = Heard(), Heard()
+    for heard in (first, again):
+        measure(config, harness, heard)
+    (name, n), *answered, end = first.told
+    assert (name, end) == ("mini_proverbs, recall", ())
+    assert answered == sorted(answered) and answered[-1] == (n,) and len(answered) > 3
+    assert set(again.told[1:-1]) == {(n // 2,), (n,)}, "with the words in order, and shuffled"
+
+
+def test_intervals_of_few_clusters_are_marked(tmp_path: Path) -> None:
+    model = Knowing(PROVERBS[:15])
+    for limit, marked in ((12, True), (None, False)):
+        folder = tmp_path / str(limit)
+        run = figeval.run("mini_proverbs", model, name="m", limit=limit, output_path=folder / "run", baselines=False)
+        options: dict[str, Any] = {"measures": "recall", "limit": limit, "run": run.path}
+        shown = str(figeval.contamination("mini_proverbs", model, name="m", output_path=folder / "c", **options))
+        (line,) = (one for one in shown.splitlines() if one.strip().startswith("recalled"))
+        assert ("]*" in line) == marked
+        assert ("fewer than 10 effective clusters: the interval is unreliable" in shown) == ("]*" in shown)
 
 
 def test_models_that_only_write_complete_the_texts(tmp_path: Path) -> None:
@@ -249,5 +290,5 @@ def test_a_trained_model_remembers_what_it_was_trained_on(tmp_path: Path) -> Non
     orders = {task: found.finding(task, "order").p for task in ("seen", "unseen")}
     assert orders["seen"] is not None and orders["seen"] < 0.001
     assert orders["unseen"] is not None and orders["unseen"] > 0.05
-    for measure in ("min_k", "min_k_plus"):
-        assert value("seen", measure) > value("unseen", measure) + 0.1
+    for name in ("min_k", "min_k_plus"):
+        assert value("seen", name) > value("unseen", name) + 0.1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -110,3 +111,30 @@ def test_the_command_on_real_runs(cli: Cli, tmp_path: Path) -> None:
     assert [item["id"] for item in items] == [item["id"] for item in found["items"]]
     assert sum(item["right"] == "0" for item in items) == found["nobody"]
     assert "give at least two runs" in cli("difficulty", runs[0]).err
+
+
+def test_the_command_that_is_suggested_shows_the_hardest_examples(tmp_path: Path, cli: Cli) -> None:
+    runs = [str(finished(tmp_path / model, "mini_fables", model=model)) for model in ("tfidf", "overlap")]
+    (line,) = (line for line in cli("difficulty", *runs).out.splitlines() if "figeval preview" in line)
+    assert "to look at the hardest, run" in line
+    command = shlex.split(line.partition("run figeval ")[2])
+    shown = cli(*command)
+    assert shown.code == 0, shown.err
+    (found,) = difficulty([Path(run) for run in runs])
+    hardest = [item.id for item in found.items if not item.right][:10]
+    assert len(hardest) == 10 and command[3::2] == hardest
+    assert [one.split()[1] for one in shown.out.splitlines() if one.startswith("mini_fables  ")] == sorted(hardest)
+
+
+def test_the_command_names_candidates_with_odd_ids(tmp_path: Path, cli: Cli) -> None:
+    own = {"easy": (3, 1.0), "mixed": (4, 1.0), "fine": (5, 1.0), "a 'b'; rm": (1, 0.0)}
+    runs = [str(written(tmp_path / name, own)) for name in ("one", "two")]
+    (line,) = (line for line in cli("difficulty", *runs).out.splitlines() if "figeval preview" in line)
+    assert shlex.split(line.partition("to look at these, run figeval ")[2]) == ["preview", "t", "--id", "a 'b'; rm"]
+
+
+def test_preview_of_an_unknown_id(cli: Cli) -> None:
+    assert (
+        "--id 'F91': mini_fables has no such example; did you mean 'F19'"
+        in cli("preview", "mini_fables", "--id", "F01", "--id", "F91").complaint
+    )

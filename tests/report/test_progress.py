@@ -14,7 +14,7 @@ import pytest
 from rich.console import Console
 
 from figeval.reporting import progress
-from figeval.reporting.progress import Bars, Lines, RunProgress, Silent, TrainingProgress, display_on
+from figeval.reporting.progress import Bars, Lines, MeasureProgress, RunProgress, Silent, TrainingProgress, display_on
 from tests.processes import figeval
 from tests.runs import task
 
@@ -113,6 +113,28 @@ def test_the_bar_shows_count_rate_and_time_left() -> None:
     assert "baselines …" in after
     assert re.search(r"400\s+2\.5 s", after)
     assert re.search(r"broken.*FAILED", after)
+
+
+def test_measures_are_shown_by_their_requests(clock: list[float]) -> None:
+    out = io.StringIO()
+    lines = Lines(Console(file=out))
+    shown = MeasureProgress(lines)
+    shown.asked(1, 2)  # before the first measure
+    shown.measure_started("proverbs, recall", 600, 5_300)
+    shown.answered(100)
+    shown.asked(50, 256)
+    clock[0] = 5.0
+    lines.tick()
+    shown.answered(356)
+    clock[0] = 15.0
+    lines.tick()
+    shown.measure_ended()
+    assert out.getvalue().splitlines() == [
+        "proverbs, recall: 600 requests, about 5,300 tokens at most",
+        "proverbs, recall: 150 of 600 requests (5 s)",
+        "proverbs, recall: 356 of 600 requests (15 s)",
+        "proverbs, recall: done in 15.0 s",
+    ]
 
 
 def test_a_training_is_shown_by_the_same_lines(clock: list[float]) -> None:

@@ -32,13 +32,15 @@ class Answers:
 
     Attributes:
         file: a line for each number, with a digest of what was asked and never its text.
-        asked: number of requests that this process sent.
+        done: number of requests that are answered, those of earlier sessions included.
+        told: function that is told this number whenever it grows.
     """
 
     model: Model
     fingerprint: str
     file: Path
-    asked: int = 0
+    done: int = 0
+    told: Callable[[int], None] = lambda _done: None
     _known: dict[str, Value] = field(default_factory=dict)
 
     @property
@@ -111,15 +113,20 @@ class Answers:
         keys = [sha256(json.dumps([self.fingerprint, method, *one]).encode()).hexdigest() for one in requests]
         missing = {key: one for key, one in zip(keys, requests, strict=True) if key not in self._known}
         waiting = list(missing)
+        self._advance(len(requests) - len(waiting))
         for start in range(0, len(waiting), AT_ONCE):
             part = waiting[start : start + AT_ONCE]
             values = compute([missing[key] for key in part])
-            self.asked += len(part)
             with cure(self.file), self.file.open("a", encoding="utf-8") as stream:
                 for key, value in zip(part, values, strict=True):
                     self._known[key] = value
                     stream.write(json.dumps({"key": key, "value": value}) + "\n")
+            self._advance(len(part))
         return [self._known[key] for key in keys]
+
+    def _advance(self, requests: int) -> None:
+        self.done += requests
+        self.told(self.done)
 
 
 def completed(reply: Reply | str, word: str) -> float | None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import closing, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from figeval.config import Size
 from figeval.errors import CapabilityError, FolderInUse, RecordError, TaskError
@@ -16,7 +16,7 @@ from figeval.evaluation.contamination.rewrites import rewrites_for
 from figeval.evaluation.contamination.texts import TaskTexts, read_texts
 from figeval.evaluation.harness import Harness
 from figeval.evaluation.stored import Values, stored_metrics, stored_values
-from figeval.frontend import command, notice
+from figeval.frontend import command
 from figeval.models.model import Model, open_model
 from figeval.records import provenance
 from figeval.records.contamination import ContaminationRecord, FindingRecord, TaskFindings, read_contamination
@@ -79,7 +79,15 @@ class Estimate:
         self.requests, self.letters = self.requests + requests, self.letters + letters
 
 
-def measure(config: ContaminationConfig, harness: Harness) -> tuple[ContaminationRecord, Path]:
+class Observer(Protocol):
+    """Receives the progress of measures: their cost, and how many of their requests are answered."""
+
+    def measure_started(self, name: str, requests: int, tokens: int) -> None: ...  # noqa: D102
+    def answered(self, requests: int) -> None: ...  # noqa: D102
+    def measure_ended(self) -> None: ...  # noqa: D102
+
+
+def measure(config: ContaminationConfig, harness: Harness, observer: Observer) -> tuple[ContaminationRecord, Path]:
     """Measure what a model remembers of some tasks; return the record and its folder.
 
     The numbers of the model are kept in the folder as they come, so the same command continues an interrupted one.
@@ -102,7 +110,7 @@ def measure(config: ContaminationConfig, harness: Harness) -> tuple[Contaminatio
         if run is not None:
             _refuse_other_run(run[0], model, texts)
         with locked(folder / ".lock", FolderInUse(f"{folder}: another figeval writes to this folder; wait for it")):
-            return _measured(config, model, texts, run, folder), folder
+            return _measured(config, model, texts, run, folder, observer), folder
 
 
 def _measured(
@@ -111,6 +119,7 @@ def _measured(
     texts: Sequence[TaskTexts],
     run: tuple[RunRecord, RunFolder] | None,
     folder: Path,
+    observer: Observer,
 ) -> ContaminationRecord:
     record = _begun(config, model, folder)
     answers = Answers.of(model, folder / "answers.jsonl")
@@ -127,7 +136,7 @@ def _measured(
         )
         record.tasks.append(found)
         for name in config.measures:
-            found.findings += _findings(name, one, answers, design)
+            found.findings += _findings(name, one, answers, design, observer)
             record.write(folder)
         if run is not None:
             found.findings.append(_split(one, found.findings, run[1]))
@@ -137,16 +146,18 @@ def _measured(
     return record
 
 
-def _findings(name: str, texts: TaskTexts, answers: Answers, design: Design) -> list[FindingRecord]:
+def _findings(name: str, texts: TaskTexts, answers: Answers, design: Design, observer: Observer) -> list[FindingRecord]:
     """Return the findings of one measure, after saying what it costs."""
     if name in NEED_KNOWN and not texts.known:
         return [FindingRecord(measure=name, unavailable="the task names no well-known text (`memorized`)")]
     estimate = Estimate(answers.offers)
     MEASURES[name](texts, estimate, design)
-    if estimate.requests:
-        tokens = estimate.letters // LETTERS_PER_TOKEN
-        notice(f"{texts.task.name}, {name}: {estimate.requests:,} requests, about {tokens:,} tokens at most")
-    return MEASURES[name](texts, answers, design)
+    if not estimate.requests:
+        return MEASURES[name](texts, answers, design)
+    observer.measure_started(f"{texts.task.name}, {name}", estimate.requests, estimate.letters // LETTERS_PER_TOKEN)
+    found = MEASURES[name](texts, replace(answers, done=0, told=observer.answered), design)
+    observer.measure_ended()
+    return found
 
 
 def _split(texts: TaskTexts, findings: Sequence[FindingRecord], folder: RunFolder) -> FindingRecord:
