@@ -126,7 +126,7 @@ def people_notes(found: HumanResults, given: Judgements) -> Iterator[str]:
         flag = one_line(f"--criteria {name}={scale}", 80)
         yield f"{name}: the scale is that of the labels that occur; if it is another one, give it: {flag}"
     if given.skipped:
-        whose = [f"{count} of {name}" for name, count in given.skipped_by.items() if name]
+        whose = [f"{name}: {count}" for name, count in given.skipped_by.items() if name]
         names = f" ({', '.join(whose[:MOST])}{', …' if len(whose) > MOST else ''})" if whose else ""
         yield f"{counted(given.skipped, 'cell')} without a label{names}, which do not count as judgements"
     if given.ground_truth:

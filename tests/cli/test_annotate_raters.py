@@ -60,7 +60,7 @@ def test_who_skipped_is_counted_by_name(cli: Cli, tmp_path: Path) -> None:
     max_ = rated(folder, "max", every(fluency="", coherent=""))
     done = cli("annotate", "import", rated(folder, "kim", same), lou, max_, "--to", "items")
     assert done.code == 0, done.err
-    assert "16 cells without a label (4 of lou, 12 of max), which do not count as judgements" in done.out
+    assert "16 cells without a label (lou: 4, max: 12), which do not count as judgements" in done.out
     assert "Agreement of 2 annotators" in done.out
     assert "fluency: no fleiss_kappa: items have different numbers of ratings" in done.out
 
