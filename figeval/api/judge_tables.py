@@ -79,7 +79,8 @@ def judge_notes(judges: Sequence[JudgeResults], *, has_people: bool) -> Iterator
             yield f"judge {judge.name}: {counted(record.truncated, 'text')} not seen as a whole"
         if record.checks[1]:
             passed, checks = record.checks
-            yield f"judge {judge.name}: {passed} of {checks} answers to attention checks as requested"
+            hint = "; it may not understand the prompt, so read some of its answers" if 2 * passed < checks else ""
+            yield f"judge {judge.name}: {passed} of {checks} answers to attention checks as requested{hint}"
         yield from (f"judge {judge.name}: {kin}" for kin in record.kin())
         if has_people:
             yield from _missing(judge)

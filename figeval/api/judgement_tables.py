@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 
 from figeval.evaluation.annotation.differences import SystemDifference
@@ -16,6 +17,7 @@ SYSTEMS = ("criterion", "texts by", "mean", "95 % interval", "judged", "majority
 COEFFICIENTS = ("criterion", "coefficient", "value", "95 % interval", "items")
 PAIRS = ("criterion", "annotators", "agreement", "Cohen's kappa", "items")
 TESTS = ("criterion", "A", "B", "A − B", "95 % interval", "p", "p (Holm)", "examples")
+MOST = 10  # annotators that a note names
 METRICS = ("criterion", "texts by", "metric", "Kendall", "Spearman", "Pearson", "texts")
 
 
@@ -126,11 +128,14 @@ def people_notes(found: HumanResults, given: Judgements) -> Iterator[str]:
         flag = one_line(f"--criteria {name}={scale}", 80)
         yield f"{name}: the scale is that of the labels that occur; if it is another one, give it: {flag}"
     if given.skipped:
-        yield f"{counted(given.skipped, 'cell')} without a label, which do not count as judgements"
+        whose = [f"{name}: {count}" for name, count in given.skipped_by.items() if name]
+        names = f" ({', '.join(whose[:MOST])}{', …' if len(whose) > MOST else ''})" if whose else ""
+        yield f"{counted(given.skipped, 'cell')} without a label{names}, which do not count as judgements"
     if given.ground_truth:
         yield f"{counted(given.ground_truth, 'annotation')} marked as ground truth, which do not count as judgements"
     for name, (passed, answered) in found.checks.items():
-        yield f"{name}: {passed} of {answered} answers to attention checks as requested"
+        hint = f"; --exclude {shlex.quote(name)} leaves this annotator out" if 2 * passed < answered else ""
+        yield f"{name}: {passed} of {answered} answers to attention checks as requested{hint}"
     yield from _missing_agreement(found)
     yield from _missing_correlations(found)
     for test in found.tests:

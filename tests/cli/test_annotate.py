@@ -277,7 +277,9 @@ def test_criteria_of_a_preset_are_described(cli: Cli, tmp_path: Path) -> None:
         *("relatedness", "interestingness", "fluency", "overall")
     ]
     config = ElementTree.parse(tmp_path / "ls" / "config.xml").getroot()
-    assert next(one.get("value") for one in config.iter("Text")) == "It costs \uff045 a text.", "$5 would be a field"
+    assert next(one.get("value") for one in config.iter("Text")) == "It costs \u2060$\u20605 a text.", (
+        "$5 would be a field"
+    )
     small = [one.get("value") for one in config.iter("Header") if one.get("size") == "6"]
     assert small == [one.partition(": ")[2].strip() for one in told[1:]]
 

@@ -261,5 +261,8 @@ def _config(columns: Sequence[str], wanted: Export) -> bytes:
 
 
 def _literal(text: str) -> str:
-    """Return a text for an attribute in which Label Studio would replace `$name` by a field of the task."""
-    return text.replace("$", "\uff04")
+    """Return a text for an attribute in which Label Studio would replace `$name` by a field of the task.
+
+    Invisible characters (U+2060) around each dollar sign keep it from being the first character or before a name.
+    """
+    return text.replace("$", "\u2060$\u2060")

@@ -14,8 +14,9 @@ from __future__ import annotations
 import csv
 import io
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -64,24 +65,22 @@ class Judgements:
     Attributes:
         found: the judgements.
         skipped: number of items that an annotator left without a label, or cancelled.
+        skipped_by: how many of these are whose.
         ground_truth: number of Label Studio's annotations that are marked as ground truth and do not count.
     """
 
     found: tuple[Judgement, ...]
     skipped: int
     ground_truth: int
-
-
-class _Skipped:
-    """An item without a label."""
+    skipped_by: Mapping[str, int] = field(default_factory=dict)
 
 
 class _GroundTruth:
     """An annotation that is the expected one, not an annotator's."""
 
 
-SKIPPED, GROUND_TRUTH = _Skipped(), _GroundTruth()
-Found = Judgement | _Skipped | _GroundTruth
+GROUND_TRUTH = _GroundTruth()
+Found = Judgement | _GroundTruth  # a judgement without a label was skipped
 
 
 def read_judgements(files: Sequence[Path], criteria: Sequence[str]) -> Judgements:
@@ -99,10 +98,13 @@ def read_judgements(files: Sequence[Path], criteria: Sequence[str]) -> Judgement
         if (other := given.setdefault(file.resolve(), file)) is not file:
             raise DataError(f"{file} is given twice (as {other}); give each file once")
     every = list(chain.from_iterable(_read(file, criteria) for file in files))
+    judgements = [one for one in every if isinstance(one, Judgement)]
+    skipped = Counter(one.annotator for one in judgements if not one.label)
     return Judgements(
-        found=tuple(one for one in every if isinstance(one, Judgement)),
-        skipped=every.count(SKIPPED),
+        found=tuple(one for one in judgements if one.label),
+        skipped=skipped.total(),
         ground_truth=every.count(GROUND_TRUTH),
+        skipped_by=dict(sorted(skipped.items())),
     )
 
 
@@ -124,7 +126,7 @@ def _journal(file: Path) -> Iterator[Found]:
     last = {(one.item, one.criterion): (number, one) for number, one in numbered_answers(file)}
     for number, one in last.values():
         where = f"{file}:{number}"
-        yield Judgement(one.item, one.annotator, one.criterion, one.label, one.time, where) if one.label else SKIPPED
+        yield Judgement(one.item, one.annotator, one.criterion, one.label, one.time, where)
 
 
 # ---- tables ----------------------------------------------------------------------------------------------------------
@@ -187,14 +189,13 @@ def _long(rows: Cells) -> Iterator[Found]:
         if not item or not annotator:
             missing = ITEM if not item else "annotator"
             raise DataError(f"{where}: the cell in column {missing!r} is empty; fill it in, or remove the row")
-        yield (Judgement(item, annotator, criterion, label, row.get("time", ""), where) if label else SKIPPED)
+        yield Judgement(item, annotator, criterion, label, row.get("time", ""), where)
 
 
 def _sheet(file: Path, rows: Cells, columns: Mapping[str, str]) -> Iterator[Found]:
     for where, row in rows:
         for name, column in columns.items():
-            label = row.get(column, "")
-            yield Judgement(row.get(ITEM, ""), file.stem, name, label, "", where) if label else SKIPPED
+            yield Judgement(row.get(ITEM, ""), file.stem, name, row.get(column, ""), "", where)
 
 
 def _potato_table(rows: Cells) -> Iterator[Found]:
@@ -255,7 +256,7 @@ def _potato(item: str, user: str, schemas: Mapping[str, Any], where: str) -> Ite
             label = step[1] if step else str(value) if name in {"slider", "scale_"} else name
             yield Judgement(item, user, schema, label, "", where)
         if not chosen:
-            yield SKIPPED
+            yield Judgement(item, user, schema, "", "", where)
 
 
 # ---- Label Studio ----------------------------------------------------------------------------------------------------
@@ -275,6 +276,13 @@ class _Annotation(BaseModel):
     created_at: str = ""
     updated_at: str = ""
 
+    @property
+    def person(self) -> str:
+        """Address or number of the annotator, empty if it is not known."""
+        by = self.completed_by
+        found = (by.get("email") or by.get("id")) if isinstance(by, dict) else by
+        return "" if found is None else str(found)
+
 
 class _Task(BaseModel):
     id: Any = ""
@@ -292,15 +300,13 @@ def _label_studio(file: Path, tasks: Any) -> Iterator[Found]:
             if annotation.ground_truth:
                 yield GROUND_TRUTH
             elif annotation.was_cancelled or not annotation.result:
-                yield SKIPPED
+                yield Judgement(item, annotation.person, "", "", "", where)
             else:
                 yield from _label_studio_results(item, annotation, where)
 
 
 def _label_studio_results(item: str, annotation: _Annotation, where: str) -> Iterator[Found]:
-    by = annotation.completed_by
-    person = (by.get("email") or by.get("id")) if isinstance(by, dict) else by
-    if person in (None, ""):
+    if not annotation.person:
         raise DataError(f"{where}: `completed_by` is missing, so the annotator is not known; export the tasks again")
     time = annotation.updated_at or annotation.created_at
     for result in annotation.result:
@@ -309,4 +315,4 @@ def _label_studio_results(item: str, annotation: _Annotation, where: str) -> Ite
         labels = found if isinstance(found, list) else [found]
         if len(labels) > 1:
             raise DataError(f"{where}: {name!r} has several choices; make it a single choice, and correct the task")
-        yield from (Judgement(item, str(person), name, str(label), time, where) for label in labels)
+        yield from (Judgement(item, annotation.person, name, str(label), time, where) for label in labels)
