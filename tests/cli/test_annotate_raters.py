@@ -18,7 +18,7 @@ TEXTS = [f"Text {number}." for number in range(6)]
 
 def attentive(folder: Path, row: dict[str, str]) -> dict[str, str]:
     """The row as a good rater fills it in, who does what attention checks ask for."""
-    checks = json.loads((folder / "key.json").read_text("utf-8"))["checks"]
+    checks: dict[str, dict[str, str]] = json.loads((folder / "key.json").read_text("utf-8"))["checks"]
     number = int(row["item"])
     return row | checks.get(row["item"], {"fluency": str(1 + number % 5), "coherent": ["no", "yes"][number % 2]})
 
