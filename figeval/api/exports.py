@@ -67,15 +67,8 @@ def export(  # noqa: PLR0913 - one argument per option of the command
     places = run_paths(runs)
     stored = stored_runs(places, paths_in(include_path), texts=include_text, noncommercial=allow_noncommercial)
     own = paths_in(measured)
-    choices = chosen(
-        layout=layout,
-        tasks=tasks,
-        metrics=metrics,
-        against=against,
-        intervals=intervals,
-        examples=examples,
-        measured=own,
-    )
+    choices = {"layout": layout, "tasks": tasks, "metrics": metrics, "against": against, "measured": own}
+    choices = chosen(**choices, intervals=intervals, examples=examples)
     made = exported(exporter, stored, {**(format_args or {}), **choices})
     if output is None:
         return text_of(made, to)
