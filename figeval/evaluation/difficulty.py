@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from figeval.errors import RecordError, near
-from figeval.evaluation.compare import Side, refuse_other_examples, tasks_of
+from figeval.evaluation.compare import refuse_other_examples, tasks_of
+from figeval.evaluation.sides import Side
 from figeval.evaluation.stored import stored_metrics
 from figeval.records.predictions import PredictionRow
 

@@ -9,10 +9,11 @@ from typing import Any, NamedTuple
 
 from figeval.errors import RecordError
 from figeval.evaluation.buckets import bucketed
-from figeval.evaluation.compare import RunComparison, Side, compare_sides
+from figeval.evaluation.compare import RunComparison, compare_sides
 from figeval.evaluation.comparisons import corrected
 from figeval.evaluation.harness import Harness
 from figeval.evaluation.report_texts import ExampleTexts, TaskTexts
+from figeval.evaluation.sides import Side
 from figeval.evaluation.stored import with_breakdown
 from figeval.jsonfile import read_json
 from figeval.metrics.reliability import reliability
