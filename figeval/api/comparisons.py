@@ -38,7 +38,7 @@ INTERVALS = {
 
 @checked_arguments
 def compare(  # noqa: PLR0913 - a question has many parts
-    a: Run | str | Path | list,  # type: ignore[type-arg] - its items are checked as the runs that they are
+    a: Run | str | Path | list,  # type: ignore[type-arg] # its items are checked in their turn
     b: Run | str | Path = "",
     *others: Run | str | Path,
     metric: str = "acc",

@@ -11,13 +11,13 @@ from typing import Literal
 from figeval.errors import RecordError
 from figeval.evaluation.compare import (
     RunComparison,
-    Side,
-    TaskComparison,
     compare_sides,
     compare_task,
     refuse_other_examples,
     tasks_of,
 )
+from figeval.evaluation.sides import Side
+from figeval.evaluation.task_comparison import TaskComparison
 from figeval.metrics.paired import ALPHA, benjamini_hochberg, draws_for, holm
 from figeval.metrics.power import detectable_by, equivalence
 from figeval.records.schema import RunRecord, TaskRecord

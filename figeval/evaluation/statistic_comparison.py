@@ -49,7 +49,8 @@ def compare_statistic(
     both = all_a.keys() & all_b.keys()
     if not both - seen:
         return ALL_SEEN if both else DISJOINT
-    features_a, features_b = without(all_a, seen), without(all_b, seen)
+    features_a: Given = without(all_a, seen)
+    features_b: Given = without(all_b, seen)
     languages, compared = stored_languages(side_a.folder, task), []
     if isinstance(statistic, Collective) and statistic.pooled:
         if not statistic.size_invariant:

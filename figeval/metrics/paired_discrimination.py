@@ -76,13 +76,13 @@ def paired_discrimination(
         def score(run: Floats, own: list[int]) -> float:
             return float(number.combine(number.features(run[own], positive[own]).sum(axis=0)))
 
-        strata = ([score(run, own) for own in places] for run in (of_a, of_b))
-        return paired(*strata, seed=seed, draws=draws)
+        strata_a, strata_b = ([score(run, own) for own in places] for run in (of_a, of_b))
+        return paired(strata_a, strata_b, seed=seed, draws=draws)
     if not 0 < positive.sum() < len(positive):
         return PairedTest(n=len(both), clusters=0, note="no examples of both kinds that both runs answered")
     clusters = [one.cluster for one in examples]
-    runs = ({"": number.features(values, positive).tolist()} for values in (of_a, of_b))
-    return statistic_over_languages(*runs, {"": clusters}, number.combine, seed, draws, kinds=KINDS)
+    run_a, run_b = ({"": number.features(values, positive).tolist()} for values in (of_a, of_b))
+    return statistic_over_languages(run_a, run_b, {"": clusters}, number.combine, seed, draws, kinds=KINDS)
 
 
 def _by_stratum(examples: Sequence[Judged]) -> list[list[int]]:
