@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
-from pathlib import Path
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Literal
 
 from figeval.api import frames
-from figeval.api.runs import Run
+from figeval.api.runs import Names, Runs, names_in, run_paths
 from figeval.errors import OptionError
 from figeval.evaluation.compare import RunComparison, argument_of, tasks_of
-from figeval.evaluation.comparisons import Design, RankedRun, RunComparisons, compare_all
+from figeval.evaluation.comparisons import Design, RankedRun, RunComparisons, compare_all, names_of
+from figeval.evaluation.harness import Harness
+from figeval.evaluation.sides import Side
 from figeval.evaluation.task_comparison import TaskComparison
 from figeval.metrics.paired import ALPHA
 from figeval.metrics.power import reachable
@@ -24,6 +25,7 @@ from figeval.validation import checked_arguments
 if TYPE_CHECKING:
     import pandas
 
+PAIR = 2
 CORRECTED = {"holm": "Holm", "bh": "BH"}
 # What the intervals of a table are, by the first word of their method.
 INTERVALS = {
@@ -38,10 +40,9 @@ INTERVALS = {
 
 @checked_arguments
 def compare(  # noqa: PLR0913 - a question has many parts
-    a: Run | str | Path | list,  # type: ignore[type-arg] # its items are checked in their turn
-    b: Run | str | Path = "",
-    *others: Run | str | Path,
+    *runs: Runs,
     metric: str = "acc",
+    tasks: Names = (),
     seed: int = 0,
     prompts: tuple[str, str] | None = None,
     against: int | None = None,
@@ -53,11 +54,12 @@ def compare(  # noqa: PLR0913 - a question has many parts
     The folder of several seeds counts as one run; the spread over its seeds is then part of intervals and p-values.
 
     Args:
-        a: run A, or its folder; differences are A minus B. A list of runs is the same as its items one by one.
-        b: run B, or its folder.
-        others: further runs. All pairs are compared then, and the runs are ranked.
+        runs: at least two runs or their folders, one by one or as a list. Differences are run A, the first of a pair,
+            minus run B. Of three or more runs, all pairs are compared, and the runs are ranked.
         metric: a metric that the runs stored for each example, or that their contrasts have (`auc`, `balanced_acc`).
             Scores that are not means, such as macro-F1 and correlations, are tested by permutation.
+        tasks: tasks, suites and contrasts to compare, e.g. those that were planned, since p-values are corrected for
+            all tests; by default all that two runs have.
         seed: random seed of the tests and of the bootstrap.
         prompts: name of the prompt in run A and in run B; `default` is the task's own.
         against: place of the run that all others are compared with, from 0; by default, all pairs are compared.
@@ -74,23 +76,20 @@ def compare(  # noqa: PLR0913 - a question has many parts
         figeval.compare(done, "results/runs/demo", metric="acc").differences
         ```
     """
-    if isinstance(a, list):
-        if b != "" or len(a) < 2 or any(isinstance(one, list) for one in a):
-            raise OptionError("give at least two runs, either one by one or as one list")
-        return compare(
-            *a, metric=metric, seed=seed, prompts=prompts, against=against, correction=correction, margin=margin
-        )
-    if b == "":
-        raise OptionError("there is nothing to compare the run with; give at least two runs")
-    runs = [one.path if isinstance(one, Run) else Path(one) for one in (a, b, *others)]
-    if prompts is not None and others:
+    places = [place for one in runs for place in run_paths(one)]
+    if len(places) < PAIR:
+        raise OptionError("give at least two runs, one by one or as a list")
+    if prompts is not None and len(places) > PAIR:
         raise OptionError("prompts are for two runs; leave out the others")
-    if against is not None and not 0 <= against < len(runs):
-        raise OptionError(f"against {against} is no place of a run, from 0 to {len(runs) - 1}")
+    if against is not None and not 0 <= against < len(places):
+        raise OptionError(f"against {against} is no place of a run, from 0 to {len(places) - 1}")
     if margin is not None and margin <= 0:
         raise OptionError(f"a margin of {margin:g} is not positive; give the largest difference that does not matter")
     design = Design(against=against, correction=correction, margin=margin)
-    return Comparison(compare_all(runs, metric, seed, prompts, design))
+    if asked := names_in(tasks) if isinstance(tasks, str) else tasks:
+        records = [Side.at(place).record for place in places]
+        design = replace(design, tasks=names_of(asked, records, Harness().catalogue))
+    return Comparison(compare_all(places, metric, seed, prompts, design))
 
 
 class Comparison:

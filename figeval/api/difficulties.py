@@ -7,12 +7,12 @@ import io
 import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from shlex import join
 from typing import TYPE_CHECKING, Any
 
 from figeval.api import frames
-from figeval.api.runs import Run
+from figeval.api.runs import Runs, run_paths
+from figeval.errors import OptionError
 from figeval.evaluation.difficulty import TaskDifficulty
 from figeval.evaluation.difficulty import difficulty as difficulty_of
 from figeval.reporting.grid import Grid, page, plain
@@ -34,21 +34,21 @@ COLUMNS = {
     "common_error": "object",
     "candidate": "bool",
 }
+PAIR = 2
 LISTED = 10  # candidates that are listed for each task
 
 
 @checked_arguments
-def difficulty(a: Run | str | Path, b: Run | str | Path, *others: Run | str | Path, metric: str = "acc") -> Difficulty:
+def difficulty(*runs: Runs, metric: str = "acc") -> Difficulty:
     """Say how difficult the examples of a task are for several models, and which labels may be wrong.
 
     Args:
-        a: a run, or its folder.
-        b: another run, or its folder.
-        others: further runs. The values of a folder of several seeds are averaged.
+        runs: at least two runs or their folders, one by one or as a list. The values of a folder of several seeds are
+            averaged.
         metric: a mean over examples with values from 0 to 1.
 
     Raises:
-        OptionError: an argument has another type.
+        OptionError: an argument has another type, or there are fewer than two runs.
         RecordError: a run or its predictions are missing, the runs have no task in common, or none has the metric, or a
             task has other examples in one of them.
 
@@ -58,8 +58,10 @@ def difficulty(a: Run | str | Path, b: Run | str | Path, *others: Run | str | Pa
         found[found["candidate"]]
         ```
     """
-    runs = [one.path if isinstance(one, Run) else Path(one) for one in (a, b, *others)]
-    return Difficulty(tuple(difficulty_of(runs, metric)), metric)
+    places = [place for one in runs for place in run_paths(one)]
+    if len(places) < PAIR:
+        raise OptionError("give at least two runs, one by one or as a list")
+    return Difficulty(tuple(difficulty_of(places, metric)), metric)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,12 @@ PAIR = 2
 @click.command()
 @click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="RUN RUN...")
 @click.option("--metric", default="acc", show_default=True, help="Metric to compare.")
+@click.option(
+    "--tasks",
+    callback=listed,
+    help="Tasks, suites and contrasts to compare, separated by commas; p-values are corrected for their tests only. By "
+    "default all that two runs have.",
+)
 @click.option("--seed", type=int, default=0, show_default=True, help="Random seed for tests and bootstrap.")
 @click.option(
     "--against",
@@ -42,6 +48,7 @@ def compare(  # noqa: PLR0913 - one argument per option
     *,
     runs: tuple[Path, ...],
     metric: str,
+    tasks: tuple[str, ...],
     seed: int,
     against: Path | None,
     correction: str | None,
@@ -62,7 +69,7 @@ def compare(  # noqa: PLR0913 - one argument per option
     \b
     figeval compare results/runs/minilm results/runs/tfidf
     figeval compare A B --metric mrr --equivalence 0.02
-    figeval compare A B C D --against A
+    figeval compare A B C D --against A --tasks epic_mcq,impli
     figeval compare A A --prompts default,lower
     """
     from figeval.api.comparisons import compare as compare_runs
@@ -77,6 +84,7 @@ def compare(  # noqa: PLR0913 - one argument per option
     found = compare_runs(
         *runs,
         metric=metric,
+        tasks=tasks,
         seed=seed,
         prompts=(prompts[0], prompts[1]) if prompts else None,
         against=None if against is None else runs.index(against),

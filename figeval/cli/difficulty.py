@@ -34,7 +34,7 @@ def difficulty(runs: tuple[Path, ...], metric: str, output: Path | None, as_json
 
     if len(runs) < PAIR:
         raise click.UsageError("give at least two runs")
-    found = difficulty_of(runs[0], runs[1], *runs[2:], metric=metric)
+    found = difficulty_of(runs, metric=metric)
     if output is not None:
         save(found.to_csv(), output, runs)
     if as_json:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
 from typing import Literal
 
-from figeval.errors import RecordError
+from figeval.errors import OptionError, RecordError, near
 from figeval.evaluation.compare import (
     RunComparison,
     compare_sides,
@@ -21,6 +21,8 @@ from figeval.evaluation.task_comparison import TaskComparison
 from figeval.metrics.paired import ALPHA, benjamini_hochberg, draws_for, holm
 from figeval.metrics.power import detectable_by, equivalence
 from figeval.records.schema import RunRecord, TaskRecord
+from figeval.spec.loader import Catalogue
+from figeval.text import one_line
 
 Correction = Literal["holm", "bh"]
 CORRECTIONS: Mapping[Correction, Callable[[Sequence[float]], list[float]]] = {"holm": holm, "bh": benjamini_hochberg}
@@ -164,6 +166,28 @@ def compare_all(
         margin=design.margin,
         ranks=() if planned else tuple(_ranks(corrected(_alike(sides, metric, (seed, draws), found), "holm"), metric)),
     )
+
+
+def names_of(names: Iterable[str], records: Sequence[RunRecord], catalogue: Catalogue) -> frozenset[str]:
+    """Return the tasks, their prompts and the contrasts of runs that names of tasks, suites and contrasts stand for.
+
+    A suite stands for its tasks, and for the contrasts between these.
+
+    Raises:
+        OptionError: no run has what a name stands for.
+    """
+    tasks = {task.task: task.of or task.task for record in records for task in record.tasks}
+    contrasts = {one.name: one for record in records for one in record.contrasts}
+    found: set[str] = set()
+    for name in names:
+        members = {one.name for one in catalogue.expand([name])} if name in catalogue.suites else {name}
+        own = {task for task, of in tasks.items() if task in members or of in members}
+        own |= {key for key, one in contrasts.items() if key == name or members.issuperset(one.tasks)}
+        if not own:
+            known = (*tasks, *contrasts)
+            raise OptionError(f"--tasks {one_line(name, 80)}: no run has it{near(name, known)}")
+        found |= own
+    return frozenset(found)
 
 
 def _of_tasks(side: Side, tasks: frozenset[str] | None) -> Side:
