@@ -31,6 +31,7 @@ from figeval.reporting.exporters import load_exporters
 from figeval.reporting.grid import page, plain
 from figeval.reporting.progress import RunProgress, display_on, stderr
 from figeval.spec import SuiteSpec, TaskSpec
+from figeval.text import one_line
 from figeval.validation import checked_arguments, reworded
 
 if TYPE_CHECKING:
@@ -359,8 +360,11 @@ def given_options(function: str, options: Mapping[str, Any], known: Iterable[str
 
 
 def run_paths(runs: Runs) -> tuple[Path, ...]:
-    """Return the folder of one run or several, which may be given as such."""
-    given = [runs] if isinstance(runs, Run | str | Path) else runs
+    """Return the folder of one run or several. Raises `OptionError` for anything else."""
+    given = [runs] if isinstance(runs, Run | str) or not isinstance(runs, Iterable) else [*runs]
+    for one in given:
+        if not isinstance(one, Run | str | Path):
+            raise OptionError(f"runs={one_line(repr(one), 80)}: give a Run, a string or a path")
     return tuple(one.path if isinstance(one, Run) else Path(one) for one in given)
 
 

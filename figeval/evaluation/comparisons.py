@@ -140,7 +140,8 @@ def compare_all(
         RecordError: a run is missing, or no two runs can be compared.
     """
     design = design or Design()
-    sides = [_of_tasks(Side.at(path), design.tasks) for path in paths]
+    whole = [Side.at(path) for path in paths]
+    sides = [_of_tasks(side, design.tasks) for side in whole]
     _refuse_twice(sides)
     draws = draws_for(len(design.places(len(sides))) * max(map(possible_tests, sides)))
     places = design.places(len(sides))
@@ -159,7 +160,7 @@ def compare_all(
     family = sum(one.p_adjusted is not None for pair in pairs.values() for one in pair.tasks)
     return RunComparisons(
         metric=metric,
-        runs=tuple(side.record for side in sides),
+        runs=tuple(side.record for side in whole),
         pairs={places: replace(pair, family=family) for places, pair in pairs.items()},
         correction=correction,
         family=family,

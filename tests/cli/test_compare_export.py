@@ -202,3 +202,20 @@ def test_links_below_an_output_folder_are_not_followed(cli: Cli, tmp_path: Path)
     (tmp_path / "third" / made[0].parts[0]).symlink_to(tmp_path / "outside")
     assert "is a symbolic link" in cli(*asked, "third").complaint
     assert not list((tmp_path / "outside").iterdir())
+
+
+def test_only_planned_tasks_are_tested(cli: Cli, tmp_path: Path) -> None:
+    """The correction covers the named tasks; a suite stands for its tasks, and names are checked."""
+    models = ("overlap", "random")
+    pair = [finished(tmp_path / one, "mini", model=one, baselines=False) for one in models]
+    every = json.loads(cli("compare", *pair, "--json").out)
+    one = json.loads(cli("compare", *pair, "--tasks", "mini_fables", "--json").out)
+    assert (one["family"], [found["task"] for found in one["tasks"]]) == (1, ["mini_fables"])
+    assert every["family"] > 1 and one["tasks"][0]["p"] in [found["p"] for found in every["tasks"]]
+    assert json.loads(cli("compare", *pair, "--tasks", "mini", "--json").out) == every
+    refused = cli("compare", *pair, "--tasks", "mini_fabels")
+    assert (refused.code, refused.complaint.partition(" or ")[0]) == (
+        2,
+        "figeval: --tasks mini_fabels: no run has it; did you mean 'mini_fables'",
+    )
+    assert figeval.compare(pair, tasks="mini_fables").family == 1
