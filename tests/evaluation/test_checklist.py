@@ -87,7 +87,7 @@ def test_arr_from_a_run_and_its_training(cli: Cli, tmp_path: Path) -> None:
     assert f"search for mini_fables: {searched}" in found["C2"]
     assert "best found values for mini_fables: lr 0.001 (on dev: acc 0.5)" in found["C2"]
     (model.parent / "grid.json").unlink()
-    (model / "training" / "record.json").write_text(json.dumps(TRAINING | {"select_by": None, "best": None}))
+    (model / "training" / "record.json").write_text(json.dumps(TRAINING | {"select_by": [], "best": None}))
     found = answers(cli, model / "run")
     assert "checkpoint of mini_fables: step fill in, the last one, without selection" in found["C2"]
     assert "search for hyperparameters: none is recorded beside the trainings; fill in" in found["C2"]
