@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import figeval
+from figeval.api.powers import Power
 from tests.cli.conftest import Cli, cli
 from tests.runs import finished
 
@@ -113,3 +114,8 @@ def test_a_task_of_the_program_has_a_plan() -> None:
 
     plan = figeval.power(crows).plans["crows"]
     assert (plan.n, plan.clusters, plan.effect) == (40, 40, 1.0)
+
+
+def test_a_small_disagreement_is_not_printed_as_none() -> None:
+    (note,) = Power({}, 0.005, 0.8, 1).notes()
+    assert note.endswith("if only one model is right on 0.5% of the examples")

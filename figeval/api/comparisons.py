@@ -206,6 +206,9 @@ class Comparison:
             yield f"{'all runs' if len(having) == len(names) > 2 else ' and '.join(having)}: {note}"
         method = {"holm": "Holm's", "bh": "Benjamini and Hochberg's"}[result.correction]
         yield f"{method} correction over {self.family} test{'s' * (self.family != 1)}"
+        scores = (score for run in result.runs for task in run.tasks for score in task.scores)
+        if any(score.metric == self.metric and not score.higher_is_better for score in scores):
+            yield f"{self.metric}: lower is better, so that A is better where A − B is negative"
         methods = [one.comparison.interval for pair in result.pairs.values() for one in pair.tasks]
         if known := dict.fromkeys(INTERVALS[method.split()[0]] for method in methods if method):
             yield f"95 % interval: {'; '.join(known)}"

@@ -142,7 +142,7 @@ class Power:
         level = f"{ALPHA:g}" if self.comparisons == 1 else f"{ALPHA:g} / {self.comparisons}"
         yield (
             f"detectable: difference in accuracy that is found with probability {self.power:g} at level {level}, if "
-            f"only one model is right on {self.disagreement:.0%} of the examples"
+            f"only one model is right on {100 * self.disagreement:.3g}% of the examples"
         )
 
     def __str__(self) -> str:

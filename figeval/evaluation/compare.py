@@ -153,7 +153,12 @@ def compare_task(
         return OTHER_ARGUMENT
     seeded = len(all_a) > 1 or len(all_b) > 1
     if not all(all_a) or not all(all_b):
-        return f"{metric} {SEEDED}" if seeded else compare_statistic(name, a, b, metric, seed, draws)
+        if not seeded:
+            return compare_statistic(name, a, b, metric, seed, draws)
+        known = all(
+            any(values) or side.features(task.task, metric) for values, (side, task) in ((all_a, a), (all_b, b))
+        )
+        return f"{metric} {SEEDED}" if known else no_value(metric)
     values_a, values_b = all_a[0], all_b[0]
     if not values_a.keys() & values_b.keys():
         return DISJOINT

@@ -20,7 +20,7 @@ from figeval.metrics.intervals import (
     cluster_places,
     interval_of_statistic,
 )
-from figeval.metrics.paired import DRAWS, EXACT, PairedTest, coins, drawn_p, too_few
+from figeval.metrics.paired import DRAWS, EXACT, PairedTest, coins, drawn_p, too_few, too_sparse
 
 Floats = NDArray[np.float64]
 Features = Sequence[float]  # numbers of an example whose sums give a score, see `figeval.metrics.statistic`
@@ -126,7 +126,8 @@ class _Exchange:
         found = PairedTest(n=len(self.index), clusters=groups, effective_clusters=effective)
         if np.isnan((value_a, value_b)).any():
             return replace(found, note="the score of one of the runs is undefined")
-        found = replace(found, value_a=value_a, value_b=value_b, difference=value_a - value_b)
+        differing = int(self.differs.sum())
+        found = replace(found, value_a=value_a, value_b=value_b, difference=value_a - value_b, differing=differing)
         if groups == 1:
             return replace(found, note="no test and no interval: all examples belong to one cluster")
         found = replace(found, test="permutation", p=self.p(abs(value_a - value_b)))
@@ -134,8 +135,8 @@ class _Exchange:
             unit = "examples" if groups == len(self.index) else "clusters"
             why = f"no interval: fewer than {FEWEST_CLUSTERS} effective {unit}{few}"
             return replace(found, note="; ".join(filter(None, (why, too_few(len(self.index), groups, effective)))))
-        method = "bootstrap" if groups == len(self.index) else "cluster bootstrap"
-        interval = interval_of_statistic(self.redrawn(), method)
+        independent = groups == len(self.index)
+        interval = interval_of_statistic(self.redrawn(), "bootstrap" if independent else "cluster bootstrap")
         return replace(
             found,
             low=interval.low,
@@ -143,13 +144,20 @@ class _Exchange:
             stderr=interval.stderr,
             freedom=None if interval.low is None else math.inf,
             interval="" if interval.low is None else interval.method,
-            note="" if interval.low is not None else f"no interval: {interval.method.removeprefix('none: ')}",
+            note=f"no interval: {interval.method.removeprefix('none: ')}"
+            if interval.low is None
+            else too_sparse(differing, independent=independent),
         )
+
+    @property
+    def differs(self) -> NDArray[np.bool_]:
+        """Whether the runs' sums of each cluster differ, shape (G,)."""
+        return np.asarray((self.sums[:, 0] != self.sums[:, 1]).any(axis=1))
 
     def p(self, seen: float) -> float:
         """Return the p-value of a difference between the scores."""
         total = self.sums.sum(axis=(0, 1))
-        differing = self.sums[(self.sums[:, 0] != self.sums[:, 1]).any(axis=1)]
+        differing = self.sums[self.differs]
         if not len(differing):
             return 1.0
         fixed = self.sums.sum(axis=0) - differing.sum(axis=0)  # of clusters in which an exchange changes nothing

@@ -249,8 +249,11 @@ def paired_over_seeds(
     _refuse_infinite(a, b)
     sums, sizes, within = by_cluster(a.mean(axis=0) - b.mean(axis=0), clusters)
     spread = spread_of(sums, sizes, within)
+    differing = int((np.abs(sums) > NOTHING).sum())  # means of equal values may differ in the last digit
     known = PairedTest(n=spread.n, clusters=spread.clusters, effective_clusters=spread.effective_clusters)
-    known = replace(known, value_a=float(a.mean()), value_b=float(b.mean()), difference=spread.mean)
+    known = replace(
+        known, value_a=float(a.mean()), value_b=float(b.mean()), difference=spread.mean, differing=differing
+    )
     if spread.clusters == 1:
         return replace(known, note="no test and no interval: all examples belong to one cluster")
     if any(1 < len(one) < FEWEST_SEEDS for one in (a, b)):
@@ -267,7 +270,8 @@ def paired_over_seeds(
     p = max(2 * float(stdtr(freedom, -abs(spread.mean) / stderr)), TINIEST)
     test, few = f"t over {len(a)} and {len(b)} seeds", too_few(spread.n, spread.clusters, spread.effective_clusters)
     found = replace(known, low=low, high=high, stderr=stderr, freedom=freedom, interval="t over seeds and examples")
-    return replace(found, test=test, p=p, note="; ".join(filter(None, (borrowed, few))))
+    sparse = "" if few else too_sparse(differing, independent=spread.independent)
+    return replace(found, test=test, p=p, note="; ".join(filter(None, (borrowed, few or sparse))))
 
 
 def _seed_variances(scores: tuple[Floats, Floats], varies: tuple[bool, bool]) -> tuple[list[tuple[float, float]], str]:
@@ -357,10 +361,8 @@ def _note(spread: Spread, interval: Interval, differing: int) -> str:
     why = "" if interval.low is not None else f"no interval: {interval.method.removeprefix('none: ')}"
     least = f", and p cannot fall below {floor:.3g}" if (floor := 2.0 ** (1 - spread.clusters)) > ALPHA else ""
     few = too_few(spread.n, spread.clusters, spread.effective_clusters)
-    unit = "example" if spread.independent else "cluster"
-    differ = f"{unit} differs" if differing == 1 else f"{unit}s differ"
-    alone = not why and not few and interval.method != SCORE and differing < FEW
-    sparse = f"only {differing} {differ}: the interval may be too narrow" if alone else ""
+    alone = not why and not few and interval.method != SCORE
+    sparse = too_sparse(differing, independent=spread.independent) if alone else ""
     return "; ".join(filter(None, (why, sparse, few and few + least)))
 
 
@@ -371,6 +373,15 @@ def too_few(n: int, clusters: int, effective: float) -> str:
     unit = "examples" if clusters == n else "clusters"
     unequal = "" if math.isclose(effective, clusters) else " effective"
     return f"too few {unit} ({effective:.3g}{unequal}): the test has little power"
+
+
+def too_sparse(differing: int, *, independent: bool) -> str:
+    """Return a caveat if fewer than ten clusters differ, else an empty text."""
+    if differing >= FEW:
+        return ""
+    unit = "example" if independent else "cluster"
+    differ = f"{unit} differs" if differing == 1 else f"{unit}s differ"
+    return f"only {differing} {differ}: the interval may be too narrow"
 
 
 def sign_flip(sums: Floats, seed: int = 0, draws: int = DRAWS) -> float:

@@ -108,8 +108,8 @@ def equivalence(test: PairedTest, margin: float) -> float | None:
 
     For 0/1 values, these are Tango's (1998) score tests, whose variance is not too small if hardly any example differs.
     For clusters, they have the effective number of examples and Student's t, and if the t tests with the clustered
-    standard error have a larger p-value, that counts. For other values, there are only the latter, and no test if fewer
-    than ten clusters differ.
+    standard error have a larger p-value, that counts. For other values, means over seeds and scores that are no means,
+    there are only the latter, and no test if fewer than ten clusters differ.
     """
     if test.difference is None or test.clusters < 2:
         return None

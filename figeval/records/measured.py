@@ -39,6 +39,8 @@ class MeasuredNumber(Stored):
     def _has_a_whole_interval(self) -> MeasuredNumber:
         if (self.low is None) != (self.high is None):
             raise ValueError("give both low and high, or neither")
+        if self.low is not None and self.high is not None and self.low > self.high:
+            raise ValueError("low is above high")
         return self
 
 

@@ -8,12 +8,15 @@ from typing import Any
 import numpy as np
 import pytest
 
+from figeval.api.comparisons import Comparison
 from figeval.errors import RecordError
+from figeval.evaluation.compare import compare_task
 from figeval.evaluation.comparisons import compare_all, compare_runs
+from figeval.evaluation.sides import Side
 from figeval.metrics.paired import holm, mcnemar
 from figeval.records.run_folder import RunFolder, read_run
 from figeval.records.schema import AncestorRecord, LineageRecord
-from tests.runs import row, run, task
+from tests.runs import row, run, score, task
 
 Answers = dict[str, float | list[float] | None]
 
@@ -261,6 +264,23 @@ def test_a_single_training_says_what_p_is_about(tmp_path: Path) -> None:
         start = "A is a single training" if place == places[0] else "A and B are single trainings"
         (caveat,) = compare_runs(*places).caveats
         assert caveat.startswith(f"{start}: p does not cover other seeds")
+
+
+def test_a_task_without_the_metric_is_not_said_to_have_no_mean_over_seeds(tmp_path: Path) -> None:
+    mean = read_run(written(tmp_path / "mean", {"t": acc("10")}, metric="bleu"))
+    seeds = Side(mean[0], [mean, mean, mean])
+    (own,) = mean[0].tasks
+    assert compare_task("t", (seeds, own), (seeds, own), "acc", 0) == "no acc per example"
+
+
+def test_a_comparison_says_if_lower_is_better(tmp_path: Path) -> None:
+    scores = [score("mae", higher_is_better=False)]
+    one, other = (written(tmp_path / name, {"t": acc("1010")}, metric="mae", scores=scores) for name in "ab")
+    assert "mae: lower is better, so that A is better where A − B is negative" in [
+        *Comparison(compare_all([one, other], "mae")).notes()
+    ]
+    both = (written(tmp_path / name, {"t": acc("1010")}) for name in "cd")
+    assert not any("lower is better" in note for note in Comparison(compare_all([*both])).notes())
 
 
 def test_another_prompt_or_route_of_a_task_is_said(tmp_path: Path) -> None:

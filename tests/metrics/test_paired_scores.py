@@ -137,6 +137,24 @@ def test_seeds_that_always_differ_have_a_p_value() -> None:
     assert paired_over_seeds([[1.0] * 12] * 3, [[1.0] * 12] * 3, [None] * 12).p == 1
 
 
+def test_few_differing_examples_are_no_evidence_of_equivalence_over_seeds() -> None:
+    """Half of such samples have less disagreement than the truth, and a standard error that is too small."""
+    right, wrong = [1.0] * 100, [1.0] * 98 + [0.0] * 2
+    found = paired_over_seeds([right] * 3, [wrong] * 3, [None] * 100)
+    assert (found.differing, equivalence(found, 0.05)) == (2, None)
+    assert found.note == "only 2 examples differ: the interval may be too narrow"
+
+
+def test_few_differing_clusters_are_no_evidence_of_equal_f1() -> None:
+    """The bootstrap's standard error is as poor as that of t if hardly any cluster differs."""
+    right = [(1.0, 1.0)] * 100
+    wrong = [(1.0, 1.0)] * 98 + [(0.0, 1.0)] * 2
+    found = paired_statistic(right, wrong, [None] * 100, ratio)
+    assert found.low is not None
+    assert (found.differing, equivalence(found, 0.05)) == (2, None)
+    assert found.note == "only 2 examples differ: the interval may be too narrow"
+
+
 @given(st.lists(st.floats(0, 1), max_size=12))
 def test_benjamini_hochberg_is_the_step_up_procedure(pvalues: list[float]) -> None:
     adjusted = benjamini_hochberg(pvalues)
