@@ -191,7 +191,7 @@ def test_label_studio_gets_tasks_and_a_configuration(cli: Cli, tmp_path: Path) -
     assert [list(task["data"]) for task in tasks] == [["item", "proverb", "keywords", "text"]] * 3
     config = ElementTree.parse(tmp_path / "ls" / "config.xml").getroot()
     told, *shown = [one.get("value") for one in config.iter("Text")]
-    assert str(told).startswith("Read each item as a whole, then judge its text by one criterion: on topic. ")
+    assert str(told).startswith("Read each item as a whole, then judge its text on one criterion: on topic. ")
     assert shown == ["$proverb", "$keywords", "$text"]
     (choices,) = config.iter("Choices")
     assert (choices.get("name"), choices.get("toName"), choices.get("choice")) == ("on_topic", "shown_text", "single")
@@ -244,7 +244,7 @@ def test_sheets_of_errors_say_what_to_look_for(cli: Cli, tmp_path: Path) -> None
     finished(tmp_path / "run", "mini_narrative", model="echo", limit=2)
     asked = ("annotate", "sheets", "run", "--errors")
     done = cli(*asked, "rude,off topic", "-o", "two")
-    assert "two/instructions.txt is what annotators are told" in done.out
+    assert "two/instructions.txt tells annotators what to do" in done.out
     first, *columns, filling = (tmp_path / "two" / "instructions.txt").read_text("utf-8").strip().split("\n\n")
     assert "whether its text has it: rude, off topic. A text may have several" in first
     assert columns == ["rude (no, yes)", "off topic (no, yes)"]
