@@ -235,7 +235,7 @@ def test_annotators_are_told_what_labels_mean(cli: Cli, tmp_path: Path) -> None:
         assert [one for every in meanings.values() for one in every if one in told] == means
     assert cli(*export, "--criteria", "epic_narrative_unseen", "-o", "described").code == 0
     told = (tmp_path / "described" / "instructions.txt").read_text("utf-8")
-    assert "every criterion on its own" in told and "higher number" not in told, (
+    assert "each criterion separately" in told and "higher number" not in told, (
         "the descriptions say what numbers mean"
     )
 
