@@ -112,7 +112,7 @@ def test_texts_are_exported_and_judgements_imported(cli: Cli, tmp_path: Path) ->
     assert means[("fluency", "echo")] == means[("fluency", "reference")] == 3.0
     assert means[("coherent", "echo")] == 1.0
     table = cli("export", "--to", "latex", "--layout", "storal_table_8", "--measured", "items").complaint
-    assert "--measured has no number for storal_table_8; its columns (part and metric) are storal_st2mo_zh" in table
+    assert "--measured has no number for storal_table_8; its columns (part and metrics) are storal_st2mo_zh" in table
     alone = cli("annotate", "import", "--to", "items", "--exclude", "sheet_2", "--json").out
     assert json.loads(alone)["annotators"] == ["sheet_1"]
     stored = (tmp_path / "items" / "judgements.csv").read_bytes()
