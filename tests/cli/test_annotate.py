@@ -235,9 +235,7 @@ def test_annotators_are_told_what_labels_mean(cli: Cli, tmp_path: Path) -> None:
         assert [one for every in meanings.values() for one in every if one in told] == means
     assert cli(*export, "--criteria", "epic_narrative_unseen", "-o", "described").code == 0
     told = (tmp_path / "described" / "instructions.txt").read_text("utf-8")
-    assert "each criterion separately" in told and "higher number" not in told, (
-        "the descriptions say what numbers mean"
-    )
+    assert "each criterion separately" in told and "higher number" not in told, "the descriptions say what numbers mean"
 
 
 def test_sheets_of_errors_say_what_to_look_for(cli: Cli, tmp_path: Path) -> None:
