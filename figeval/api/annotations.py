@@ -144,7 +144,7 @@ class AnnotationItems:
         for author, count in key.not_written.items():
             yield f"{author}: {counted(count, 'text')} in the sample not written"
         if (self.path / INSTRUCTIONS).exists():
-            yield f"{self.path / INSTRUCTIONS} is what annotators are told; give it to them with the items"
+            yield f"{self.path / INSTRUCTIONS} tells annotators what to do; give it to them with the items"
         yield f"{self.path / KEY} says who wrote each text and which answers are right; keep it from the annotators"
 
     def __str__(self) -> str:

@@ -16,7 +16,7 @@ from figeval.errors import OptionError
 from figeval.evaluation.difficulty import TaskDifficulty
 from figeval.evaluation.difficulty import difficulty as difficulty_of
 from figeval.reporting.grid import Grid, page, plain
-from figeval.text import csv_cell, one_line, shown_json
+from figeval.text import counted, csv_cell, one_line, shown_json
 from figeval.validation import checked_arguments
 
 if TYPE_CHECKING:
@@ -144,12 +144,10 @@ class Difficulty:
                 which = "these" if one.candidates else "the hardest"
                 yield f"{one.task}: to look at {which}, run figeval preview {join((one.of, *ids))}"
             if one.unanswered:
-                yield f"{one.task}: {one.unanswered} examples without an answer of some model"
+                yield f"{one.task}: {counted(one.unanswered, 'example')} without an answer from some model"
             if one.uninformed:
                 names = ", ".join(map(one_line, one.uninformed))
-                yield (
-                    f"{one.task}: not better than the most common right answer, so they do not make candidates: {names}"
-                )
+                yield f"{one.task}: no candidates from models no better than the most common right answer: {names}"
 
     def __str__(self) -> str:
         return plain(self.grids, self.notes())

@@ -142,8 +142,10 @@ class Power:
         level = f"{ALPHA:g}" if self.comparisons == 1 else f"{ALPHA:g} / {self.comparisons}"
         yield (
             f"detectable: difference in accuracy that is found with probability {self.power:g} at level {level}, if "
-            f"only one model is right on {100 * self.disagreement:.3g}% of the examples"
+            f"exactly one of the two models is right on {100 * self.disagreement:.3g}% of the examples"
         )
+        if any(plan.difference is None for plan in self.plans.values()):
+            yield "none: even the largest possible difference is found less often; add examples or clusters"
 
     def __str__(self) -> str:
         return plain(self.grids, self.notes())

@@ -97,7 +97,7 @@ def sheets(  # noqa: PLR0913 - one argument per option
     for author, count in key.not_written.items():
         echo(f"{author}: {counted(count, 'text')} in the sample not written")
     if key.told:
-        echo(f"{output / INSTRUCTIONS} is what annotators are told; give it to them with the sheets")
+        echo(f"{output / INSTRUCTIONS} tells annotators what to do; give it to them with the sheets")
     echo(f"{output / KEY} says who wrote each text; keep it from the annotators")
 
 
@@ -290,7 +290,7 @@ def import_(*, folder: Path | None, as_json: bool, **options: Any) -> None:
     FILEs are sheets, CSV files with the columns item, annotator and label (and criterion, time), the JSON export of
     Label Studio, or output of Potato. Without FILEs, the sheets in the folder of --to are read, and the answers that
     `figeval annotate serve` stored there. Items are those of key.json there; without --to, they are ids of examples of
-    the one --run. The judgements are stored in judgements.csv next to the key, and the results are about all that are
+    the one --run. The judgements are stored in judgements.csv next to the key, and the results cover all that are
     stored: an import replaces those of the annotators in FILEs only. Models that judged the items (`figeval annotate
     judge`) are compared with people, in tables of their own.
 

@@ -175,9 +175,10 @@ class Facts:
             given = ", ".join(f"{key} {config[key]}" for key in SHOWN if config.get(key) not in (None, {}, []))
             yield f"training on {training.task}: {given}"
             by = ", then ".join(training.select_by)
-            best, on = training.best, training.config.select_on
-            how = f"the best one by {by} on {on}" if by else "the last one, without selection"
-            yield f"checkpoint of {training.task}: step {FILL_IN if best is None else best}, {how}"
+            step = training.steps if training.best is None else training.best
+            selected = f"the best one by {by} on {training.config.select_on}"
+            how = selected if training.evaluations else "the last one, because no examples were held out"
+            yield f"checkpoint of {training.task}: step {step}, {how}"
         for grid in self.grids:
             tried: dict[str, dict[str, None]] = {}
             for point in grid.points:
@@ -188,25 +189,33 @@ class Facts:
             count = f"{len(grid.points)} combinations{f', {failed} of which failed' if failed else ''}"
             by = f" by {', then '.join(grid.metrics)}" if grid.metrics else ""
             yield f"search for {grid.task}: {count} ({space}), compared{by} on {grid.dev or 'dev'}"
-            yield f"best found values for {grid.task}: {_found(grid)}"
+            yield f"best values found for {grid.task}: {_found(grid)}"
         if self.trainings and not self.grids:
             yield f"search for hyperparameters: none is recorded beside the trainings; {FILL_IN}"
 
     def statistics(self) -> Iterator[str]:
-        """Yield what the scores are (single runs or means), what the intervals cover, and the seeds."""
+        """Yield what the scores are (single runs or means), what the intervals are over, and the seeds."""
         if self.single:
             names = ", ".join(dict.fromkeys(self.single))
-            yield f"scores of single runs: {names}; intervals cover other examples, not other trainings"
+            yield f"scores of single runs: {names}; intervals are over examples, not over trainings"
         for record in self.seeds:
             of = f"{record.model} on {record.task}"
             has = any(score.low is not None for score in record.scores)
-            cover = "intervals cover other seeds and other examples" if has else "without intervals over seeds"
+            cover = "intervals are over seeds and examples" if has else "without intervals over seeds"
             yield f"means over {len(record.runs)} seeds: {of}; {cover}"
             yield from (f"{of}: {line}" for line in _over_seeds(record))
         for name, tasks in self.tasks.items():
-            methods = dict.fromkeys(score.interval for task in tasks for score in task.scores)
-            clusters = max((score.clusters for task in tasks for score in task.scores), default=0)
-            yield f"{name}: 95 % intervals ({', '.join(methods)}), {clusters:,} clusters"
+            scores = [score for task in tasks for score in task.scores]
+            methods = dict.fromkeys(one.interval for one in scores if not one.interval.startswith("none"))
+            lacking: dict[str, dict[str, None]] = {}
+            for one in scores:
+                if one.interval.startswith("none"):
+                    why = one.interval.removeprefix("none").removeprefix(": ")
+                    lacking.setdefault(why, {})[one.metric] = None
+            without = [f"none for {', '.join(names)}{why and f': {why}'}" for why, names in lacking.items()]
+            parts = [part for part in (", ".join(methods), *without) if part]
+            clusters = max((score.clusters for score in scores), default=0)
+            yield f"{name}: 95 % intervals ({'; '.join(parts)}), {clusters:,} clusters"
         seeds = sorted({one.config.seed for one in self.trainings})
         if seeds:
             yield f"training seeds: {', '.join(map(str, seeds))}"

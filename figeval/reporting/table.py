@@ -40,18 +40,24 @@ FEW_NOTE = f"{FEW} fewer than 10 effective clusters: the interval is unreliable"
 MARKS: dict[Role | None, str] = {"trained": "‡", "chosen": "†", None: ""}  # for scores on examples that were seen
 MEAN = "  mean"  # head of a line with the unweighted mean over languages
 REST = "  remaining examples"  # head of a line with the score on examples that the model has not seen
-COUNTED = {
-    "ties": "ties, scored by expectation",
-    "truncated_inputs": "inputs truncated to the model's maximum length",
-    "nan": "NaN",
-    "ambiguous": "ambiguous answers",
-    "unparseable": "answers that name none of the options",
-    "absent": "quotations that are not in the text",
-    "refusal": "refusals",
-    "empty": "empty answers",
-    "truncated": "truncated answers (increase --max_new_tokens)",
-    "error": "examples without a reply",
-    "spans_unanswered": "spans without an answer",
+COUNTED = {  # one, and several
+    "ties": ("tie, scored by expectation", "ties, scored by expectation"),
+    "truncated_inputs": (
+        "input truncated to the model's maximum length",
+        "inputs truncated to the model's maximum length",
+    ),
+    "nan": ("NaN", "NaN"),
+    "ambiguous": ("ambiguous answer", "ambiguous answers"),
+    "unparseable": ("answer that names none of the options", "answers that name none of the options"),
+    "absent": ("quotation that is not in the text", "quotations that are not in the text"),
+    "refusal": ("refusal", "refusals"),
+    "empty": ("empty answer", "empty answers"),
+    "truncated": (
+        "truncated answer (increase --max_new_tokens)",
+        "truncated answers (increase --max_new_tokens)",
+    ),
+    "error": ("example without a reply", "examples without a reply"),
+    "spans_unanswered": ("span without an answer", "spans without an answer"),
 }
 
 
@@ -155,7 +161,8 @@ def notes(record: RunRecord) -> Iterator[str]:
             yield f"{task.task}: {task.hidden} of {task.n} gold answers are hidden and not scored"
         if task.variant is None and (remark := task.settings.get("remark")):  # variants have the same data
             yield f"{task.task}: {one_line(remark)}"
-        odd = [f"{count} {COUNTED.get(kind, kind)}" for kind, count in task.counts.items() if kind != "ok" and count]
+        counts = ((kind, count) for kind, count in task.counts.items() if kind != "ok" and count)
+        odd = [f"{count} {COUNTED.get(kind, (kind, kind))[count != 1]}" for kind, count in counts]
         if odd:
             yield f"{task.task}: {'; '.join(odd)}"
         yield from (f"{task.task}: {warning}" for warning in task.warnings)

@@ -180,9 +180,14 @@ def _shown(score: ScoreRecord | None) -> str | None:
 
 
 def _caption(runs: Sequence[RunRecord], table: Sequence[Line]) -> str:
-    names = ", ".join(map(printable, headings(runs)))
-    tasks = ", ".join(printable(task) for task in dict.fromkeys(line.task for line in table))
+    names = _listed([printable(one) for one in headings(runs)])
+    tasks = _listed([printable(task) for task in dict.fromkeys(line.task for line in table)])
     return f"Scores of {names} on {tasks}, with trivial models."
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Return `a`, `a and b` or `a, b and c`."""
+    return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
 
 
 def _notes(
@@ -198,8 +203,8 @@ def _notes(
     marks = ["Bold: the best run."] if any(_best(line) for line in table) else []
     if tested:
         which = "the best" if against is None else printable(headings(runs)[against])
-        correction = "Benjamini and Hochberg" if against is None and len(runs) > 2 else "Holm"
-        marks.append(rf"$\dagger$ differs from {which} at 5\,\% (correction of {correction}, per metric).")
+        correction = "Benjamini and Hochberg's" if against is None and len(runs) > 2 else "Holm's"
+        marks.append(rf"$\dagger$ differs from {which} at 5\,\% ({correction} correction, per metric).")
     yield from filter(None, [" ".join(marks)])
     if intervals:
         yield r"In brackets the 95\,\% interval, over clusters if examples are not independent."

@@ -81,8 +81,11 @@ def layout_table(
     )
     numbers = [one for file in own for one in file.numbers]
     if own and not any((one.part, one.metric) in columns for one in numbers):
-        known = ", ".join(f"{part} {metric}" for part, metric in columns)
-        raise OptionError(f"--measured has no number for {layout.name}; its columns (part and metric) are {known}")
+        known: dict[str, list[str]] = {}
+        for part, metric in columns:
+            known.setdefault(part, []).append(metric)
+        listed = "; ".join(f"{part} {', '.join(metrics)}" for part, metrics in known.items())
+        raise OptionError(f"--measured has no number for {layout.name}; its columns (part and metrics) are {listed}")
     footnotes = Footnotes()
     rows = list(printed(layout.sources))
     pages: list[list[str]] = [[]]

@@ -112,7 +112,7 @@ def test_texts_are_exported_and_judgements_imported(cli: Cli, tmp_path: Path) ->
     assert means[("fluency", "echo")] == means[("fluency", "reference")] == 3.0
     assert means[("coherent", "echo")] == 1.0
     table = cli("export", "--to", "latex", "--layout", "storal_table_8", "--measured", "items").complaint
-    assert "--measured has no number for storal_table_8; its columns (part and metric) are storal_st2mo_zh" in table
+    assert "--measured has no number for storal_table_8; its columns (part and metrics) are storal_st2mo_zh" in table
     alone = cli("annotate", "import", "--to", "items", "--exclude", "sheet_2", "--json").out
     assert json.loads(alone)["annotators"] == ["sheet_1"]
     stored = (tmp_path / "items" / "judgements.csv").read_bytes()
@@ -191,7 +191,7 @@ def test_label_studio_gets_tasks_and_a_configuration(cli: Cli, tmp_path: Path) -
     assert [list(task["data"]) for task in tasks] == [["item", "proverb", "keywords", "text"]] * 3
     config = ElementTree.parse(tmp_path / "ls" / "config.xml").getroot()
     told, *shown = [one.get("value") for one in config.iter("Text")]
-    assert str(told).startswith("Read each item as a whole, then judge its text by one criterion: on topic. ")
+    assert str(told).startswith("Read each item as a whole, then judge its text on one criterion: on topic. ")
     assert shown == ["$proverb", "$keywords", "$text"]
     (choices,) = config.iter("Choices")
     assert (choices.get("name"), choices.get("toName"), choices.get("choice")) == ("on_topic", "shown_text", "single")
@@ -235,16 +235,14 @@ def test_annotators_are_told_what_labels_mean(cli: Cli, tmp_path: Path) -> None:
         assert [one for every in meanings.values() for one in every if one in told] == means
     assert cli(*export, "--criteria", "epic_narrative_unseen", "-o", "described").code == 0
     told = (tmp_path / "described" / "instructions.txt").read_text("utf-8")
-    assert "every criterion on its own" in told and "higher number" not in told, (
-        "the descriptions say what numbers mean"
-    )
+    assert "each criterion separately" in told and "higher number" not in told, "the descriptions say what numbers mean"
 
 
 def test_sheets_of_errors_say_what_to_look_for(cli: Cli, tmp_path: Path) -> None:
     finished(tmp_path / "run", "mini_narrative", model="echo", limit=2)
     asked = ("annotate", "sheets", "run", "--errors")
     done = cli(*asked, "rude,off topic", "-o", "two")
-    assert "two/instructions.txt is what annotators are told" in done.out
+    assert "two/instructions.txt tells annotators what to do" in done.out
     first, *columns, filling = (tmp_path / "two" / "instructions.txt").read_text("utf-8").strip().split("\n\n")
     assert "whether its text has it: rude, off topic. A text may have several" in first
     assert columns == ["rude (no, yes)", "off topic (no, yes)"]

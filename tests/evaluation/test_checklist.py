@@ -76,20 +76,20 @@ def test_arr_from_a_run_and_its_training(cli: Cli, tmp_path: Path) -> None:
     assert "training on mini_fables: epochs 3, lr 0.0001, seed 7" in found["C2"]
     assert "checkpoint of mini_fables: step 12, the best one by acc on dev" in found["C2"]
     assert "search for mini_fables: 2 combinations (lr: 0.0001, 0.001), compared on dev" in found["C2"]
-    assert "best found values for mini_fables: fill in, since the search has not ended" in found["C2"]
+    assert "best values found for mini_fables: fill in, since the search has not ended" in found["C2"]
     assert "training seeds: 7" in found["C3"]
-    assert "scores of single runs: overlap; intervals cover other examples, not other trainings" in found["C3"]
+    assert "scores of single runs: overlap; intervals are over examples, not over trainings" in found["C3"]
     assert found["C4"][0].startswith("Python 3.")
     assert found["C4"][-1] == "other packages, such as those for preprocessing: fill in"
     (model.parent / "grid.json").write_text(json.dumps(ENDED))
     found = answers(cli, model / "run")
     searched = "3 combinations, 1 of which failed (lr: 0.0001, 0.001, 1), compared by acc, then mrr on 6 of train"
     assert f"search for mini_fables: {searched}" in found["C2"]
-    assert "best found values for mini_fables: lr 0.001 (on dev: acc 0.5)" in found["C2"]
+    assert "best values found for mini_fables: lr 0.001 (on dev: acc 0.5)" in found["C2"]
     (model.parent / "grid.json").unlink()
-    (model / "training" / "record.json").write_text(json.dumps(TRAINING | {"select_by": [], "best": None}))
+    (model / "training" / "record.json").write_text(json.dumps(TRAINING | {"evaluations": [], "best": None}))
     found = answers(cli, model / "run")
-    assert "checkpoint of mini_fables: step fill in, the last one, without selection" in found["C2"]
+    assert "checkpoint of mini_fables: step 24, the last one, because no examples were held out" in found["C2"]
     assert "search for hyperparameters: none is recorded beside the trainings; fill in" in found["C2"]
 
 
@@ -130,7 +130,7 @@ def test_instructions_to_annotators_are_quoted(cli: Cli, tmp_path: Path) -> None
 def test_neurips_in_markdown_has_the_command(cli: Cli, tmp_path: Path) -> None:
     done = cli("checklist", finished(tmp_path / "run", "mini_fables", baselines=False), "--format", "neurips")
     assert done.out.startswith("### 1 Claims\n\n- fill in\n")
-    assert "### 7 Statistical significance\n\n- scores of single runs: overlap; intervals cover other ex" in done.out
+    assert "### 7 Statistical significance\n\n- scores of single runs: overlap; intervals are over ex" in done.out
     assert "\n- mini_fables: 95 % intervals (wilson), 20 clusters" in done.out
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from types import SimpleNamespace
@@ -114,6 +115,7 @@ def test_the_best_run_is_bold_and_those_that_tie(tmp_path: Path) -> None:
     line = next(line for line in text.splitlines() if line.startswith(r"mini\_fables"))
     assert line.count(r"\bfseries") == 2
     assert r"$^{\dagger}$" not in line
+    assert re.search(r"caption\{Scores of [^,]+ and [^,]+ on mini\\_fables, with", text)
 
 
 def test_a_significant_difference_has_a_dagger() -> None:

@@ -122,7 +122,7 @@ def test_everything_odd_is_a_note() -> None:
     record = run(task(counts=counts, warnings=["--limit: the first 40 of 99"]), warnings=["the clock went back"])
     assert list(notes(record)) == [
         "proverbs: 4 NaN; 6 answers that name none of the options; 2 ties, scored by expectation; "
-        "1 inputs truncated to the model's maximum length",
+        "1 input truncated to the model's maximum length",
         "proverbs: --limit: the first 40 of 99",
         "the clock went back",
     ]

@@ -63,7 +63,7 @@ class Imported:
 def import_judgements(wanted: Import, seed: int = 0) -> Imported:
     """Read and check the judgements, store them next to the key, and return the results and what was read.
 
-    The results are about all stored judgements. Those of an annotator in the files replace that annotator's earlier
+    The results cover all stored judgements. Those of an annotator in the files replace that annotator's earlier
     ones; those of other annotators stay.
 
     Raises:

@@ -16,7 +16,7 @@ from figeval.spec.criteria import YES_NO, Criterion
 from figeval.spec.tasks import TaskSpec
 from figeval.text import clean
 
-OTHERS = "The other parts of an item are what the text was written from; they are not to be judged."
+OTHERS = "The other parts of an item are what the text was written from; do not judge them."
 QUESTION = re.compile(r"(?:^|[:;.,] )([^:;.,?]+\?)")  # in a description
 LARGEST = 1 << 18  # bytes of a file
 CURE = "give --instructions a text of several words, or a file with it"
@@ -41,11 +41,11 @@ def given(text_or_file: str) -> str:
 
 def to_judge(criteria: Sequence[Criterion]) -> str:
     """Return the default instructions for texts that are judged by criteria, with the meaning of unexplained labels."""
-    by = "every criterion on its own" if len(criteria) > 1 else f"one criterion: {criteria[0].name}"
-    told = [f"Read each item as a whole, then judge its text by {by}. {OTHERS}"]
+    on = "each criterion separately" if len(criteria) > 1 else f"one criterion: {criteria[0].name}"
+    told = [f"Read each item as a whole, then judge its text on {on}. {OTHERS}"]
     unexplained = [one for one in criteria if not one.description]
     if any(one.is_ordinal for one in unexplained):
-        told.append("On a scale of numbers, a higher number means more of what the criterion says.")
+        told.append("On a numerical scale, a higher number means more of what the criterion describes.")
     if any(one.labels == YES_NO for one in unexplained):
         told.append("Choose yes if the criterion applies to the text, and no if it does not.")
     return "\n".join(told)

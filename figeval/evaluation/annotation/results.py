@@ -216,7 +216,7 @@ def numbers_for_tables(key: Key, judgements: Sequence[Judgement], seed: int = 0)
                     found.append(number)
     people = len({one.annotator for one in judgements})
     by = "one person" if people == 1 else f"{people} people"
-    return MeasuredNumbers(source=f"texts of {key.task} in the judgement of {by}", numbers=tuple(found))
+    return MeasuredNumbers(source=f"texts of {key.task} as judged by {by}", numbers=tuple(found))
 
 
 def _values(key: Key, criterion: Criterion, item: str, own: Mapping[str, str]) -> dict[str, float]:

@@ -30,8 +30,7 @@ KEY, INSTRUCTIONS = "key.json", "instructions.txt"
 ITEM, TEXT, COMMENT = "item", "text", "comment"
 FILLING = (
     "Write one of the labels in brackets into each of these columns. Leave a cell empty only if you cannot decide; "
-    f"remarks belong in the column {COMMENT}. You may sort the rows, but do not change the column {ITEM} and the first "
-    "row."
+    f"put remarks in the column {COMMENT}. You may sort the rows, but do not change the column {ITEM} or the first row."
 )
 
 
