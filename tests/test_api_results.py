@@ -85,10 +85,15 @@ def test_a_changed_run_is_not_ok(runs: tuple[Path, Path]) -> None:
         (lambda: figeval.power("mini_proverbs", disagreement=0.0), "disagreement=0: give a share above 0"),
         (lambda: figeval.power("mini_proverbs", correlation=2.0), "correlation=2: give a number from 0 to 1"),
         (lambda: figeval.power("mini_proverbs", power=1.0), "power=1: give a probability"),
-        (lambda: figeval.power("mini_proverbs", comparisons=0), "comparisons=0: give a whole number"),
+        (lambda: figeval.power("mini_proverbs", comparisons=0), "comparisons: give a whole number from 1"),
         (lambda: figeval.power("mini_proverbz"), "did you mean 'mini_proverbs'"),
         (lambda: figeval.power([]), "tasks is empty"),
+        (lambda: figeval.power("mini_proverbs", comparisons=10**400), "comparisons: give a whole number from 1"),
+        (lambda: figeval.power("mini_proverbs", include_path=3), "include_path is an int; give a path"),  # type: ignore[arg-type]
         (lambda: figeval.checklist([]), "runs is empty"),
+        (lambda: figeval.checklist(3), "runs is an int; give runs, or their folders"),  # type: ignore[arg-type]
+        (lambda: figeval.checklist(["a", None]), "runs has None; give runs, or their folders"),  # type: ignore[list-item]
+        (lambda: figeval.checklist("a", items=[3]), "items has an int; give a path"),  # type: ignore[list-item]
         (lambda: figeval.checklist("a", form="neurip"), "did you mean 'neurips'"),
         (lambda: figeval.checklist("a", items="a"), "annotate export"),
         (lambda: figeval.difficulty("a", "b", metric="accc"), "did you mean 'acc'"),

@@ -56,7 +56,7 @@ def checklist(
     if not (places := run_paths(runs)):
         raise OptionError("runs is empty; give all runs of the paper, or their folders")
     with frontend.python_program(watched=False):
-        facts = Facts.of(places, Harness(include=paths_in(include_path)), paths_in(items))
+        facts = Facts.of(places, Harness(include=paths_in(include_path)), paths_in(items, "items"))
         return Checklist(tuple(answers_of(facts, form)))
 
 

@@ -359,14 +359,36 @@ def given_options(function: str, options: Mapping[str, Any], known: Iterable[str
 
 
 def run_paths(runs: Runs) -> tuple[Path, ...]:
-    """Return the folder of one run or several, which may be given as such."""
-    given = [runs] if isinstance(runs, Run | str | Path) else runs
+    """Return the folder of one run or several, which may be given as such. Raises `OptionError` for anything else."""
+    given = listed(runs, Run | str | Path, "runs", "runs, or their folders")
     return tuple(one.path if isinstance(one, Run) else Path(one) for one in given)
 
 
-def paths_in(folders: Folders) -> tuple[Path, ...]:
-    """Return one folder or several as paths."""
-    return tuple(map(Path, [folders] if isinstance(folders, str | Path) else folders))
+def paths_in(folders: Folders, name: str = "include_path") -> tuple[Path, ...]:
+    """Return one path or several of the argument `name`. Raises `OptionError` for anything else."""
+    return tuple(map(Path, listed(folders, str | Path, name, "a path, or a list of paths")))
+
+
+def listed(given: Any, kind: Any, name: str, wanted: str) -> list[Any]:
+    """Return one value or several of a kind as a list.
+
+    Args:
+        given: the argument.
+        kind: class of a value, or a union of classes.
+        name: name of the argument, for errors.
+        wanted: what to give, in words.
+
+    Raises:
+        OptionError: it is neither a value nor several.
+    """
+    if isinstance(given, kind):
+        return [given]
+    if not isinstance(given, Iterable) or isinstance(given, str | bytes):
+        raise OptionError(f"{name} is {a_type(given)}; give {wanted}")
+    found = list(given)
+    if wrong := [one for one in found if not isinstance(one, kind)]:
+        raise OptionError(f"{name} has {a_type(wrong[0])}; give {wanted}")
+    return found
 
 
 def names_in(text: str) -> tuple[str, ...]:
