@@ -143,6 +143,8 @@ def test_a_template_has_a_row_for_every_example_that_is_scored(suffix: str, cli:
     assert "mini_pairs: 5 examples; write one of the labels: entailment, non-entailment" in written.out
     assert "mini_fables: 5 examples; write the index of an option" in written.out
     assert "there are no predictions for mini_pairs" in cli("score", *asked, "-p", str(file)).err
+    both = cli("score", *asked, "--limit", "5", "--write_template", f"two.{suffix}")
+    assert (both.code, "give only one of them" in both.err) == (2, True)
     file.write_text(filled_in(file), encoding="utf-8")
     done = cli("score", *asked, "-p", str(file), "--no_baselines", "-o", "run")
     assert done.code == 0, done.err
