@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 import figeval
+from figeval.api.checklists import Checklist
+from figeval.evaluation.checklist import Answer
 from tests.cli.conftest import Cli, cli
 from tests.runs import finished
 
@@ -107,6 +109,13 @@ def test_a_mistake_is_one_line(call: Callable[[], object], words: str, runs: tup
         call()
     assert words in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_names_in_a_checklist_are_no_html() -> None:
+    lines = ("models: <script>alert(1)</script>, n < 5",)
+    found = Checklist((Answer("B1", "Creators of the artifacts used", lines),))
+    assert found.to_markdown().endswith(r"- models: \<script>alert(1)\</script>, n < 5")
+    assert "<script>" not in found._repr_html_()
 
 
 def test_a_task_of_the_program_has_a_plan() -> None:
