@@ -31,6 +31,7 @@ from figeval.reporting.exporters import load_exporters
 from figeval.reporting.grid import page, plain
 from figeval.reporting.progress import RunProgress, display_on, stderr
 from figeval.spec import SuiteSpec, TaskSpec
+from figeval.text import one_line
 from figeval.validation import checked_arguments, reworded
 
 if TYPE_CHECKING:
@@ -439,7 +440,7 @@ def model_name(model: object, name: str | None) -> tuple[str, dict[str, object]]
     if not capabilities(model):
         raise OptionError(f"model is {a_type(model)} without capabilities; give it a method such as {', '.join(KNOWN)}")
     found = type(model).__name__ if name is None else name
-    if not isinstance(found, str) or not found.strip():
+    if not isinstance(found, str) or not one_line(found):
         raise OptionError(f"name={found!r:.80}: the name of a model must be a non-empty string")
     return found, {found: model}
 

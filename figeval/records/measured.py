@@ -40,7 +40,7 @@ class MeasuredNumber(Stored):
 
     part: str
     metric: str
-    model: Words = Field(max_length=200, description="the row of the table")
+    model: Words = Field(description="the row of the table; names of runs have any length")
     value: FiniteFloat
     low: FiniteFloat | None = Field(default=None, description="lower end of the 95 % interval")
     high: FiniteFloat | None = Field(default=None, description="upper end of the 95 % interval")
