@@ -111,6 +111,7 @@ def test_judgements_and_a_judge(cli: Cli, run: figeval.Run) -> None:
         (lambda: figeval.export_items("run", output="o", criteria=[3]), "criteria has an int; give criteria with"),  # type: ignore[list-item]
         (lambda: figeval.export_items("run", output="o", seed=1.5), "seed=1.5: give a whole number"),  # type: ignore[arg-type]
         (lambda: figeval.export_items("run", output="o", instructions="no_file.md"), "no_file.md"),
+        (lambda: figeval.export_items("run", output="o", instructions="@"), ".: not a regular file; give --instr"),
         (lambda: figeval.judge_items("run", Strict()), "annotate export"),
         (lambda: figeval.judge_items("run", Strict(), limit=0), "limit=0: give a whole number"),
         (lambda: figeval.judge_items("run", Strict(), template=3), "template=3: give the path of a file"),  # type: ignore[arg-type]
