@@ -22,7 +22,7 @@ from pydantic import (
     ValidationError,
 )
 
-from figeval.text import whole_number
+from figeval.text import cleaned, whole_number
 from figeval.validation import first_problem
 
 ANSWERED = ("tasks", "model", "model_args", "limit", "num_fewshot", "seed", "routes", "threshold")
@@ -165,7 +165,8 @@ class RunConfig:
         values = {key: getattr(self, key) for key in ANSWERED}
         values["model_args"] = {key: value for key, value in self.model_args.items() if key not in UNSEEN}
         given = {key: getattr(self, key) for key in SINCE if getattr(self, key) != DEFAULTS[key]}
-        text = json.dumps({**values, "log_samples": self.log_samples, **given}, sort_keys=True, default=dict)
+        texts = cleaned({**values, "log_samples": self.log_samples, **given})  # as the record has them
+        text = json.dumps(texts, sort_keys=True, default=dict)
         return hashlib.sha256(text.encode()).hexdigest()[:8]
 
     @property
@@ -182,7 +183,8 @@ class RunConfig:
         known = asdict(RunConfig(tasks=(), model="")) | dict(before)
         found = {}
         for name in (*ANSWERED, *SINCE, "log_samples"):
-            old, new = (json.loads(json.dumps(one, default=dict)) for one in (known[name], getattr(self, name)))
+            stored = (json.dumps(one, default=dict) for one in (known[name], getattr(self, name)))
+            old, new = (cleaned(json.loads(one)) for one in stored)
             if name == "model_args" and isinstance(old, dict):
                 old, new = ({key: one[key] for key in one if key not in UNSEEN} for one in (old, new))
             if old != new:

@@ -72,6 +72,8 @@ def read_bytes(
             raise failure(f"{file}: not a regular file; {cure}")
         with file.open("rb") as opened:
             data: bytes = opened.read(max_bytes + 1)
+    except FigevalError:  # an OptionError is a ValueError, too
+        raise
     except (OSError, ValueError) as error:  # ValueError: a null character in the path
         raise failure(f"{file}: cannot be read ({getattr(error, 'strerror', None) or error}); {cure}") from error
     if len(data) > max_bytes:

@@ -108,11 +108,17 @@ def test_judgements_and_a_judge(cli: Cli, run: figeval.Run) -> None:
         (lambda: figeval.export_items("run", output="o", criteria="fluency=5"), "'5' is not a scale"),
         (lambda: figeval.export_items("run", output="o", criteria={"fluency": "5"}), "'5' is not a scale"),
         (lambda: figeval.export_items("run", output="o", criteria={"fluency": {"scal": "1-5"}}), "criteria: "),
+        (lambda: figeval.export_items("run", output="o", criteria=[3]), "criteria has an int; give criteria with"),  # type: ignore[list-item]
+        (lambda: figeval.export_items("run", output="o", seed=1.5), "seed=1.5: give a whole number"),  # type: ignore[arg-type]
         (lambda: figeval.export_items("run", output="o", instructions="no_file.md"), "no_file.md"),
+        (lambda: figeval.export_items("run", output="o", instructions="@"), ".: not a regular file; give --instr"),
         (lambda: figeval.judge_items("run", Strict()), "annotate export"),
         (lambda: figeval.judge_items("run", Strict(), limit=0), "limit=0: give a whole number"),
+        (lambda: figeval.judge_items("run", Strict(), template=3), "template=3: give the path of a file"),  # type: ignore[arg-type]
         (lambda: figeval.judge_items("run", object()), "without capabilities"),
         (lambda: figeval.import_judgements(), "give --to FOLDER"),
+        (lambda: figeval.import_judgements(3), "files is an int; give a path"),  # type: ignore[arg-type]
+        (lambda: figeval.import_judgements("a.csv", exclude=3), "exclude is an int; give the names of"),  # type: ignore[arg-type]
         (lambda: figeval.import_judgements("a.csv", runs="run", criteria="fluency"), "not a scale"),
     ],
 )

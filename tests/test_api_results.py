@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 import figeval
+from figeval.api.checklists import Checklist
 from figeval.api.powers import Power
+from figeval.evaluation.checklist import Answer
 from tests.cli.conftest import Cli, cli
 from tests.runs import finished
 
@@ -86,10 +88,15 @@ def test_a_changed_run_is_not_ok(runs: tuple[Path, Path]) -> None:
         (lambda: figeval.power("mini_proverbs", disagreement=0.0), "disagreement=0: give a share above 0"),
         (lambda: figeval.power("mini_proverbs", correlation=2.0), "correlation=2: give a number from 0 to 1"),
         (lambda: figeval.power("mini_proverbs", power=1.0), "power=1: give a probability"),
-        (lambda: figeval.power("mini_proverbs", comparisons=0), "comparisons=0: give a whole number"),
+        (lambda: figeval.power("mini_proverbs", comparisons=0), "comparisons: give a whole number from 1"),
         (lambda: figeval.power("mini_proverbz"), "did you mean 'mini_proverbs'"),
         (lambda: figeval.power([]), "tasks is empty"),
+        (lambda: figeval.power("mini_proverbs", comparisons=10**400), "comparisons: give a whole number from 1"),
+        (lambda: figeval.power("mini_proverbs", include_path=3), "include_path is an int; give a path"),  # type: ignore[arg-type]
         (lambda: figeval.checklist([]), "runs is empty"),
+        (lambda: figeval.checklist(3), "runs is an int; give runs, or their folders"),  # type: ignore[arg-type]
+        (lambda: figeval.checklist(["a", None]), "runs has None; give runs, or their folders"),  # type: ignore[list-item]
+        (lambda: figeval.checklist("a", items=[3]), "items has an int; give a path"),  # type: ignore[list-item]
         (lambda: figeval.checklist("a", form="neurip"), "did you mean 'neurips'"),
         (lambda: figeval.checklist("a", items="a"), "annotate export"),
         (lambda: figeval.difficulty("a", "b", metric="accc"), "did you mean 'acc'"),
@@ -105,6 +112,13 @@ def test_a_mistake_is_one_line(call: Callable[[], object], words: str, runs: tup
     assert "\n" not in str(caught.value)
 
 
+def test_names_in_a_checklist_are_no_html() -> None:
+    lines = ("models: <script>alert(1)</script>, n < 5",)
+    found = Checklist((Answer("B1", "Creators of the artifacts used", lines),))
+    assert found.to_markdown().endswith(r"- models: \<script>alert(1)\</script>, n < 5")
+    assert "<script>" not in found._repr_html_()
+
+
 def test_a_task_of_the_program_has_a_plan() -> None:
     @figeval.task(name="crows", type="choice", labels=())
     def crows() -> Any:
@@ -118,4 +132,4 @@ def test_a_task_of_the_program_has_a_plan() -> None:
 
 def test_a_small_disagreement_is_not_printed_as_none() -> None:
     (note,) = Power({}, 0.005, 0.8, 1).notes()
-    assert note.endswith("if only one model is right on 0.5% of the examples")
+    assert note.endswith("if exactly one of the two models is right on 0.5% of the examples")

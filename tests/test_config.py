@@ -53,6 +53,14 @@ def test_what_changes_no_answer_changes_no_identity(harmless: dict) -> None:
     assert RunConfig(**PLAIN, **harmless).identity() == RunConfig(**PLAIN).identity()
 
 
+def test_characters_that_no_record_has_change_no_identity() -> None:
+    """The record stores clean texts, from which `figeval verify` computes the identity and a run continues."""
+    odd = RunConfig(tasks=("mini",), model="a\x1b[31m b\u202e", model_args={"c": "\x07d"}, system_instruction="\x00e")
+    clean = RunConfig(tasks=("mini",), model="a b", model_args={"c": "d"}, system_instruction="e")
+    assert odd.identity() == clean.identity()
+    assert odd.changed(clean.record()) == clean.changed(odd.record()) == {}
+
+
 def test_what_makes_another_run_is_told_with_both_values() -> None:
     before = RunConfig(**PLAIN, model_args={"a": 1, "timeout": 3.0}).record()
     now = RunConfig(**PLAIN, model_args={"a": 2, "timeout": 9.0}, limit=5, device="cpu", prompts=("all",))

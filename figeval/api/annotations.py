@@ -11,7 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from figeval import frontend
 from figeval.api import frames
-from figeval.api.runs import Folders, Runs, Task, given_options, paths_in, run_paths, task_names
+from figeval.api.runs import Folders, Runs, Task, given_options, listed, paths_in, run_paths, task_names
 from figeval.errors import OptionError, near
 from figeval.evaluation.annotation import export
 from figeval.evaluation.annotation.instructions import given, to_answer, to_judge
@@ -161,7 +161,8 @@ def parts_of(criteria: Criteria) -> list[str] | dict[str, Scale]:
             return TypeAdapter(dict[str, Scale]).validate_python(dict(criteria))
         except ValidationError as error:
             raise OptionError(f"criteria: {first_problem(error)}") from error
-    parts = criteria.split(",") if isinstance(criteria, str) else criteria
+    example = 'criteria with their scales, such as "fluency=1-5"'
+    parts = criteria.split(",") if isinstance(criteria, str) else listed(criteria, str, "criteria", example)
     return [part.strip() for part in parts if part.strip()]
 
 
@@ -181,6 +182,8 @@ def _options(given: dict[str, Any]) -> dict[str, Any]:
         value = given.get(name, least)
         if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
             raise OptionError(f"{name}={value!r:.80}: give a whole number from {least} to {most:,}")
+    if not isinstance(seed := given.get("seed", 0), int) or isinstance(seed, bool):
+        raise OptionError(f"seed={seed!r:.80}: give a whole number")
     if given.get("to", "csv") not in (forms := get_args(export.Format)):
         raise OptionError(f"to={given['to']!r:.80}{near(str(given['to']), forms)}; the formats are {', '.join(forms)}")
     return given

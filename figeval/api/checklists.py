@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict, dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     import pandas
 
 COLUMNS = {"item": "string", "question": "string", "answer": "string"}
+TAG = re.compile("<(?=[A-Za-z/!?])")
 LONGEST = 20_000  # characters of an answer; instructions are quoted in full
 
 
@@ -56,7 +58,7 @@ def checklist(
     if not (places := run_paths(runs)):
         raise OptionError("runs is empty; give all runs of the paper, or their folders")
     with frontend.python_program(watched=False):
-        facts = Facts.of(places, Harness(include=paths_in(include_path)), paths_in(items))
+        facts = Facts.of(places, Harness(include=paths_in(include_path)), paths_in(items, "items"))
         return Checklist(tuple(answers_of(facts, form)))
 
 
@@ -90,7 +92,9 @@ class Checklist:
     def to_markdown(self) -> str:
         """Return a heading for each item and a list with its answer, which is "fill in" if no record knows it."""
         return "\n\n".join(
-            "\n".join([f"### {one.item} {one.question}", "", *(f"- {_flat(line)}" for line in one.lines or (FILL_IN,))])
+            "\n".join(
+                [f"### {one.item} {one.question}", "", *(f"- {_escaped(line)}" for line in one.lines or (FILL_IN,))]
+            )
             for one in self.answers
         )
 
@@ -108,6 +112,11 @@ class Checklist:
             for one in self.answers
         )
         return f"<dl>{''.join(items)}</dl>"
+
+
+def _escaped(line: str) -> str:
+    """Return a line for Markdown, which would take a name or a text in it for HTML."""
+    return TAG.sub(r"\\<", _flat(line))
 
 
 def _flat(line: str) -> str:

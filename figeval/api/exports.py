@@ -66,7 +66,7 @@ def export(  # noqa: PLR0913 - one argument per option of the command
     exporter = load_exporters(plugins.plugin_manager()).get(to)
     places = run_paths(runs)
     stored = stored_runs(places, paths_in(include_path), texts=include_text, noncommercial=allow_noncommercial)
-    own = paths_in(measured)
+    own = paths_in(measured, "measured")
     choices = {"layout": layout, "tasks": tasks, "metrics": metrics, "against": against, "measured": own}
     choices = chosen(**choices, intervals=intervals, examples=examples)
     made = exported(exporter, stored, {**(format_args or {}), **choices})

@@ -11,7 +11,7 @@ from figeval.api import frames
 from figeval.api.annotations import Criteria, parts_of
 from figeval.api.judge_tables import judge_grids, judge_notes
 from figeval.api.judgement_tables import people_grids, people_notes
-from figeval.api.runs import Runs, paths_in, run_paths
+from figeval.api.runs import Runs, listed, paths_in, run_paths
 from figeval.errors import OptionError
 from figeval.evaluation.annotation.importing import Import, Imported
 from figeval.evaluation.annotation.importing import import_judgements as imported
@@ -112,14 +112,14 @@ def import_judgements(  # noqa: PLR0913 - one argument per option of the command
     except ValueError as error:
         raise OptionError(f"--criteria: {error}") from error
     wanted = Import(
-        files=paths_in(files),
+        files=paths_in(files, "files"),
         folder=None if to is None else Path(to),
         runs=run_paths(runs),
         task=task,
         criteria=named,
         last=last,
         pairs=pairs,
-        exclude=(exclude,) if isinstance(exclude, str) else tuple(exclude),
+        exclude=tuple(listed(exclude, str, "exclude", "the names of annotators")),
     )
     return AnnotationResults(imported(wanted, seed))
 

@@ -89,6 +89,8 @@ def judge_items(
     limit, template = found.get("limit"), found.get("template")
     if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 1):
         raise OptionError(f"limit={limit!r:.80}: give a whole number of at least 1")
+    if template is not None and not isinstance(template, str | Path):
+        raise OptionError(f"template={template!r:.80}: give the path of a file")
     wanted = Judging(
         folder=Path(items),
         model=called,

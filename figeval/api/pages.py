@@ -137,7 +137,7 @@ def board(
         figeval.board("results/runs", output="site", reports=True)
         ```
     """
-    given = paths_in(folders)
+    given = paths_in(folders, "folders")
     if not given:
         raise OptionError("folders is empty; give at least one folder that contains runs")
     manager = plugins.plugin_manager()

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import pandas
 
 HEAD = ("task", "n", "clusters", "design effect", "detectable")
+MOST = 1_000_000  # planned comparisons
 COLUMNS = {
     "task": "string",
     "n": "Int64",
@@ -72,8 +73,8 @@ def power(
         raise OptionError(f"correlation={correlation:g}: give a number from 0 to 1")
     if not 0 < power < 1:
         raise OptionError(f"power={power:g}: give a probability between 0 and 1")
-    if comparisons < 1:
-        raise OptionError(f"comparisons={comparisons}: give a whole number of at least 1")
+    if not 1 <= comparisons <= MOST:
+        raise OptionError(f"comparisons: give a whole number from 1 to {MOST:,}")
     names, made = task_names(tasks)
     plans = {}
     with frontend.python_program(watched=False):

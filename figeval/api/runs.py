@@ -360,17 +360,36 @@ def given_options(function: str, options: Mapping[str, Any], known: Iterable[str
 
 
 def run_paths(runs: Runs) -> tuple[Path, ...]:
-    """Return the folder of one run or several. Raises `OptionError` for anything else."""
-    given = [runs] if isinstance(runs, Run | str) or not isinstance(runs, Iterable) else [*runs]
-    for one in given:
-        if not isinstance(one, Run | str | Path):
-            raise OptionError(f"runs={one_line(repr(one), 80)}: give a Run, a string or a path")
+    """Return the folder of one run or several, which may be given as such. Raises `OptionError` for anything else."""
+    given = listed(runs, Run | str | Path, "runs", "runs, or their folders")
     return tuple(one.path if isinstance(one, Run) else Path(one) for one in given)
 
 
-def paths_in(folders: Folders) -> tuple[Path, ...]:
-    """Return one folder or several as paths."""
-    return tuple(map(Path, [folders] if isinstance(folders, str | Path) else folders))
+def paths_in(folders: Folders, name: str = "include_path") -> tuple[Path, ...]:
+    """Return one path or several of the argument `name`. Raises `OptionError` for anything else."""
+    return tuple(map(Path, listed(folders, str | Path, name, "a path, or a list of paths")))
+
+
+def listed(given: Any, kind: Any, name: str, wanted: str) -> list[Any]:
+    """Return one value or several of a kind as a list.
+
+    Args:
+        given: the argument.
+        kind: class of a value, or a union of classes.
+        name: name of the argument, for errors.
+        wanted: what to give, in words.
+
+    Raises:
+        OptionError: it is neither a value nor several.
+    """
+    if isinstance(given, kind):
+        return [given]
+    if not isinstance(given, Iterable) or isinstance(given, str | bytes):
+        raise OptionError(f"{name} is {a_type(given)}; give {wanted}")
+    found = list(given)
+    if wrong := [one for one in found if not isinstance(one, kind)]:
+        raise OptionError(f"{name} has {a_type(wrong[0])}; give {wanted}")
+    return found
 
 
 def names_in(text: str) -> tuple[str, ...]:
@@ -421,7 +440,7 @@ def model_name(model: object, name: str | None) -> tuple[str, dict[str, object]]
     if not capabilities(model):
         raise OptionError(f"model is {a_type(model)} without capabilities; give it a method such as {', '.join(KNOWN)}")
     found = type(model).__name__ if name is None else name
-    if not isinstance(found, str) or not found.strip():
+    if not isinstance(found, str) or not one_line(found):
         raise OptionError(f"name={found!r:.80}: the name of a model must be a non-empty string")
     return found, {found: model}
 

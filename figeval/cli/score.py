@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
 from figeval.cli.options import Finite, also, include_path, portion, results, seed, some
 from figeval.cli.output import echo
 from figeval.text import counted
+
+if TYPE_CHECKING:
+    from figeval.api.runs import RunOptions
 
 
 def sources(_context: click.Context, parameter: click.Parameter, values: Sequence[str]) -> Path | dict[str, Path]:
@@ -120,13 +123,13 @@ def score(template: Path | None, seeds: str | None, no_baselines: bool, **flags:
 
 def write_template(file: Path, seeds: str | None, flags: dict[str, Any]) -> None:
     """Write a file to fill in, and print what to write for each task and how to score it."""
-    from figeval.config import RunConfig
+    from figeval.api.runs import run_config
     from figeval.evaluation.given_template import write_template as write
     from figeval.evaluation.harness import Harness
     from figeval.evaluation.training.sweep import seeds_of
 
-    names = ("tasks", "limit", "sample", "stratify", "seed", "protocol", "split", "include_path")
-    config = RunConfig(model="", **{name: flags[name] for name in names})
+    names = ("limit", "sample", "stratify", "seed", "protocol", "split", "include_path")
+    config = run_config(flags["tasks"], "", cast("RunOptions", {name: flags[name] for name in names}))
     wanted = [] if seeds is None else seeds_of(seeds, config.seed)
     asked = write(file, config, wanted, Harness(include=config.include_path))
     rows = sum(one.n for one in asked) * max(len(wanted), 1)

@@ -35,7 +35,7 @@ from figeval.spec import TaskSpec
 from figeval.spec.examples import read_corpus
 from figeval.task_types.given import unfloated
 from figeval.task_types.routes import Dialogue
-from figeval.text import csv_cell
+from figeval.text import csv_cell, one_line
 from figeval.types import Example, Prediction
 
 BACKEND, RUN = "predictions", "run.json"
@@ -262,6 +262,6 @@ def name_of(sources: Mapping[str, Source], name: str | None) -> str:
     stems = {source.stem if isinstance(source, Path) else "" for source in sources.values()}
     if name is None and len(stems) == 1:
         name = stems.pop()
-    if name is None or not name.strip():
+    if name is None or not one_line(name):
         raise OptionError("the predictions need a name for tables; give that of the system that made them with --name")
     return name

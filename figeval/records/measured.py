@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Annotated
 
-from pydantic import Field, FiniteFloat, model_validator
+from pydantic import AfterValidator, Field, FiniteFloat, model_validator
 
 from figeval.errors import RecordError
 from figeval.jsonfile import read_model
@@ -24,12 +25,22 @@ CURE = "make it with `figeval analyze epic` or `figeval annotate import --to`, o
 KAPPA = "_kappa"  # ends the metric with the agreement on a criterion: fluency_kappa
 
 
+def _words(text: str) -> str:
+    """Return a text in one line, as tables print it."""
+    if not (line := one_line(text)):
+        raise ValueError("must not be blank")
+    return line
+
+
+Words = Annotated[str, AfterValidator(_words)]
+
+
 class MeasuredNumber(Stored):
     """One number, and its column of a table by part and metric, as `figeval ls layouts` and the layouts name them."""
 
     part: str
     metric: str
-    model: str = Field(min_length=1, max_length=200, description="the row of the table")
+    model: Words = Field(description="the row of the table; names of runs have any length")
     value: FiniteFloat
     low: FiniteFloat | None = Field(default=None, description="lower end of the 95 % interval")
     high: FiniteFloat | None = Field(default=None, description="upper end of the 95 % interval")
@@ -40,7 +51,7 @@ class MeasuredNumber(Stored):
         if (self.low is None) != (self.high is None):
             raise ValueError("give both low and high, or neither")
         if self.low is not None and self.high is not None and self.low > self.high:
-            raise ValueError("low is above high")
+            raise ValueError("low is greater than high; exchange them")
         return self
 
 
@@ -52,7 +63,7 @@ class MeasuredNumbers(Stored):
         numbers: the numbers; each has a column and a row of its own.
     """
 
-    source: str = Field(min_length=1, max_length=500)
+    source: Words = Field(max_length=500)
     numbers: tuple[MeasuredNumber, ...]
 
 

@@ -80,7 +80,7 @@ def test_a_row_that_two_readers_understand_differently(line: str, message: str, 
         (["--write_template", "a.csv"], "a.csv exists and may have been filled in"),
         (["--write_template", "a.txt"], "the name must end in .csv, .tsv, .jsonl, .json"),
         (
-            ["--write_template", "new.csv", "--by", "idiom", "--stratify", "mood"],
+            ["--write_template", "new.csv", "--by", "idiom", "--sample", "5", "--stratify", "mood"],
             "--stratify mood: none of these tasks",
         ),
         (["-p", "none.csv"], "there is no file none.csv"),
@@ -88,6 +88,7 @@ def test_a_row_that_two_readers_understand_differently(line: str, message: str, 
         (["-p", "a.csv", "-p", "b.csv"], "give one FILE, or TASK=FILE once for each task"),
         (["-p", "mini_fables=a.csv", "-p", "mini_fables=a.csv"], "give one FILE, or TASK=FILE once for each task"),
         (["-p", "mini_pairs=a.csv", "-p", "mini_fables=b.csv"], "give that of the system that made them with --name"),
+        (["-p", "a.csv", "--name", "\x1b[31m"], "give that of the system that made them with --name"),
         (["-p", "a.csv", "--name", " "], "give that of the system that made them with --name"),
         (["-p", "mini_fabels=a.csv"], "there is no task 'mini_fabels'; did you mean 'mini_fables'?"),
         (["-p", "mini_pairs=a.csv"], "there are no predictions for mini_fables"),
@@ -143,6 +144,8 @@ def test_a_template_has_a_row_for_every_example_that_is_scored(suffix: str, cli:
     assert "mini_pairs: 5 examples; write one of the labels: entailment, non-entailment" in written.out
     assert "mini_fables: 5 examples; write the index of an option" in written.out
     assert "there are no predictions for mini_pairs" in cli("score", *asked, "-p", str(file)).err
+    both = cli("score", *asked, "--limit", "5", "--write_template", f"two.{suffix}")
+    assert (both.code, "give only one of them" in both.err) == (2, True)
     file.write_text(filled_in(file), encoding="utf-8")
     done = cli("score", *asked, "-p", str(file), "--no_baselines", "-o", "run")
     assert done.code == 0, done.err

@@ -11,7 +11,7 @@ import pytest
 
 from figeval.errors import DataError
 from figeval.evaluation.annotation.judgements import Judgement, Judgements, read_judgements
-from figeval.evaluation.annotation.results import HumanResults, checked, human_results
+from figeval.evaluation.annotation.results import HumanResults, checked, human_results, numbers_for_tables
 from figeval.evaluation.annotation.sheets import Item, Key, csv_bytes
 from figeval.spec.criteria import Criterion, DescribedScale, criteria_of, criterion
 
@@ -313,3 +313,11 @@ def test_metrics_are_correlated_with_the_mean_judgement() -> None:
     assert [round(score.value or 0, 3) for score in bleu.scores] == [1.0, 1.0, 0.959]
     assert bleu.scores[0].interval == "none: fewer than 40 rows"
     assert flat.scores[0].interval == "none: all values of the metric are the same"
+
+
+def test_a_system_with_a_long_name_has_numbers_for_tables() -> None:
+    """Systems may be called by the path of a model, which has any length."""
+    name = "models/" + "x" * 500
+    own = key(1, authors=(name,), items={"0": Item(author=name, example="e0", cluster=None)})
+    found = numbers_for_tables(own, of(("0", "kim", "fluency", "4")).found)
+    assert {one.model for one in found.numbers} == {name}

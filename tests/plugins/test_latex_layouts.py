@@ -200,7 +200,9 @@ def test_numbers_that_no_run_holds(tmp_path: Path) -> None:
         ({"low": 0.1}, "give both low and high, or neither"),
         ({"low": 0.9, "high": 0.1}, "low is above high"),
         ({"value": float("nan")}, "measured.json.*finite"),
-        ({"model": ""}, "measured.json"),
+        ({"model": ""}, "numbers.0.model must not be blank"),
+        ({"model": " \n"}, "numbers.0.model must not be blank"),
+        ({"low": 0.7, "high": 0.1}, "low is greater than high"),
         ({"colour": "red"}, "colour"),
     ],
 )
@@ -218,6 +220,9 @@ def test_two_numbers_for_one_cell(tmp_path: Path) -> None:
     with pytest.raises(
         FigevalError, match="two numbers for storal_st2mo_en_judged, not_a_moral, m; remove one of them"
     ):
+        latex(layout="storal_table_19", measured=tmp_path)
+    own(tmp_path, column, {**column, "model": "m "})
+    with pytest.raises(FigevalError, match="two numbers for"):
         latex(layout="storal_table_19", measured=tmp_path)
     with pytest.raises(FigevalError, match="make it with `figeval analyze epic` or `figeval annotate import --to`"):
         latex(layout="storal_table_19", measured=tmp_path / "elsewhere")

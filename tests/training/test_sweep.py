@@ -203,6 +203,6 @@ def test_grids_and_seeds_as_they_are_written() -> None:
         "batch_size": ["8"],
     }
     assert (seeds_of("3", 42), seeds_of("7,", 0), seeds_of("1, 5", 0)) == ([42, 43, 44], [7], [1, 5])
-    for wrong in ("0", "x", "1,1", "-2", "", ","):
+    for wrong in ("0", "x", "1,1", "-2", "", ",", "99999999999", "9" * 5000):
         with pytest.raises(TrainError, match="--seeds"):
             seeds_of(wrong, 0)

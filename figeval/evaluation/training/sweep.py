@@ -32,6 +32,7 @@ from figeval.yamlfile import InvalidYAML, parse_yaml
 # Fields that must be equal for scores on dev to be comparable.
 SHARED = frozenset(("task", "model", "seed", "preset", "select_on", "select_by", "holdout", "holdout_by", "limit"))
 OPTIONS = "head_args."
+MOST_SEEDS = 10_000
 Grid = Mapping[str, Sequence[str]]
 
 
@@ -202,10 +203,12 @@ def seeds_of(text: str, first: int) -> list[int]:
         found = [int(part) for part in text.split(",") if part.strip()]
     except ValueError as error:
         raise TrainError(f"--seeds {text}: give a number of seeds, or seeds separated by commas") from error
-    wanted = found if "," in text else list(range(first, first + sum(found)))
+    wanted = found if "," in text else range(first, first + min(sum(found), MOST_SEEDS + 1))
     if not wanted or min(wanted) < 0 or len(set(wanted)) < len(wanted):
         raise TrainError(f"--seeds {text}: give the number of seeds (at least 1), or distinct seeds (0 or more)")
-    return wanted
+    if len(wanted) > MOST_SEEDS:
+        raise TrainError(f"--seeds {text}: give at most {MOST_SEEDS:,} seeds")
+    return [*wanted]
 
 
 def grid_of(texts: Sequence[str]) -> Grid:
