@@ -100,7 +100,7 @@ def test_a_changed_run_is_not_ok(runs: tuple[Path, Path]) -> None:
         (lambda: figeval.checklist("a", form="neurip"), "did you mean 'neurips'"),
         (lambda: figeval.checklist("a", items="a"), "annotate export"),
         (lambda: figeval.difficulty("a", "b", metric="accc"), "did you mean 'acc'"),
-        (lambda: figeval.difficulty("a", 3), "runs=3: give a Run, a string or a path"),  # type: ignore[arg-type]
+        (lambda: figeval.difficulty("a", 3), "runs is an int; give runs"),  # type: ignore[arg-type]
         (lambda: figeval.verify("a", data="maybe"), "data='maybe': give True or False"),  # type: ignore[arg-type]
         (lambda: figeval.verify("c"), "c: cannot be read"),
     ],

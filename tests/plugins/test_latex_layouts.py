@@ -198,7 +198,7 @@ def test_numbers_that_no_run_holds(tmp_path: Path) -> None:
     [
         ({"metric": "acc"}, "has no number for storal_table_19; its columns .* storal_st2mo_en_judged not_a_moral"),
         ({"low": 0.1}, "give both low and high, or neither"),
-        ({"low": 0.9, "high": 0.1}, "low is above high"),
+        ({"low": 0.9, "high": 0.1}, "low is greater than high"),
         ({"value": float("nan")}, "measured.json.*finite"),
         ({"model": ""}, "numbers.0.model must not be blank"),
         ({"model": " \n"}, "numbers.0.model must not be blank"),
