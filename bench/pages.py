@@ -77,16 +77,16 @@ def cost_row(name: str, cells: list[str]) -> list[str]:
     if not folder.is_dir():
         return cells
     record = stored_record(folder)
-    config, best = record["config"], record["best"]
-    first, value = next(iter(next(one for one in record["evaluations"] if one["step"] == best)["scores"].items()))
+    settings, best = record.config.model_dump(), record.best
+    first, value = next(iter(next(one for one in record.evaluations if one.step == best).scores.items()))
     return [
-        f"{record['train']['n']:,}",
-        f"{config['epochs']:g} × {config['batch_size']}",
-        f"{record['steps']:,}",
+        f"{record.train.n:,}",
+        f"{settings['epochs']:g} × {settings['batch_size']}",
+        f"{record.steps:,}",
         f"{best:,}, {first} {short(value)}",
-        f"{record['seconds'] / 60:.0f} min",
-        f"{record['tokens'] / 1e6:.1f} M",
-        f"{record['peak_memory_mb'] / 1000:.1f} GB",
+        f"{record.seconds / 60:.0f} min",
+        f"{record.tokens / 1e6:.1f} M",
+        f"{record.peak_memory_mb / 1000:.1f} GB",
     ]
 
 
