@@ -133,3 +133,9 @@ def test_a_task_of_the_program_has_a_plan() -> None:
 def test_a_small_disagreement_is_not_printed_as_none() -> None:
     (note,) = Power({}, 0.005, 0.8, 1).notes()
     assert note.endswith("if exactly one of the two models is right on 0.5% of the examples")
+
+
+def test_a_plan_says_which_tasks_have_no_accuracy() -> None:
+    found = figeval.power("mini_narrative,mini_pairs")
+    assert found.without_accuracy == ("mini_narrative",)
+    assert any(note.startswith("mini_narrative: without acc; the plan holds") for note in found.notes())

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import pandas
 
 HEAD = ("task", "n", "clusters", "design effect", "detectable")
+ACC = "acc"
 MOST = 1_000_000  # planned comparisons
 COLUMNS = {
     "task": "string",
@@ -76,7 +77,7 @@ def power(
     if not 1 <= comparisons <= MOST:
         raise OptionError(f"comparisons: give a whole number from 1 to {MOST:,}")
     names, made = task_names(tasks)
-    plans = {}
+    plans, inaccurate = {}, []
     with frontend.python_program(watched=False):
         harness = Harness(include=paths_in(include_path), guests=Guests(made))
         for task in harness.catalogue.expand(names):
@@ -87,7 +88,8 @@ def power(
             )
             if clusters:
                 plans[task.name] = planned([*clusters.values()], disagreement, correlation, power, ALPHA / comparisons)
-    return Power(plans, disagreement, power, comparisons)
+                inaccurate += [task.name] * (ACC not in task.metrics)
+    return Power(plans, disagreement, power, comparisons, tuple(inaccurate))
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,12 +103,14 @@ class Power:
         disagreement: assumed share of examples that only one of the models gets right.
         power: probability of finding the difference.
         comparisons: number of planned comparisons.
+        without_accuracy: tasks that do not report accuracy.
     """
 
     plans: Mapping[str, ComparisonPlan]
     disagreement: float
     power: float
     comparisons: int
+    without_accuracy: tuple[str, ...] = ()
 
     def to_frame(self) -> pandas.DataFrame:
         """Return one row per task; `difference` is missing if the comparison can find none.
@@ -145,6 +149,11 @@ class Power:
             f"detectable: difference in accuracy that is found with probability {self.power:g} at level {level}, if "
             f"exactly one of the two models is right on {100 * self.disagreement:.3g}% of the examples"
         )
+        if self.without_accuracy:
+            yield (
+                f"{', '.join(self.without_accuracy)}: without {ACC}; the plan holds for any other metric that is 0 or "
+                "1 for each example"
+            )
         if any(plan.difference is None for plan in self.plans.values()):
             yield "none: even the largest possible difference is found less often; add examples or clusters"
 

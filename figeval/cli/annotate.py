@@ -115,6 +115,7 @@ def score(folder: Path, files: tuple[Path, ...], as_json: bool) -> None:
     figeval annotate score sheets
     figeval annotate score sheets returned/anna.csv returned/ben.csv
     """
+    from figeval.errors import DataError
     from figeval.evaluation.annotation.scores import score_sheets
     from figeval.evaluation.annotation.sheets import read_key
 
@@ -124,8 +125,7 @@ def score(folder: Path, files: tuple[Path, ...], as_json: bool) -> None:
         echo_json(asdict(found) | {"key": key.model_dump(mode="json", exclude={"items"})})
         return
     if found.cells and all(count == found.cells for count in found.empty.values()):
-        echo(f"{key.task}: nothing has been filled in yet")
-        return
+        raise DataError(f"{key.task}: nothing has been filled in yet")
     from rich.console import Console
 
     from figeval.reporting.grid import Grid, say

@@ -43,8 +43,10 @@ def preview(n: int, ids: tuple[str, ...], **flags: Any) -> None:
     from figeval.evaluation.preview import preview as preview_of
 
     config = RunConfig(**flags)
-    echo(LEGEND)
-    for variant, example, asked in preview_of(config, Harness(include=config.include_path), n, ids):
+    shown = preview_of(config, Harness(include=config.include_path), n, ids)
+    for number, (variant, example, asked) in enumerate(shown):
+        if number == 0:
+            echo(LEGEND)
         echo(f"\n{variant.full_name}  {example.id}")
         echo("\n".join(boxed([("gold", variant.task.task_type.shown_gold(example)), *about(example)])))
         for one in asked:

@@ -74,7 +74,7 @@ def compare_statistic(
 
 def no_value(metric: str) -> str:
     """Return the reason why a task is left out that does not have the metric."""
-    return f"no {metric} per example"
+    return f"no {metric} stored"
 
 
 def _related(

@@ -90,7 +90,7 @@ def test_p_values_are_corrected_over_the_tasks_that_were_tested(tmp_path: Path) 
     assert [one.task for one in result.tasks] == ["one", "two"]
     assert result.family == 2
     assert [one.p_adjusted for one in result.tasks] == holm(raw)
-    assert result.left_out == {"empty": "no acc per example"}
+    assert result.left_out == {"empty": "no acc stored"}
 
 
 def test_tasks_of_one_run_only_are_named(tmp_path: Path) -> None:
@@ -270,7 +270,7 @@ def test_a_task_without_the_metric_is_not_said_to_have_no_mean_over_seeds(tmp_pa
     mean = read_run(written(tmp_path / "mean", {"t": acc("10")}, metric="bleu"))
     seeds = Side(mean[0], [mean, mean, mean])
     (own,) = mean[0].tasks
-    assert compare_task("t", (seeds, own), (seeds, own), "acc", 0) == "no acc per example"
+    assert compare_task("t", (seeds, own), (seeds, own), "acc", 0) == "no acc stored"
 
 
 def test_a_comparison_says_if_lower_is_better(tmp_path: Path) -> None:
