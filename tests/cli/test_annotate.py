@@ -11,6 +11,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from figeval.records.measured import read_measured
 from tests.cli.conftest import Cli
 from tests.runs import finished
 
@@ -333,3 +334,22 @@ def test_items_may_be_the_ids_of_a_run(cli: Cli, tmp_path: Path) -> None:
     ]
     assert "give --to FOLDER" in cli("annotate", "import", "x.csv").complaint
     assert "has no task 'x'" in cli("annotate", "import", "x.csv", "--run", "run", "--task", "x").complaint
+
+
+def test_a_criterion_named_like_the_agreement_on_another_one(cli: Cli, tmp_path: Path) -> None:
+    """What import writes, export can read."""
+    finished(tmp_path / "run", "mini_narrative", model="echo", limit=2)
+    criteria = "fluency=yes/no,fluency kappa=yes/no"
+    asked = ("annotate", "export", "run", "--criteria", criteria, "--annotators", "2", "--checks", "0", "-o", "items")
+    assert cli(*asked).code == 0
+    for sheet, labels in (("sheet_1.csv", ("yes", "no")), ("sheet_2.csv", ("yes", "no"))):
+        rows = read(tmp_path / "items" / sheet)
+        for row, label in zip(rows, labels, strict=True):
+            row["fluency"] = row["fluency kappa"] = label
+        with (tmp_path / "items" / sheet).open("w", encoding="utf-8", newline="") as stream:
+            writer = csv.DictWriter(stream, list(rows[0]))
+            writer.writeheader()
+            writer.writerows(rows)
+    assert cli("annotate", "import", "--to", "items").code == 0
+    (measured,) = read_measured([tmp_path / "items"])
+    assert sorted(one.metric for one in measured.numbers) == ["fluency", "fluency_kappa", "fluency_kappa_kappa"]

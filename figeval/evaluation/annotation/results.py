@@ -190,9 +190,10 @@ def numbers_for_tables(key: Key, judgements: Sequence[Judgement], seed: int = 0)
     """Return means and Fleiss' kappa of each system by each criterion, as the tables of papers have them.
 
     The part of the numbers is that of the task's judged texts, e.g. `storal_st2mo_en_judged`, and metrics are called
-    after criteria: `fluency`, `fluency_kappa`, `not_a_moral`. Kappa is that of the texts of the one system.
+    after criteria: `fluency`, `fluency_kappa`, `not_a_moral`. Kappa is that of the texts of the one system. If a
+    criterion is called like the kappa of another one, the first of them has the column.
     """
-    found = []
+    found: dict[tuple[str, str], MeasuredNumber] = {}
     for criterion in key.judged:
         for system in key.authors:
             labels: Labels = defaultdict(dict)
@@ -213,10 +214,10 @@ def numbers_for_tables(key: Key, judgements: Sequence[Judgement], seed: int = 0)
                         high=score.high,
                         n=score.n,
                     )
-                    found.append(number)
+                    found.setdefault((number.metric, system), number)
     people = len({one.annotator for one in judgements})
     by = "one person" if people == 1 else f"{people} people"
-    return MeasuredNumbers(source=f"texts of {key.task} as judged by {by}", numbers=tuple(found))
+    return MeasuredNumbers(source=f"texts of {key.task} as judged by {by}", numbers=tuple(found.values()))
 
 
 def _values(key: Key, criterion: Criterion, item: str, own: Mapping[str, str]) -> dict[str, float]:
