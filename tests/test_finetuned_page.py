@@ -51,15 +51,16 @@ def test_what_a_training_cost(cells: list[str]) -> None:
 def cost(name: str) -> list[str]:
     """The line of a training, `seen/seed-0`, in the table of costs."""
     record = stored_record(MEASURED / f"minilm-{name}")
-    config, best = record["config"], record["best"]
-    first, value = next(iter(next(one for one in record["evaluations"] if one["step"] == best)["scores"].items()))
+    config, best = record.config.model_dump(), record.best
+    first, value = next(iter(next(one for one in record.evaluations if one.step == best).scores.items()))
+    assert value is not None
     return [
         name,
-        f"{record['train']['n']:,}",
+        f"{record.train.n:,}",
         f"{config['epochs']:g} × {config['batch_size']}",
-        f"{record['steps']:,}",
+        f"{record.steps:,}",
         f"{best:,}, {first} {value:.3f}".replace("0.", "."),
-        f"{record['seconds'] / 60:.0f} min",
-        f"{record['tokens'] / 1e6:.1f} M",
-        f"{record['peak_memory_mb'] / 1000:.1f} GB",
+        f"{record.seconds / 60:.0f} min",
+        f"{record.tokens / 1e6:.1f} M",
+        f"{record.peak_memory_mb / 1000:.1f} GB",
     ]
