@@ -219,7 +219,7 @@ def kind_lines(runs: Sequence[RunRecord]) -> list[KindLine]:
 def unequal(score: ScoreRecord, task: str) -> str:
     """Return a note on the number of effective clusters if it is noticeably below that of the clusters, else ""."""
     effective = score.effective_clusters
-    if effective is None or effective > NOTICEABLE * score.clusters:
+    if effective is None or round(effective) == score.clusters or effective > NOTICEABLE * score.clusters:
         return ""
     return f"{task}: {score.clusters} clusters of unequal size are equivalent to {effective:.3g} equal ones"
 
