@@ -161,7 +161,7 @@ def _python(text: str, start: int) -> tuple[Any, int]:
     end = text.find("}", start, start + LONGEST) + 1
     try:
         value = ast.literal_eval(text[start:end]) if end else None
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):  # TypeError: an unhashable key, {[]}
         value = None
     return (value, end) if isinstance(value, dict) else (None, start + 1)
 

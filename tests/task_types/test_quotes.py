@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import assume, given
+from hypothesis import example as example_of
 from hypothesis import strategies as st
 
 from figeval.answers.places import CUTOFF, fold, locate
@@ -127,6 +128,8 @@ def test_a_folded_text_knows_where_its_characters_come_from(text):
     assert all(0 <= place < len(text) for place in folded.origin)
 
 
+@example_of(reply="{[]}", finish="stop")
+@example_of(reply="{{}: 1}", finish="stop")
 @given(st.text(max_size=200) | st.text('{}"[]:,\\quotespan \n', max_size=80), st.sampled_from(["stop", "length"]))
 def test_no_reply_raises(reply, finish):
     found = quotation(Reply(text=reply, finish=finish), example())
