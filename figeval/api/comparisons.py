@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Literal
 
 from figeval.api import frames
 from figeval.api.runs import Names, Runs, names_in, run_paths
 from figeval.errors import OptionError
 from figeval.evaluation.compare import RunComparison, argument_of, tasks_of
-from figeval.evaluation.comparisons import Design, RankedRun, RunComparisons, compare_all, names_of
+from figeval.evaluation.comparisons import Design, RankedRun, RunComparisons, compare_all
 from figeval.evaluation.harness import Harness
-from figeval.evaluation.sides import Side
 from figeval.evaluation.task_comparison import TaskComparison
 from figeval.metrics.paired import ALPHA
 from figeval.metrics.power import reachable
@@ -85,11 +84,10 @@ def compare(  # noqa: PLR0913 - a question has many parts
         raise OptionError(f"against {against} is no place of a run, from 0 to {len(places) - 1}")
     if margin is not None and margin <= 0:
         raise OptionError(f"a margin of {margin:g} is not positive; give the largest difference that does not matter")
-    design = Design(against=against, correction=correction, margin=margin)
-    if asked := names_in(tasks) if isinstance(tasks, str) else tasks:
-        records = [Side.at(place).record for place in places]
-        design = replace(design, tasks=names_of(asked, records, Harness().catalogue))
-    return Comparison(compare_all(places, metric, seed, prompts, design))
+    asked = frozenset(names_in(tasks) if isinstance(tasks, str) else tasks)
+    design = Design(against=against, correction=correction, margin=margin, tasks=asked or None)
+    catalogue = Harness().catalogue if asked else None
+    return Comparison(compare_all(places, metric, seed, prompts, design, catalogue))
 
 
 class Comparison:
@@ -131,8 +129,8 @@ class Comparison:
 
         Columns: `run_a` and `run_b` (the places of the runs), `task`, `metric`, `a`, `b`, `difference` (a − b), `low`,
         `high`, `stderr`, `p`, `p_adjusted`, `detectable` (the true difference that would be found with probability
-        .8), `p_equivalence`, `n`, `clusters`, `effective_clusters`, `interval` (its
-        method), `test`, and the numbers of examples that were left out: `only_in_a`, `only_in_b`, `unanswered`, `seen`.
+        .8), `p_equivalence`, `n`, `clusters`, `effective_clusters`, `interval` (its method), `test`,
+        and the numbers of examples that were left out: `only_in_a`, `only_in_b`, `unanswered`, `seen`.
 
         Raises:
             FigevalError: pandas is not installed.

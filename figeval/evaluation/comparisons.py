@@ -126,6 +126,7 @@ def compare_all(
     seed: int = 0,
     prompts: tuple[str, str] | None = None,
     design: Design | None = None,
+    catalogue: Catalogue | None = None,
 ) -> RunComparisons:
     """Compare several runs, or folders of several seeds, on every task that two of them have.
 
@@ -135,12 +136,16 @@ def compare_all(
         seed: see `compare_runs`.
         prompts: see `compare_runs`; for two runs.
         design: which runs are compared, and how; by default all pairs.
+        catalogue: if given, the tasks of the design may also be named by their suites.
 
     Raises:
+        OptionError: there is a catalogue, and no run has a task of the design.
         RecordError: a run is missing, or no two runs can be compared.
     """
     design = design or Design()
     whole = [Side.at(path) for path in paths]
+    if design.tasks is not None and catalogue is not None:
+        design = replace(design, tasks=names_of(design.tasks, [side.record for side in whole], catalogue))
     sides = [_of_tasks(side, design.tasks) for side in whole]
     _refuse_twice(sides)
     draws = draws_for(len(design.places(len(sides))) * max(map(possible_tests, sides)))
@@ -180,7 +185,7 @@ def names_of(names: Iterable[str], records: Sequence[RunRecord], catalogue: Cata
     tasks = {task.task: task.of or task.task for record in records for task in record.tasks}
     contrasts = {one.name: one for record in records for one in record.contrasts}
     found: set[str] = set()
-    for name in names:
+    for name in sorted(names):
         members = {one.name for one in catalogue.expand([name])} if name in catalogue.suites else {name}
         own = {task for task, of in tasks.items() if task in members or of in members}
         own |= {key for key, one in contrasts.items() if key == name or members.issuperset(one.tasks)}

@@ -151,7 +151,7 @@ class _Exchange:
 
     @property
     def differs(self) -> NDArray[np.bool_]:
-        """Whether the runs' sums of each cluster differ, shape (G,)."""
+        """True for each cluster in which the sums of the runs differ, shape (G,)."""
         return np.asarray((self.sums[:, 0] != self.sums[:, 1]).any(axis=1))
 
     def p(self, seen: float) -> float:

@@ -19,7 +19,7 @@ KINDS = {"positive": 1, "negative": 3}  # places of the numbers that count the e
 
 @dataclass(frozen=True, slots=True)
 class _Number:
-    """What is compared: the value of an answer, numbers of examples, and the function of their sums."""
+    """A number to compare: the value of an answer, the features of the examples, and the function of their sums."""
 
     value: Callable[[Judged], float | None]
     features: Callable[[Floats, NDArray[np.bool_]], Floats]

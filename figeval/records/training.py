@@ -36,7 +36,7 @@ class TrainingConfig(Stored):
 
 
 class Head(Stored):
-    """What was trained on top of the model; its settings differ from head to head."""
+    """The head that was trained on top of the model; its settings differ from head to head."""
 
     model_config = ConfigDict(extra="allow")
 

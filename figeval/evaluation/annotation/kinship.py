@@ -22,7 +22,7 @@ LOCATIONS = ("pretrained", "model")  # options that say where the weights are
 
 
 class Origin(BaseModel):
-    """What is known about a model that tells it from others.
+    """Names, digests and ancestors that tell a model from others.
 
     Attributes:
         names: its names, in lower case, and folders, as absolute paths.
