@@ -191,7 +191,8 @@ def names_of(names: Iterable[str], records: Sequence[RunRecord], catalogue: Cata
         own |= {key for key, one in contrasts.items() if key == name or members.issuperset(one.tasks)}
         if not own:
             known = (*tasks, *contrasts)
-            raise OptionError(f"--tasks {one_line(name, 80)}: no run has it{near(name, known)}")
+            cure = near(name, known) or f"; they have {', '.join(known[:8])}{', …' * (len(known) > 8)}"
+            raise OptionError(f"--tasks {one_line(name, 80)}: no run has it{cure}")
         found |= own
     return frozenset(found)
 

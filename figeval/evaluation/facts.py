@@ -8,6 +8,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 
 from figeval.data.sources import Sources
@@ -141,9 +142,10 @@ class Facts:
             machines[f"{own.get('cores')} × {own.get('processor')}, {own.get('memory_gib')} GiB"] = None
         devices = dict.fromkeys(str(run.model.description.get("device") or "cpu") for run in self.runs)
         yield f"hardware: {'; '.join(machines)}; device {', '.join(devices)}"
-        evaluated = sum(task.seconds + task.baseline_seconds for run in self.runs for task in run.tasks) / 3600
-        trained = sum(training.seconds for training in self.trainings) / 3600
-        yield f"hours: {evaluated:.3g} of evaluation ({len(self.runs)} runs), {trained:.3g} of training"
+        evaluated = sum(task.seconds + task.baseline_seconds for run in self.runs for task in run.tasks)
+        trained = sum(training.seconds for training in self.trainings)
+        evaluation, training = (timedelta(seconds=round(seconds)) for seconds in (evaluated, trained))
+        yield f"hours: {evaluation} (h:mm:ss) of evaluation in {len(self.runs)} runs, {training} of training"
         sizes = {run.model.name: run.model.parameters for run in self.runs}
         for name, size in sizes.items():
             yield f"parameters of {name}: {FILL_IN if size is None else f'{size:,}'}"

@@ -21,6 +21,7 @@ from figeval.task_types.base import TaskTypes
 from figeval.validation import validated
 from figeval.yamlfile import read_mapping
 
+DEEPEST = 8  # files that include one another, so that a circle ends
 INCLUDED = "--include_path"  # owner of the tasks and suites in the folders given there
 SETTLED = 2  # seconds after which a change of a file is sure to change its time of modification
 KINDS: dict[str, type[TaskSpec] | type[SuiteSpec]] = {".task.yaml": TaskSpec, ".suite.yaml": SuiteSpec}
@@ -147,7 +148,7 @@ def read_item(file: Traversable, folder: Traversable) -> TaskSpec | SuiteSpec:
     """Read one `*.task.yaml` or `*.suite.yaml`, unless this process has read it and it has not changed since.
 
     With `include: base.yaml` (same folder), that file is read first, and the file's own keys are merged into its keys
-    (`merged`).
+    (`merged`). An included file may include another one.
 
     Raises:
         TaskError: the file is invalid; the message names file, key and the most similar known key.
@@ -170,18 +171,22 @@ def read_item(file: Traversable, folder: Traversable) -> TaskSpec | SuiteSpec:
 
 def _read_item(file: Traversable, folder: Traversable, included: list[Traversable]) -> TaskSpec | SuiteSpec:
     model = next(model for ending, model in KINDS.items() if file.name.endswith(ending))
-    content = read_mapping(file, TaskError)
-    if "include" in content:
-        path = content.pop("include")
-        if not isinstance(path, str):
-            raise TaskError(f"{file}: include: {path!r:.80} is not a path; write include: base.yaml")
-        included.append(inside(folder, path, TaskError))
-        base = read_mapping(included[0], TaskError)
-        if "include" in base:
-            raise TaskError(f"{folder / path}: an included file cannot include another; write its keys here")
-        content = merged(base, content, path, f"{file}: ")
-    read = validated(content, str(file), model, TaskError)
+    read = validated(_with_included(file, folder, included), str(file), model, TaskError)
     return read.model_copy(update={"folder": folder, "origin": file.name})
+
+
+def _with_included(file: Traversable, folder: Traversable, included: list[Traversable]) -> dict[str, Any]:
+    """Return the keys of a file merged into those of the file that it includes, which is added to the included ones."""
+    content = read_mapping(file, TaskError)
+    if "include" not in content:
+        return content
+    path = content.pop("include")
+    if not isinstance(path, str):
+        raise TaskError(f"{file}: include: {path!r:.80} is not a path; write include: base.yaml")
+    if len(included) == DEEPEST:
+        raise TaskError(f"{file}: include: files include one another more than {DEEPEST} deep; is there a circle?")
+    included.append(inside(folder, path, TaskError))
+    return merged(_with_included(included[-1], folder, included), content, path, f"{file}: ")
 
 
 def merged(base: Mapping[str, Any], own: Mapping[str, Any], included: str, where: str) -> dict[str, Any]:

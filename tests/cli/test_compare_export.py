@@ -218,4 +218,5 @@ def test_only_planned_tasks_are_tested(cli: Cli, tmp_path: Path) -> None:
         2,
         "figeval: --tasks mini_fabels: no run has it; did you mean 'mini_fables'",
     )
+    assert "no run has it; they have mini_" in cli("compare", *pair, "--tasks", "qqq").complaint
     assert figeval.compare(pair, tasks="mini_fables").family == 1

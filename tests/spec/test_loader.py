@@ -116,9 +116,20 @@ def test_mistakes_beside_an_include(tmp_path, own, message):
         read_bound(file, tmp_path)
 
 
-def test_an_included_file_includes_no_other(tmp_path):
+def test_an_included_file_may_include_another(tmp_path):
+    write(tmp_path, "_base.yaml", BASE)
+    write(tmp_path, "_middle.yaml", "include: _base.yaml\nsettings: {threshold: 0.25}\nfields: {meta: null}\n")
+    file = write(tmp_path, "t.task.yaml", "include: _middle.yaml\nname: t\nsettings: {threshold: 0.75}\n")
+    read = read_bound(file, tmp_path)
+    assert read.settings == {"threshold": 0.75}
+    assert "left" in read.fields
+    assert "meta" not in read.fields
+
+
+def test_files_that_include_one_another_in_a_circle(tmp_path):
     write(tmp_path, "_base.yaml", "include: _other.yaml\n")
-    with pytest.raises(TaskError, match=r"_base.yaml: an included file cannot include another; write its keys here"):
+    write(tmp_path, "_other.yaml", "include: ./_base.yaml\n")
+    with pytest.raises(TaskError, match=r"yaml: include: files include one another more than 8 deep; is there a circle"):
         read_item(write(tmp_path, "t.task.yaml", "include: _base.yaml\nname: t"), tmp_path)
 
 
