@@ -70,7 +70,7 @@ def test_arr_from_a_run_and_its_training(cli: Cli, tmp_path: Path) -> None:
         "mini_fables: 15 of 20 examples of test",
         "training on mini_fables: 54 examples, chosen on 6 (6 of 60 examples of train)",
     ]
-    assert any(line.endswith("2 of training") for line in found["C1"])
+    assert any(line.endswith(" 2:00:00 of training") for line in found["C1"])
     assert "parameters of overlap: fill in" in found["C1"]
     assert "trained on mini_fables: 294,912 of 22,713,216 parameters" in found["C1"]
     assert "training on mini_fables: epochs 3, lr 0.0001, seed 7" in found["C2"]
