@@ -29,7 +29,9 @@ LONG = {  # pages that take more than two seconds
         *(
             "annotation",
             "augmentation",
+            "board",
             "contamination",
+            "data",
             "epic",
             "exports",
             "first_benchmark",
@@ -38,7 +40,7 @@ LONG = {  # pages that take more than two seconds
             "paper",
             "plugins",
         ),
-        *("python", "statistics", "task_types", "training"),
+        *("python", "report", "statistics", "task_types", "training"),
     )
 }
 PAGES = (

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from _pytest.mark import ParameterSet
 
 from tests.golden.cases import Case, Names, cases, differences, files, laid_out, names, outcomes
 from tests.golden.stage import Models, Stage
@@ -20,6 +21,11 @@ from tests.golden.stage import Models, Stage
 SHOWN = 12  # differences of a case
 MOST_BYTES = 2_200_000
 CASES = cases()
+QUICK = ("classifier", "cross_ranking")  # of the trained heads
+SLOW = (  # kinds of models and flags that quick tests of their own cover, too
+    *("two_processes", "infill", "seq2seq_writer", "causal_joint", "causal_writer", "causal_prompts_and_probes"),
+    "letters_prompts_and_probes",
+)
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +39,12 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Models]:
     torch.set_num_threads(before)
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def marked(case: Case) -> ParameterSet:
+    trained = case.file.stem == "training" and case.name not in QUICK
+    return pytest.param(case, marks=[pytest.mark.slow] * (trained or case.name in SLOW), id=case.name)
+
+
+@pytest.mark.parametrize("case", [marked(case) for case in CASES])
 @pytest.mark.filterwarnings("ignore")
 def test_a_run_is_what_it_was(case: Case, models: Models, tmp_path: Path) -> None:
     known = names()

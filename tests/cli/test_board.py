@@ -275,6 +275,7 @@ def test_names_from_outside_are_text(cli: Cli, tmp_path: Path) -> None:
     assert "\x1b" not in (tmp_path / "site" / "board.csv").read_text()
 
 
+@pytest.mark.slow
 def test_a_site_has_no_texts_of_benchmarks(cli: Cli, runs: Path, tmp_path: Path) -> None:
     assert cli("board", runs, "-o", "site", "--reports").code == 0
     harness = Harness()

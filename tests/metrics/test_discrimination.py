@@ -87,6 +87,7 @@ def clustered(generator: np.random.Generator, copies: int = 1) -> list[Judged]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("metric", [auc, balanced_accuracy])
 def test_the_standard_error_is_that_of_a_bootstrap_of_clusters(metric) -> None:  # type: ignore[no-untyped-def]
     generator = np.random.default_rng(1)

@@ -20,6 +20,7 @@ LINE = "He kicked the bucket into the corner and the bucket rolled back. "
 PIECES = ["A, ", "A\n", "answer is ", "Yes, ", "-", "{", '"', "'a' ", "<think></think>", '{"quote": "a', "the bucket "]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("piece", PIECES)
 def test_a_million_characters_of_anything_are_read(piece: str) -> None:
     reply = Reply(text=piece * (1_000_000 // len(piece)) + "x")

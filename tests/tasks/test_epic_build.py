@@ -91,6 +91,7 @@ def problems(draw):
     return scores, gold, distractors.alike_matrix("abcdefghijklmnopqrstuvwx"[:size], groups)
 
 
+@pytest.mark.slow
 @given(problems())
 def test_every_proverb_is_offered_equally_often_wherever_it_is_right(problem):
     scores, gold, alike = problem

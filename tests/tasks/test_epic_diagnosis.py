@@ -144,6 +144,7 @@ def test_two_runs_cell_by_cell() -> None:
     assert found.r is None  # two proverbs are too few
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(CHANCES, st.randoms(use_true_random=False)), min_size=1, max_size=4))
 def test_the_heat_map_holds_every_proverb_once(groups: list[Any]) -> None:
     made = [

@@ -185,6 +185,7 @@ def inputs(tmp_path):
     return "--sentences", source, "--definitions", written(tmp_path / "meanings.jsonl", DEFINITIONS)
 
 
+@pytest.mark.slow
 def test_a_build_runs_at_once_and_again_is_the_same(call, inputs, tmp_path, capsys):
     code, out, err = call(*inputs, "--output", "one", "--name", "Own")
     assert code == 0, err

@@ -204,6 +204,7 @@ def test_real_counts(real: DataContext, everything: list[Row]) -> None:
     assert len({row["id"] for row in everything}) == 26124 == len(everything)
 
 
+@pytest.mark.slow
 def test_real_quoting_and_encodings(real: DataContext, everything: list[Row]) -> None:
     assert sum('"' in row["premise"] or '"' in row["hypothesis"] for row in everything) == 344
     assert not any('""' in row["premise"] for row in everything)

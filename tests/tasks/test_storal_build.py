@@ -203,6 +203,7 @@ def test_too_few_morals_for_topics_are_refused():
         topics.learn(["fox", "crow", "lion"], "en", 0, count=2)
 
 
+@pytest.mark.slow
 @given(st.integers(30, 60), st.integers(6, 20), st.integers(0, 10**6))
 def test_negatives_are_balanced_and_of_other_topics(n, k, seed):
     generator = random.Random(seed)

@@ -35,6 +35,7 @@ def telling(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_texts_get_the_same_numbers_there(telling: Path, workshop: Workshop, tmp_path: Path) -> None:
     folder = str(workshop("gpt2", "LMHeadModel", n_positions=512))
     there, _ = in_lm_eval({"pretrained": folder}, "tell", stubs(telling), device="cpu")
