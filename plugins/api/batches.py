@@ -49,7 +49,7 @@ class BatchedModel(ApiModel):
         super().__init__(dialect, client, settings)
         self.api = api
         self.failed: dict[str, str] = {}  # key of a request → why it got no answer in this session
-        self.names: list[str] = []  # ids of the batches of this session
+        self.names: list[str] = []  # ids of the batches of the run
 
     def generate(self, requests: Sequence[Prompt]) -> list[Reply]:
         """Return one reply per conversation, once all have one.
@@ -68,6 +68,7 @@ class BatchedModel(ApiModel):
     def known_replies(self, requests: Sequence[Prompt]) -> list[Reply | None]:
         """Return the replies that have been collected, or None for each request that has none yet."""
         with self.archive() as archive:
+            self.names = archive.submitted(self.settings.account)
             return [reply for reply, _ in self._lookup(archive, requests)]
 
     def submit(self, requests: Sequence[Prompt]) -> None:
@@ -138,6 +139,7 @@ class BatchedModel(ApiModel):
         ]
         for part in self._parts(free):
             pending.append(self._submitted(archive, http, part))
+        self.names = archive.submitted(account)
         if pending:
             raise NotFinished(self._told(pending))
 
@@ -179,7 +181,6 @@ class BatchedModel(ApiModel):
         if not name:
             return Pending(batch, None)
         archive.created(label, name)
-        self.names.append(name)
         self.session.sent += len(calls)
         named = StoredBatch(label, name, batch.requests, batch.began)
         return Pending(named, BatchState(ended=False, done=0, total=len(calls)))
@@ -215,8 +216,6 @@ class BatchedModel(ApiModel):
                 return None
             archive.created(batch.label, name)
             batch = StoredBatch(batch.label, name, batch.requests, batch.began)
-        if batch.name not in self.names:
-            self.names.append(batch.name)
         try:
             state = self.api.state(http, batch.name)
         except Absent:

@@ -46,6 +46,7 @@ class BatchDesk:
     reply: Callable[[dict[str, Any]], dict[str, Any]] = lambda body: answer_to(body)
     most: int = 1000  # requests of a batch
     hang_up: str = ""  # "before" or "after" a batch is created, once
+    pause: float = 0.0  # seconds between the creation of a batch and the answer that says so
     faults: int = 0  # GETs that fail from now on
     cut: int = -1  # lines of results after which the connection breaks, once; -1: never
     page: int = 2  # batches per page of the list
@@ -253,6 +254,7 @@ class BatchHandler(BaseHTTPRequestHandler):
         if fault == "after":
             self.close_connection = True
             return None
+        time.sleep(desk.pause)
         return self.send(200, self.told(batch))
 
 
