@@ -29,6 +29,13 @@ from figeval.text import whole_number
     show_default=True,
     help="Number of processes that share the examples; each loads the model, on its own GPU if there are several.",
 )
+@click.option(
+    "--ray", default="", metavar="auto|HOST:PORT", help="Let workers on a Ray cluster share the examples instead."
+)
+@click.option(
+    "--workers", type=click.IntRange(min=1), help="Number of workers on the cluster; one per GPU or machine by default."
+)
+@click.option("--gpus_per_worker", type=Finite(min=0), help="GPUs of each worker; 1 if the cluster has GPUs.")
 @seed
 @results
 @click.option("--threshold", type=Finite(), help="Minimum similarity for a pair to get the first label.")

@@ -299,8 +299,9 @@ def opened(config: RunConfig, harness: Harness) -> Model:
     common = {flag: getattr(config, flag) for flag in flags} | {"account": config.identity()}
     model = open_model(harness.backends, config.model, config.model_args, common)
     batched = getattr(model.backend, "min_batch_size", 1) > 1
-    if config.processes > 1 and batched:  # the processes would also have to share one budget
-        raise ModelError(f"{model.name} already answers many requests in parallel; leave out --processes")
+    if (config.processes > 1 or config.ray) and batched:  # the workers would also have to share one budget
+        flag = "--ray" if config.ray else "--processes"
+        raise ModelError(f"{model.name} already answers many requests in parallel; leave out {flag}")
     if config.apply_chat_template is True and not model.is_chat_model:
         raise CapabilityError(f"{model.name} has no chat template to apply; leave out --apply_chat_template")
     if config.apply_chat_template is False and model.is_chat_model:

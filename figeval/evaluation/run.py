@@ -138,7 +138,17 @@ def default_folder(config: RunConfig, record: str = "run.json") -> Path:
 
 @contextmanager
 def staff_of(config: RunConfig) -> Iterator[Staff | None]:
-    """Yield the workers that --processes or --ray asks for; None if this process computes all rows itself."""
+    """Yield the workers that --processes or --ray asks for; None if this process computes all rows itself.
+
+    Raises:
+        FigevalError: no cluster answers, or it has no room for the workers.
+    """
+    if config.ray:
+        from figeval.evaluation.workers.cluster import RayCluster, connected
+
+        with connected(config.ray):
+            yield RayCluster.of(config)
+        return
     if config.processes == 1:
         yield None
         return

@@ -5,10 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -23,9 +20,10 @@ from figeval.evaluation.workers import local
 from figeval.evaluation.workers.protocol import Order
 from figeval.evaluation.workers.schedule import Schedule
 from figeval.records.run_folder import RunFolder
+from tests.evaluation.commands import Run, same, wait
 from tests.evaluation.conftest import Workshop, write_task
 from tests.plugins.tiny import Workshop as Checkpoints
-from tests.processes import beside, figeval
+from tests.processes import beside
 from tests.runs import finished
 
 SLOW = Path(__file__).parent.parent / "slow"
@@ -81,70 +79,6 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("FIGEVAL_PLUGINS", "slow_model,moody")
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     return tmp_path
-
-
-class Run:
-    """One command with a folder of its own, and what it has left there."""
-
-    def __init__(self, bench: Path, output: str, *arguments: str | Path) -> None:
-        self.bench = bench
-        self.folder = bench / output
-        self.command = ("run", "--include_path", "tasks", "--output_path", output, *map(str, arguments))
-
-    def __call__(self, n: int, code: int = 0, **environment: str) -> subprocess.CompletedProcess[str]:
-        """To the end, with so many processes."""
-        return figeval(*self.command, "--processes", str(n), cwd=self.bench, code=code, **environment)
-
-    def start(self, n: int, seconds: float) -> psutil.Popen:
-        """In the background, with so much time for each request."""
-        return psutil.Popen(
-            [sys.executable, "-m", "figeval", *self.command, "--processes", str(n)],
-            cwd=self.bench,
-            env={**os.environ, "SLOW_SECONDS": str(seconds)},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-
-    def rows(self, task: str = "t") -> list[dict[str, Any]]:
-        text = (self.folder / "predictions" / f"{task}.jsonl").read_text(encoding="utf-8")
-        return [json.loads(line) for line in text.splitlines()]
-
-    def written(self, task: str = "t") -> int:
-        """How many rows are on disk."""
-        file = self.folder / "predictions" / f"{task}.jsonl"
-        return file.read_bytes().count(b"\n") if file.exists() else 0
-
-    @property
-    def record(self) -> dict[str, Any]:
-        return dict(json.loads((self.folder / "run.json").read_text(encoding="utf-8")))
-
-    def clean(self) -> bool:
-        """Whether nothing is left but what every run leaves."""
-        return {path.name for path in self.folder.iterdir()} == {".lock", "run.json", "predictions"}
-
-
-def measured(run: Run) -> list[Any]:
-    """All that was measured, task by task."""
-    record = run.record
-    assert record["status"] == "complete"
-    kept = ("task", "scores", "baselines", "counts", "n", "breakdowns", "settings", "warnings")
-    return [[task[key] for key in kept] for task in record["tasks"]]
-
-
-def same(run: Run, other: Run) -> bool:
-    """To the byte."""
-    files = [sorted((one.folder / "predictions").iterdir()) for one in (run, other)]
-    pairs = zip(*files, strict=True)
-    return measured(run) == measured(other) and all(one.read_bytes() == two.read_bytes() for one, two in pairs)
-
-
-def wait(condition: Callable[[], bool], process: psutil.Popen) -> None:
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert process.poll() is None, process.communicate()
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
 
 
 # ---- the same as one process ----------------------------------------------------------------------------------------
@@ -215,7 +149,7 @@ def disturbed(bench: Path) -> Run:
 
 def begun(run: Run) -> psutil.Popen:
     """Two processes, in the middle of their work."""
-    process = run.start(2, seconds=0.003)
+    process = run.start(0.003, "--processes", "2")
     wait(lambda: run.written() >= 70, process)
     return process
 

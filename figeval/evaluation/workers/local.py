@@ -23,7 +23,7 @@ from typing import IO
 
 from figeval.config import RunConfig
 from figeval.evaluation.resume import LOGS
-from figeval.evaluation.workers.protocol import Hire, Message, Order, Unit, WorkerLost
+from figeval.evaluation.workers.protocol import LAST, Hire, Message, Order, Unit, WorkerLost
 from figeval.frontend import end_quickly
 from figeval.records.rows_file import is_own
 from figeval.records.run_folder import own_folder
@@ -59,7 +59,7 @@ class LocalWorker:
             while True:
                 message: Message = pickle.load(self.process.stdout)
                 yield message
-                if message[0] == "ended":
+                if message[0] in LAST:
                     return
         except (EOFError, OSError, ValueError, pickle.UnpicklingError) as error:  # ValueError: stdin is closed
             self._lost = not self._stopped

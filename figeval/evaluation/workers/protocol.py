@@ -1,14 +1,15 @@
 """What a run and its workers say to each other, whether a worker is a process of this machine or a Ray actor.
 
 A worker gets an `Order` when it begins, and then one `Unit` at a time: examples of one task. While it answers a unit,
-it sends messages, each the name of a method of `Receiver` with arguments. The last one is `ended`, unless the worker is
-lost before. Messages are pickled on the way, so the arguments are plain values.
+it sends messages, each the name of a method of `Receiver` with arguments. The last one is one of `LAST`, unless the
+worker is lost before. Messages are pickled on the way, so the arguments are plain values.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
@@ -17,6 +18,7 @@ from figeval.records.schema import RunRecord
 from figeval.types import KeptReply
 
 Message: TypeAlias = tuple[Any, ...]  # name of a method of `Receiver`, then its arguments
+LAST = frozenset(("ended", "unusable", "broken"))  # messages after which nothing is said about a unit
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,13 +29,15 @@ class Order:
         config: config of the run.
         record: record of the run, with which the worker compares its own data, prompts and weights.
         folder: working folder of the run, to which relative paths refer.
-        environment: environment variables to set before anything else is imported.
+        environment: environment variables to set before libraries are imported.
+        version: version of figeval, which must be the same on all machines.
     """
 
     config: RunConfig
     record: RunRecord
     folder: str
     environment: Mapping[str, str] = field(default_factory=dict)
+    version: str = field(default_factory=lambda: version("figeval"))
 
 
 @dataclass(frozen=True, slots=True)

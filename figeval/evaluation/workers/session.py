@@ -10,6 +10,7 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -88,10 +89,12 @@ class Session:
     Attributes:
         order: what to begin with.
         say: function that sends a message to the run.
+        machine: name of the machine, if it is not the one of the run.
     """
 
     order: Order
     say: Say
+    machine: str = ""
     _opened: _Opened | None = None
     _said: float = 0.0
 
@@ -103,7 +106,8 @@ class Session:
                     self._opened = _Opened.by(self.order, self.say)
                 self._opened.answer(unit)
             except FigevalError as error:
-                self.say("unusable", str(error))
+                where = f"on the machine {self.machine}: " if self.machine else ""
+                self.say("unusable", f"{where}{error}")
             except BaseException:  # a library's sys.exit() included
                 self.say("broken", traceback.format_exc())
 
@@ -140,6 +144,8 @@ class _Opened:
         Raises:
             FigevalError: a task or the model cannot be opened here, or differs from those of the run.
         """
+        if order.version != (here := version("figeval")):
+            raise ModelError(f"figeval is {here} here, not {order.version}; install the same version everywhere")
         model, plans = _agreed(order.config, order.record)
         outbox = Outbox(say)
         recorder = Recorder(CachedModel(model), outbox, order.config.log_samples)
