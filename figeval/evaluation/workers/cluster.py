@@ -29,7 +29,7 @@ from figeval.text import counted, one_line
 
 PATIENCE = 5.0  # seconds until an address must accept a connection
 CONNECTING = 20.0  # seconds until Ray must have connected
-QUIET = {"RAY_DEDUP_LOGS_SKIP_REGEX": ".*", "RAY_BACKEND_LOG_LEVEL": "error"}
+SKIPPED = "RAY_DEDUP_LOGS_SKIP_REGEX"  # lines that Ray does not print
 # Variables of this process that its actors also get: no secrets, and nothing about one machine only.
 PASSED_ON = re.compile(r"(FIGEVAL|HF|NLTK|OMP|TOKENIZERS|TRANSFORMERS)_(?!.*(TOKEN|KEY|HOME|CACHE)).*")
 
@@ -50,10 +50,9 @@ def connected(address: str) -> Iterator[None]:
         raise FigevalError("--ray needs the library ray; pip install 'figeval[ray]'")
     with _quiet():
         import ray
-
-        own = not ray.is_initialized()
-        if own:
-            _connect(address)
+    own = not ray.is_initialized()
+    if own:
+        _connect(address)
     try:
         yield
     finally:
@@ -63,17 +62,17 @@ def connected(address: str) -> Iterator[None]:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Keep Ray from printing warnings of its own, and the last lines of a dead machine's log.
+    """Keep Ray from printing the last lines of a dead machine's log, which `log_to_driver=False` does not.
 
-    `log_to_driver=False` does neither. Ray reads these variables when it is imported, and when it connects.
+    Ray reads the variable when it is imported.
     """
-    given = {name: os.environ.get(name) for name in QUIET}
-    os.environ.update({name: QUIET[name] for name, value in given.items() if value is None})
+    given = os.environ.get(SKIPPED)
+    os.environ.setdefault(SKIPPED, ".*")
     try:
         yield
     finally:
-        for name in (name for name, value in given.items() if value is None):
-            del os.environ[name]
+        if given is None:
+            del os.environ[SKIPPED]
 
 
 def _connect(address: str) -> None:
