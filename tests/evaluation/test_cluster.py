@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import re
 import signal
 import socket
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,61 +17,22 @@ from figeval.errors import FigevalError, OptionError
 from figeval.evaluation.workers import cluster
 from tests.evaluation.commands import Run, same, wait
 from tests.evaluation.conftest import write_task
+from tests.nodes import Nodes, two_nodes
 from tests.processes import beside
 
 SLOW = Path(__file__).parent.parent / "slow"
 N = 300
-NODES = """
-import sys
-from ray.cluster_utils import Cluster
-
-small = {"num_cpus": 1, "object_store_memory": 80_000_000}
-cluster = Cluster(initialize_head=True, head_node_args={**small, "include_dashboard": False})
-second = cluster.add_node(**small)
-print(cluster.address, flush=True)
-for line in sys.stdin:
-    cluster.remove_node(second, allow_graceful=False)
-    print("removed", flush=True)
-cluster.shutdown()
-"""
-
-
-class Nodes:
-    """Two nodes with a core each, in a process of their own."""
-
-    def __init__(self, process: subprocess.Popen[str]) -> None:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        self._in, self._out = process.stdin, process.stdout
-        self.address = self._out.readline().strip()
-
-    def kill_one(self) -> None:
-        """Kill the second node with everything on it."""
-        self._in.write("\n")
-        self._in.flush()
-        assert self._out.readline() == "removed\n"
 
 
 @pytest.fixture
-def nodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Nodes]:
+def nodes(monkeypatch: pytest.MonkeyPatch) -> Iterator[Nodes]:
     """A cluster whose machines have the plugin with the slow model."""
     pytest.importorskip("ray")
     monkeypatch.setenv("PYTHONPATH", beside(str(SLOW)))
     monkeypatch.setenv("FIGEVAL_PLUGINS", "slow_model")
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
-    process = subprocess.Popen(
-        [sys.executable, "-c", NODES],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        env={**os.environ, "SLOW_SECONDS": "0.01"},
-    )
-    try:
-        yield Nodes(process)
-    finally:
-        process.communicate(timeout=60)
+    with two_nodes(SLOW_SECONDS="0.01") as started:
+        yield started
 
 
 @pytest.fixture
