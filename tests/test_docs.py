@@ -29,6 +29,7 @@ LONG = {  # pages that take more than two seconds
         *(
             "annotation",
             "augmentation",
+            "clusters",
             "contamination",
             "epic",
             "exports",
@@ -53,6 +54,7 @@ PAGES = (
             "augmentation",
             "board",
             "builds",
+            "clusters",
             "contamination",
             "data",
             "epic",

@@ -33,7 +33,7 @@ from figeval.types import KeptReply, Prediction
 
 BARREN = 4  # workers that one place may lose in a row without a single row
 TICK = 0.5  # seconds between two looks at what has changed
-PATIENCE = 15.0  # seconds that a thread has to store what its worker has sent before it was stopped
+PATIENCE = 15.0  # seconds that a worker may take to start before a line says so, and to end when it is stopped
 
 
 @dataclass(slots=True)
@@ -145,7 +145,12 @@ class WorkerPool:
         try:
             if self.schedule.closed:
                 return
-            worker.ready()
+            waiting = threading.Timer(PATIENCE, self._tell, [f"{self._who(place)} waits for free cores or GPUs"])
+            waiting.start()
+            try:
+                worker.ready()
+            finally:
+                waiting.cancel()
             told: set[str] = set()
             while unit := self.schedule.take(rate.size):
                 began = time.monotonic()
@@ -157,14 +162,23 @@ class WorkerPool:
         finally:
             worker.close()
 
+    def _who(self, place: int) -> str:
+        """Return the name of a worker in messages."""
+        return f"worker {place + 1} of {self.schedule.workers}"
+
+    def _tell(self, text: str) -> None:
+        """Let the thread of the run print a line."""
+        with self.schedule.changed:
+            self._news.append(lambda: notice(text))
+            self.schedule.changed.notify_all()
+
     def _tell_of(self, place: int, how: str, *, last: bool) -> None:
         """Report that a worker was lost; once all places are given up, the run ends."""
-        who = f"worker {place + 1} of {self.schedule.workers}"
+        if not last:
+            self._tell(f"{self._who(place)} {how}; another one takes its place")
         with self.schedule.changed:
             if last:
                 self._ends[place] = how
-            else:
-                self._news.append(lambda: notice(f"{who} {how}; another one takes its place"))
             gone = len(self._ends) == self.schedule.workers
         if gone:
             ends: dict[str, list[str]] = {}
