@@ -114,6 +114,7 @@ def _size(value: Any) -> int | float:
 
 Size = Annotated[int | float, BeforeValidator(_size)]  # a number of examples, or a share of them
 Finite = Annotated[float, Field(allow_inf_nan=False)]
+Share = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
@@ -134,6 +135,9 @@ class RunConfig:
     batch_size: PositiveInt | Literal["auto"] | None = None
     device: str | None = None
     processes: PositiveInt = 1  # number of processes that share the examples
+    ray: str = ""  # auto or the address of a Ray cluster, whose workers share the examples instead
+    workers: PositiveInt | None = None  # number of workers on the cluster; None: one per GPU, or per machine
+    gpus_per_worker: Share | None = None  # None: 1 if the cluster has GPUs
     seed: int = 0
     routes: Mapping[str, str] = field(default_factory=dict)  # task type → route
     threshold: Finite | None = None  # replaces the threshold of pairs tasks
@@ -169,8 +173,8 @@ class RunConfig:
     def identity(self) -> str:
         """Return a hash, in eight hex digits, of the flags that can change a prediction.
 
-        It excludes flags that affect only speed (batch size, device, processes), the number of answers (budgets) or the
-        location of files.
+        It excludes flags that affect only speed (batch size, device, processes, workers), the number of answers
+        (budgets) or the location of files.
         """
         values = {key: getattr(self, key) for key in ANSWERED}
         values["model_args"] = {key: value for key, value in self.model_args.items() if key not in UNSEEN}
@@ -208,7 +212,7 @@ class RunConfig:
 
     def record(self) -> dict[str, Any]:
         """Return the config as stored in `run.json`, without folders of this machine."""
-        hidden = {"output_path", "include_path", "fresh", "trackers"}
+        hidden = {"output_path", "include_path", "fresh", "trackers", "ray", "workers", "gpus_per_worker"}
         return {key: value for key, value in asdict(self).items() if key not in hidden}
 
 

@@ -72,6 +72,9 @@ class RunOptions(ScoreOptions, total=False):
     batch_size: int | Literal["auto"]
     device: str | None
     processes: int
+    ray: str
+    workers: int | None
+    gpus_per_worker: float | None
     routes: Mapping[str, str]
     threshold: float | None
     system_instruction: str
@@ -345,6 +348,10 @@ def run_config(tasks: tuple[str, ...], model: str, options: RunOptions) -> RunCo
         raise OptionError("--limit takes the first examples, --sample random ones; give only one of them")
     if config.stratify and config.sample is None:
         raise OptionError("--stratify is for random samples; give --sample too, or leave it out")
+    if config.ray and config.processes > 1:
+        raise OptionError("--ray and --processes are two ways to share the examples; give only one of them")
+    if not config.ray and (config.workers is not None or config.gpus_per_worker is not None):
+        raise OptionError("--workers and --gpus_per_worker are for a cluster; give --ray too, or leave them out")
     return config
 
 
@@ -450,8 +457,9 @@ def model_name(model: object, name: str | None) -> tuple[str, dict[str, object]]
 
 def refuse_to_share(config: RunConfig, guests: Guests) -> None:
     """Raise `OptionError` if several processes would need tasks or models that only this process has."""
-    if config.processes > 1 and (guests.tasks or guests.models):
+    if (config.processes > 1 or config.ray) and (guests.tasks or guests.models):
+        flag, value = ("ray", repr(config.ray)) if config.ray else ("processes", config.processes)
         raise OptionError(
-            f"processes={config.processes}: other processes cannot find tasks and models that are objects; leave out "
-            "processes, or register them in a plugin"
+            f"{flag}={value}: other processes cannot find tasks and models that are objects; leave out "
+            f"{flag}, or register them in a plugin"
         )

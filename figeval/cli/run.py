@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
 from typing import Any
 
 import click
@@ -28,6 +30,18 @@ from figeval.text import whole_number
     default=1,
     show_default=True,
     help="Number of processes that share the examples; each loads the model, on its own GPU if there are several.",
+)
+@click.option(
+    "--ray", default="", metavar="auto|HOST:PORT", help="Let workers on a Ray cluster share the examples instead."
+)
+@click.option(
+    "--workers", type=click.IntRange(min=1), help="Number of workers on the cluster; one per GPU or machine by default."
+)
+@click.option("--gpus_per_worker", type=Finite(min=0), help="GPUs of each worker; 1 if the cluster has GPUs.")
+@click.option(
+    "--slurm",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write a batch script for SLURM, which starts Ray on its machines, instead of running.",
 )
 @seed
 @results
@@ -75,12 +89,27 @@ def run(**flags: Any) -> int:
     from figeval.reporting.grid import say
     from figeval.reporting.table import show, show_breakdowns
 
-    done = run_tasks(progress=True, **options(flags))
-    console = Console()
+    given, console = options(flags), Console()
+    if (slurm := given.pop("slurm")) is not None:
+        say(Console(stderr=True), write_job(slurm, given))
+        return 0
+    done = run_tasks(progress=True, **given)
     show(done.record, console)
     show_breakdowns(done.record, console)
     say(console, f"\n  {done.path}/run.json")
     return 0 if done.complete else 1
+
+
+def write_job(file: Path, given: dict[str, Any]) -> str:
+    """Write the batch script of a run, and return what to do with it."""
+    from figeval.api.runs import run_config
+    from figeval.training.slurm import spread_script, write_script
+
+    tasks, model = given.pop("tasks"), given.pop("model")
+    asked = run_config(tasks, model, {**given, "ray": "auto"})
+    gpus = asked.gpus_per_worker if asked.gpus_per_worker is not None else float(asked.device != "cpu")
+    name = asked.output_path.name if asked.output_path is not None else "run"
+    return write_script(file, spread_script(sys.argv[1:], Path.cwd(), name, asked.workers or 1, gpus))
 
 
 def options(flags: dict[str, Any]) -> dict[str, Any]:

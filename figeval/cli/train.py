@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
 import click
 
-from figeval.cli.options import C, allow_external_files, also, listed, settings
+from figeval.cli.options import C, Finite, allow_external_files, also, listed, settings
 from figeval.errors import FolderInUse, TrainError
 from figeval.training.config import TrainConfig
-from figeval.training.slurm import MASTER, script
+from figeval.training.slurm import MASTER, script, spread_script, write_script
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from figeval.evaluation.training.sweep import Grid, Sweep
     from figeval.reporting.progress import TrainingProgress
 
 METAVARS = {int: "N", float: "X", Path: "PATH"}
@@ -81,6 +84,9 @@ def shown(default: object) -> str:
 @click.option(
     "--grid", multiple=True, metavar="FIELD=A,B;…", help="Train every combination, and choose the best on dev."
 )
+@click.option("--ray", metavar="auto|HOST:PORT", help="Train the seeds or the grid on a Ray cluster, side by side.")
+@click.option("--workers", type=click.IntRange(min=1), help="Number of trainings side by side on the cluster.")
+@click.option("--gpus_per_worker", type=Finite(min=0), help="GPUs of each training; 1 if the cluster has GPUs.")
 @click.option(
     "--slurm",
     type=click.Path(dir_okay=False, path_type=Path),
@@ -104,23 +110,27 @@ def train(config: Path | None, seeds: str | None, grid: tuple[str, ...], slurm: 
     from figeval.reporting.grid import say
 
     given = {name: value for name, value in given.items() if value is not None}
+    staff = {name: given.pop(name) for name in ("ray", "workers", "gpus_per_worker") if name in given}
+    check_staff(staff, shared=seeds is not None or bool(grid))
     beside = Console(stderr=True)
     if slurm is not None:
-        say(beside, write_script(slurm, configured(config, {"master": MASTER} | given)))
+        asked = configured(config, {"master": MASTER} | given)
+        flags = (staff.get("workers", 1), staff.get("gpus_per_worker", 1.0 if asked.device != "cpu" else 0.0))
+        spread = partial(spread_script, sys.argv[1:], Path.cwd(), asked.output.name, *flags)
+        say(beside, write_script(slurm, spread() if staff else script(asked, sys.argv[1:], Path.cwd())))
         return 0
     asked = configured(config, given)
     if seeds is not None or grid:
-        return several(asked, seeds, grid, shown_progress(asked), beside)
+        return several(asked, seeds, grid, staff, beside)
     return one(asked, shown_progress(asked))
 
 
-def write_script(file: Path, asked: TrainConfig) -> str:
-    """Write the batch script of a training, and return what to do with it."""
-    try:
-        file.write_text(script(asked, sys.argv[1:], Path.cwd()), encoding="utf-8")
-    except OSError as error:
-        raise TrainError(f"--slurm {file} cannot be written ({error.strerror}); choose another path") from error
-    return f"wrote {file}; check it, then run: sbatch {file}"
+def check_staff(staff: Mapping[str, Any], *, shared: bool) -> None:
+    """Raise `TrainError` if a flag for a cluster would have no effect."""
+    if staff and "ray" not in staff:
+        raise TrainError(f"--{min(staff)} is for a cluster; give --ray too, or leave it out")
+    if staff and not shared:
+        raise TrainError("--ray spreads whole trainings; give --seeds or --grid too, or leave it out")
 
 
 def one(asked: TrainConfig, progress: TrainingProgress) -> int:
@@ -146,33 +156,46 @@ def one(asked: TrainConfig, progress: TrainingProgress) -> int:
 
 
 def several(
-    asked: TrainConfig, seeds: str | None, grid: tuple[str, ...], progress: TrainingProgress, beside: Console
+    asked: TrainConfig, seeds: str | None, grid: tuple[str, ...], staff: Mapping[str, Any], beside: Console
 ) -> int:
+    """Run the trainings of a sweep, on a cluster if `staff` has the flags for one; return the exit code."""
+    from figeval.api.trainings import shown_progress
+    from figeval.evaluation.training.sweep import Sweep, grid_of, seeds_of
+    from figeval.reporting.grid import say
+
+    wanted, values = None if seeds is None else seeds_of(seeds, asked.seed), grid_of(grid)
+    progress = shown_progress(asked)
+    sweep = Sweep(asked, progress, lambda text: say(beside, text))
+    if not staff:
+        return swept(sweep, progress, wanted, values)
+    from figeval.evaluation.training.cluster import on_cluster
+
+    flags = (staff.get("workers"), staff.get("gpus_per_worker"))
+    with on_cluster(asked, staff["ray"], *flags, progress) as trainings:
+        return swept(replace(sweep, start=trainings.start), progress, wanted, values)
+
+
+def swept(sweep: Sweep, progress: TrainingProgress, seeds: Sequence[int] | None, grid: Grid) -> int:
     """Run the trainings of a grid, then those of the seeds or the evaluation of the best one; return the exit code."""
     from rich.console import Console
 
-    from figeval.evaluation.training.sweep import Sweep, grid_of, seeds_of
-    from figeval.reporting.grid import say
     from figeval.reporting.training import show_grid, show_seeds
 
-    wanted = None if seeds is None else seeds_of(seeds, asked.seed)
-    values = grid_of(grid)
-    sweep = Sweep(asked, progress, lambda text: say(beside, text))
-    console, best = Console(), None
-    if values:
+    asked, console, best = sweep.config, Console(), None
+    if grid:
         with progress.live():
-            compared, best = sweep.over_grid(values)
+            compared, best = sweep.over_grid(grid)
         show_grid(compared, console)
-    if wanted is None:
+    if seeds is None:
         assert best is not None  # there are seeds or a grid
         return one(best.model_copy(update={"evaluate": asked.evaluate, "floor": asked.floor}), progress)
     with progress.live():
-        trained = sweep.over_seeds(wanted, best)
+        trained = sweep.over_seeds(seeds, best)
     if trained.seeds:
         show_seeds(trained, console)
-    if left := [f"seed {seed} ({asked.output / f'seed-{seed}'})" for seed in wanted if seed not in trained.seeds]:
+    if left := [f"seed {seed} ({asked.output / f'seed-{seed}'})" for seed in seeds if seed not in trained.seeds]:
         raise FolderInUse(
             f"{' and '.join(left)}: being trained or evaluated by another process; "
             f"{'all others are done, so ' if trained.seeds else ''}run the same command when that has finished"
         )
-    return 0 if len(trained.runs) in (0, len(wanted)) else 1
+    return 0 if len(trained.runs) in (0, len(seeds)) else 1

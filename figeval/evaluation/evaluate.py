@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import traceback
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -138,26 +138,36 @@ class Executor(Protocol):
         """Return the model's description of itself."""
 
 
+class RowWriter(Protocol):
+    """Takes the rows of one task."""
+
+    def write(self, row: Mapping[str, Any], /) -> None:
+        """Store a row. Raises `PluginError` if it could not be read back."""
+
+
+class RowStore(Protocol):
+    """Place where rows go as soon as they are computed: a `RunFolder`, or the run that a worker works for."""
+
+    def appending(self, task: str, /) -> AbstractContextManager[RowWriter]:
+        """Return a context with a writer for the rows of a task."""
+
+    def replies(self, task: str, /) -> Mapping[str, KeptReply]:
+        """Return the replies of earlier sessions that did not become rows."""
+
+    def keep_replies(self, task: str, replies: Mapping[str, KeptReply], /) -> None:
+        """Store replies that did not become rows."""
+
+
 @dataclass(frozen=True, slots=True)
-class InProcess:
-    """Computes rows with the model in this process and appends them to a run's folder."""
+class Recorder:
+    """Computes rows with a model, and stores each as soon as it is computed."""
 
     model: CachedModel
-    folder: RunFolder
+    store: RowStore
     samples: bool
-    earlier: RunFolder | None = None  # a second folder with replies of earlier sessions
 
-    def answer(self, plan: Plan, task: TaskRecord) -> Iterator[int]:
-        """Store a row for every example that has none; yield 1 for each."""
-        began = time.monotonic()
-        yield from self.store(plan, missing_examples(plan, self.folder))
-        stored = self.folder.arrange(plan.name, (example.id for example in plan.examples()))
-        task.seconds += round(time.monotonic() - began, 3)
-        if stored < plan.n:
-            raise RuntimeError(f"{plan.n - stored} rows of {plan.name} are missing, although all were computed")
-
-    def store(self, plan: Plan, examples: Iterable[Example]) -> Iterator[int]:
-        """Append a row for each of these examples as soon as it is answered, and yield 1 for each.
+    def record(self, plan: Plan, examples: Iterable[Example]) -> Iterator[int]:
+        """Store a row for each of these examples as soon as it is answered, and yield 1 for each.
 
         If the reply reader, a metric or the row of an example fails, the task ends, but only after the other rows that
         were answered with it are stored. Replies that did not become rows are kept, so the next session does not ask
@@ -165,11 +175,9 @@ class InProcess:
         """
         self.model.fit(plan)
         metrics = MetricSet(plan.metrics, plan.task.labels, plan.task.language_of_rows)
-        kept = {
-            k: v for one in (self.earlier, self.folder) if one is not None for k, v in one.replies(plan.name).items()
-        }
+        kept = self.store.replies(plan.name)
         evaluator = TaskEvaluator(plan, self.model, plan.route, plan.context, metrics, self.samples, kept, plan.augment)
-        with self.folder.appending(plan.name) as writer:
+        with self.store.appending(plan.name) as writer:
             for part in evaluator.scheduler.parts(examples):
                 failures: list[BaseException] = []
                 try:
@@ -193,7 +201,25 @@ class InProcess:
     def _keep_replies(self, plan: Plan, answered: Iterable[Answered], kept: Mapping[str, KeptReply]) -> None:
         """Store the replies that are not stored yet."""
         replies = (pair for one in answered for pair in one.replies.items())
-        self.folder.keep_replies(plan.name, {name: reply for name, reply in replies if name not in kept})
+        self.store.keep_replies(plan.name, {name: reply for name, reply in replies if name not in kept})
+
+
+@dataclass(frozen=True, slots=True)
+class InProcess:
+    """Computes rows with the model in this process and appends them to a run's folder."""
+
+    model: CachedModel
+    folder: RunFolder
+    samples: bool
+
+    def answer(self, plan: Plan, task: TaskRecord) -> Iterator[int]:
+        """Store a row for every example that has none; yield 1 for each."""
+        began = time.monotonic()
+        yield from Recorder(self.model, self.folder, self.samples).record(plan, missing_examples(plan, self.folder))
+        stored = self.folder.arrange(plan.name, (example.id for example in plan.examples()))
+        task.seconds += round(time.monotonic() - began, 3)
+        if stored < plan.n:
+            raise RuntimeError(f"{plan.n - stored} rows of {plan.name} are missing, although all were computed")
 
     def description(self) -> dict[str, Any]:
         """Return the model's description of itself."""

@@ -303,8 +303,9 @@ def opened(config: RunConfig, harness: Harness) -> Model:
     common |= {"account": config.identity(), "reasoning": config.thinking, "batch": config.batch or None}
     model = open_model(harness.backends, config.model, config.model_args, common)
     batched = getattr(model.backend, "min_batch_size", 1) > 1
-    if config.processes > 1 and batched:  # the processes would also have to share one budget
-        raise ModelError(f"{model.name} already answers many requests in parallel; leave out --processes")
+    if (config.processes > 1 or config.ray) and batched:  # the workers would also have to share one budget
+        flag = "--ray" if config.ray else "--processes"
+        raise ModelError(f"{model.name} already answers many requests in parallel; leave out {flag}")
     check_model(model, config, harness)
     return model
 

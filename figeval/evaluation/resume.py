@@ -3,8 +3,8 @@
 A run is resumed only if it asks the same questions of the same model (`begin`). The predictions of a finished task are
 compared with the digest in its record. Those of an unfinished task are checked row by row (`resume`): the first of
 several rows for an example is kept; rows for examples that the task does not have are dropped with a warning; rows
-without a reply are dropped, and their examples are asked again. Rows that worker processes left in their own folders
-are merged.
+without a reply are dropped, and their examples are asked again. Rows that worker processes of earlier versions left in
+their own folders are merged.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def begin(
         fresh.tasks = [_task_record(plan) for plan in plans]
         folder.write(fresh)
         return fresh
-    _check_same(folder.path, stored, fresh, config)
+    _check_same(folder.path, stored, config, model.name, fresh.model.fingerprint)
     fresh.started = stored.started
     known = {task.task: task for task in stored.tasks}
     fresh.tasks = [_resumed(folder.path, known.get(plan.name), _task_record(plan)) for plan in plans]
@@ -95,13 +95,25 @@ def begin(
     return fresh
 
 
-def _check_same(path: Path, stored: RunRecord, fresh: RunRecord, config: RunConfig) -> None:
-    if stored.identity != fresh.identity:
-        what = _changes(config.changed(stored.config)) or f"its identity is {stored.identity}, not {fresh.identity}"
+def check_unchanged(path: Path, stored: RunRecord, config: RunConfig, model: Model, plans: Sequence[Plan]) -> None:
+    """Check in a worker that it has the data, prompts, routes and weights of the run.
+
+    Raises:
+        RecordError: something differs from the record.
+    """
+    _check_same(path, stored, config, model.name, model.fingerprint())
+    known = {task.task: task for task in stored.tasks}
+    for plan in plans:
+        _resumed(path, known[plan.name], _task_record(plan))
+
+
+def _check_same(path: Path, stored: RunRecord, config: RunConfig, model: str, fingerprint: str) -> None:
+    if stored.identity != config.identity():
+        what = _changes(config.changed(stored.config)) or f"its identity is {stored.identity}, not {config.identity()}"
         raise RecordError(f"{path} contains another run ({what}); {ELSEWHERE}")
-    if stored.model.fingerprint != fresh.model.fingerprint:
-        what = f"{_shown(stored.model.fingerprint)} before, {_shown(fresh.model.fingerprint)} now"
-        raise RecordError(f"{path}: the weights of {fresh.model.name} have changed since ({what}); {ELSEWHERE}")
+    if stored.model.fingerprint != fingerprint:
+        what = f"{_shown(stored.model.fingerprint)} before, {_shown(fingerprint)} now"
+        raise RecordError(f"{path}: the weights of {model} have changed since ({what}); {ELSEWHERE}")
 
 
 def _changes(changed: Mapping[str, tuple[Any, Any]]) -> str:
@@ -210,10 +222,15 @@ def _resumed(path: Path, stored: TaskRecord | None, fresh: TaskRecord) -> TaskRe
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """Number of examples of a run, and of rows kept from earlier sessions."""
+    """Number of examples of a run, and of rows kept from earlier sessions, by task."""
 
-    rows: int
+    by_task: Mapping[str, int]
     examples: int
+
+    @property
+    def rows(self) -> int:
+        """Number of rows of all tasks."""
+        return sum(self.by_task.values())
 
 
 def resume(folder: RunFolder, record: RunRecord, plans: Sequence[Plan]) -> Kept:
@@ -233,8 +250,7 @@ def resume(folder: RunFolder, record: RunRecord, plans: Sequence[Plan]) -> Kept:
         folder.write(record)
     merge_shards(folder, plans)
     shutil.rmtree(folder.path / LOGS, ignore_errors=True)
-    rows = sum(plan.n for plan in plans if plan not in again)
-    rows += sum(kept(folder, plan, tasks[plan.name]) for plan in again)
+    rows = {plan.name: kept(folder, plan, tasks[plan.name]) if plan in again else plan.n for plan in plans}
     return Kept(rows, sum(plan.n for plan in plans))
 
 
@@ -277,7 +293,7 @@ class Sieve:
         return True
 
 
-# ---- rows of worker processes ----------------------------------------------------------------------------------------
+# ---- rows of worker processes of earlier versions --------------------------------------------------------------------
 
 
 def merge_shards(folder: RunFolder, plans: Sequence[Plan]) -> None:

@@ -7,8 +7,8 @@ then computed from the rows, and those of baselines are added.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager, closing, nullcontext
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import chain
@@ -31,7 +31,7 @@ from figeval.evaluation.evaluate import (
 from figeval.evaluation.harness import Harness
 from figeval.evaluation.lineage import line_of, lineage_record
 from figeval.evaluation.plan import Plan, prepare
-from figeval.evaluation.resume import begin, resume, warnings_of_run
+from figeval.evaluation.resume import Kept, begin, resume, warnings_of_run
 from figeval.evaluation.score import MetricSet, TaskScorer, summarize
 from figeval.evaluation.selection_bias import (
     marked,
@@ -42,6 +42,8 @@ from figeval.evaluation.selection_bias import (
     warn_of_helpers,
     withhold_intervals,
 )
+from figeval.evaluation.workers.pool import worker_pool
+from figeval.evaluation.workers.protocol import Staff
 from figeval.frontend import notice
 from figeval.models.model import Model
 from figeval.records import provenance
@@ -78,13 +80,18 @@ def run(config: RunConfig, harness: Harness, observer: Observer) -> tuple[RunRec
         from figeval.training.distributed import check_trackers
 
         check_trackers(config.trackers)
-    return carry_out(config, harness, observer, prepare(config, harness))
+    with staff_of(config) as staff:
+        return carry_out(config, harness, observer, prepare(config, harness), staff)
 
 
 def carry_out(
-    config: RunConfig, harness: Harness, observer: Observer, prepared: tuple[Model, list[Plan], list[TaskSpec]]
+    config: RunConfig,
+    harness: Harness,
+    observer: Observer,
+    prepared: tuple[Model, list[Plan], list[TaskSpec]],
+    staff: Staff | None = None,
 ) -> tuple[RunRecord, Path]:
-    """Run or continue what `prepare` returned. Raises what `run` raises."""
+    """Run or continue what `prepare` returned, with workers if there is a staff. Raises what `run` raises."""
     model, plans, left_out = prepared
     told_apart = Discrimination(contrasts_of(config, harness))
     check_columns(told_apart.contrasts, {plan.name: plan.available.meta_keys for plan in plans})
@@ -102,9 +109,9 @@ def carry_out(
             observer.resumed(folder.path, kept.rows, kept.examples)
         announce(model, plans, folder)
         here = InProcess(CachedModel(model), folder, config.log_samples)
-        workers = nullcontext(here) if config.processes == 1 else several(config, folder, plans, here)
-        with workers as executor, trackers_of(config, record, folder) as log:
-            session = _Session(config, harness, observer, folder, executor, record, line, told_apart, log)
+        pool = nullcontext(here) if staff is None else worker_pool(staff, config, folder, record, plans, here)
+        with pool as executor, trackers_of(config, record, folder) as log:
+            session = _Session(config, harness, observer, folder, executor, record, kept, line, told_apart, log)
             if config.batch:
                 session.batch(model, plans)
             for plan in plans:
@@ -132,13 +139,25 @@ def default_folder(config: RunConfig, record: str = "run.json") -> Path:
     return RUNS / f"{provenance.now().replace('-', '').replace(':', '')}-{ending}"
 
 
-def several(
-    config: RunConfig, folder: RunFolder, plans: Sequence[Plan], here: Executor
-) -> AbstractContextManager[Executor]:
-    """Return the worker pool of --processes."""
-    from figeval.evaluation.parallel import worker_pool
+@contextmanager
+def staff_of(config: RunConfig) -> Iterator[Staff | None]:
+    """Yield the workers that --processes or --ray asks for; None if this process computes all rows itself.
 
-    return worker_pool(config, folder, plans, here)
+    Raises:
+        FigevalError: no cluster answers, or it has no room for the workers.
+    """
+    if config.ray:
+        from figeval.evaluation.workers.cluster import RayCluster, connected
+
+        with connected(config.ray):
+            yield RayCluster.of(config)
+        return
+    if config.processes == 1:
+        yield None
+        return
+    from figeval.evaluation.workers.local import Processes
+
+    yield Processes(config.processes)
 
 
 def trackers_of(config: RunConfig, record: RunRecord, folder: RunFolder) -> AbstractContextManager[Log]:
@@ -180,6 +199,7 @@ class _Session:
     folder: RunFolder
     executor: Executor
     record: RunRecord
+    kept: Kept
     line: Lineage
     discrimination: Discrimination
     log: Log
@@ -240,7 +260,7 @@ class _Session:
 
     def _predict(self, plan: Plan, task: TaskRecord) -> None:
         """Compute the missing rows."""
-        answered = sum(1 for _ in self.folder.rows(plan.name))
+        answered = self.kept.by_task[plan.name]  # workers may already have stored further rows
         self.observer.task_started(plan.name, plan.n, answered)
         if answered < plan.n:
             for rows in self.executor.answer(plan, task):

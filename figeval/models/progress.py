@@ -6,7 +6,7 @@ so that models pass no observer around, and runs in several threads do not hear 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -69,6 +69,13 @@ def _during(variable: ContextVar[T], value: T) -> Iterator[None]:
 def listening(listener: Listener) -> AbstractContextManager[None]:
     """Return a context in which a listener hears about all models."""
     return _during(_listener, listener)
+
+
+def tell(what: Callable[[Listener], None]) -> None:
+    """Call a function with the listener of this context, if there is one: for models in other processes."""
+    listener = _listener.get()
+    if listener is not None:
+        what(listener)
 
 
 # ---- for those who open and call models ------------------------------------------------------------------------------

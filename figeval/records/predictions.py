@@ -335,7 +335,10 @@ class PredictionWriter:
             PluginError: a metric or a task type's `row()` returned a value that could not be read back.
             RecordError: there is no space; a half-written line is dropped on resume.
         """
-        line = check_row(row)
+        self.write_line(check_row(row))
+
+    def write_line(self, line: bytes) -> None:
+        """Append a line that `check_row` returned. Raises `RecordError` like `write`."""
         with cure(self._file):
             while line:  # an unbuffered write may write only a part
                 line = line[self._stream.write(line) :]

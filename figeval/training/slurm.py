@@ -1,11 +1,15 @@
 """A batch script for SLURM: the same command on every machine of a job, requeued when the time limit is near.
 
+Runs, and sweeps of trainings, that Ray spreads are one command on the first machine, after Ray has been started on all.
+Ray's own `ray symmetric-run` would do that, but stops every Ray process of the user on a machine, other jobs included.
+
 It is a script and not submitit, because the command line already resumes by itself. submitit would pickle a function,
 and its checkpoints would be a second way to resume. A script can also be read and changed before it is submitted.
 """
 
 from __future__ import annotations
 
+import math
 import re
 import shlex
 import sys
@@ -13,14 +17,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from string import Template
 
+from figeval.errors import FigevalError
 from figeval.training.config import TrainConfig
 
 MASTER = "of.the.job:29500"  # placeholder in a config until the job knows its address
 NOTICE = 120  # seconds between the signal and the end of the job's time
-SCRIPT = Template(
-    """\
+HEADER = """\
 #!/bin/bash
-# Written by figeval train --slurm. Add what your cluster requires: --account, --partition, --mem …
+# Written by figeval $verb --slurm. Add what your cluster requires: --account, --partition, --mem …
 #SBATCH --job-name=$name
 #SBATCH --nodes=$nodes
 #SBATCH --ntasks-per-node=1
@@ -30,10 +34,13 @@ $gpus#SBATCH --time=24:00:00
 #SBATCH --signal=B:USR1@$notice
 #SBATCH --output=$log
 #SBATCH --open-mode=append
-
+$more
 set -euo pipefail
 cd $folder
-
+"""
+SCRIPT = Template(
+    HEADER
+    + """
 # Time is nearly up: requeue. The same command resumes from the last checkpoint.
 again() {
     kill -TERM "$$step" 2> /dev/null || true
@@ -53,8 +60,56 @@ MEETING = """
 read -r first < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
 master="$first:$((20000 + SLURM_JOB_ID % 20000))"
 """
+SPREAD = Template(
+    HEADER
+    + """
+# Time is nearly up: requeue. The same command resumes.
+again() {
+    kill -TERM "$$command" 2> /dev/null || true
+    wait "$$command" || true
+    scontrol requeue "$$SLURM_JOB_ID"
+    exit 0
+}
+trap again USR1
+$master
+# Ray on every machine, until the command has ended.
+node="--num-cpus=$$SLURM_CPUS_PER_TASK --object-store-memory=200000000 --disable-usage-stats --block"
+export node master
+srun --kill-on-bad-exit=0 bash -c '
+    if [ "$$SLURM_NODEID" = 0 ]; then
+        exec $ray start --head --port="$${master##*:}" --include-dashboard=false $$node
+    else
+        exec $ray start --address="$$master" $$node
+    fi' &
+ray=$$!
+trap 'kill "$$ray" 2> /dev/null || true' EXIT
+until (exec 3<> "/dev/tcp/$$first/$${master##*:}") 2> /dev/null; do sleep 1; done
+timeout 300 $python -c '
+import sys, time, ray
+ray.init(sys.argv[1], log_to_driver=False, logging_level="ERROR")
+while len(ray.nodes()) < $nodes:
+    time.sleep(1)' "$$master"
+
+$command --ray "$$master" &
+command=$$!
+wait "$$command"
+"""
+)
+MORE = """\
+#SBATCH --no-kill
+# One worker on each machine. For several on each, lower --nodes, and raise --cpus-per-task and --gpus-per-node.
+"""
 # srun starts one of these on every machine, where SLURM_NODEID is set
 ON_EACH = 'bash -c \'exec "$@" --node_rank "$SLURM_NODEID"\' figeval'
+
+
+def write_script(file: Path, text: str) -> str:
+    """Write a batch script, and return what to do with it. Raises `FigevalError` if it cannot be written."""
+    try:
+        file.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise FigevalError(f"--slurm {file} cannot be written ({error.strerror}); choose another path") from error
+    return f"wrote {file}; check it, then run: sbatch {file}"
 
 
 def script(config: TrainConfig, arguments: Sequence[str], folder: Path, *, cpus: int = 4) -> str:
@@ -68,6 +123,8 @@ def script(config: TrainConfig, arguments: Sequence[str], folder: Path, *, cpus:
     if several:
         command = f'{ON_EACH} {command} --master "$master"'
     return SCRIPT.substitute(
+        verb="train",
+        more="",
         name=re.sub(r"[^\w.-]+", "-", f"figeval-{config.output.name}"),
         nodes=config.nodes,
         cpus=config.processes * cpus,
@@ -77,6 +134,33 @@ def script(config: TrainConfig, arguments: Sequence[str], folder: Path, *, cpus:
         folder=shlex.quote(str(folder)),
         master=MEETING if several else "",
         command=command,
+    )
+
+
+def spread_script(
+    arguments: Sequence[str], folder: Path, name: str, workers: int, gpus: float, *, cpus: int = 4
+) -> str:
+    """Return the batch script of a command that Ray spreads, with one worker on each machine.
+
+    `arguments` are those of `figeval`, as typed in `folder`, which must exist on all machines; `name` is that of the
+    job and its log; `gpus` and `cpus` are the numbers per worker.
+    """
+    for flag in ("--slurm", "--ray"):
+        arguments = without(arguments, flag)
+    return SPREAD.substitute(
+        verb=arguments[0],
+        more=MORE,
+        name=re.sub(r"[^\w.-]+", "-", f"figeval-{name}"),
+        nodes=workers,
+        cpus=cpus,
+        gpus=f"#SBATCH --gpus-per-node={math.ceil(gpus)}\n" if gpus else "",
+        notice=NOTICE,
+        log=shlex.quote(f"{folder / name}-slurm-%j.log"),
+        folder=shlex.quote(str(folder)),
+        master=MEETING,
+        python=shlex.quote(sys.executable),
+        ray=f"{shlex.quote(sys.executable)} -m ray.scripts.scripts",
+        command=shlex.join([sys.executable, "-m", "figeval", *arguments]),
     )
 
 

@@ -83,6 +83,36 @@ def test_every_machine_runs_the_same_command_with_its_number(cluster: Path) -> N
     ]
 
 
+def test_a_run_starts_ray_on_every_machine(cluster: Path) -> None:
+    typed = ["run", "--tasks", "mini", "--model", "minilm", "--output_path", "my run", "--workers", "2"]
+    done = figeval(*typed, "--gpus_per_worker", "2", "--ray=auto", "--slurm", "job.sh", cwd=cluster)
+    assert done.stderr.splitlines()[-1] == "wrote job.sh; check it, then run: sbatch job.sh"
+    script = (cluster / "job.sh").read_text()
+    for line in ("--job-name=figeval-my-run", "--nodes=2", "--gpus-per-node=2", "--no-kill"):
+        assert f"\n#SBATCH {line}\n" in script
+    (cluster / "job.sh").write_text(script.replace("/dev/tcp/$first/${master##*:}", "/dev/null"))
+    assert submitted(cluster, 2, SLURM_CPUS_PER_TASK="4").wait(30) == 0
+    said = [line.split("|")[:-1] for line in (cluster / "said").read_text().splitlines()]
+    started = [line for line in said if "ray.scripts.scripts" in line]
+    assert [line[3] for line in started] == ["--head", "--address=node-a:32345"]
+    assert "--port=32345" in started[0]
+    assert all("--num-cpus=4" in line and "--block" in line for line in started)
+    assert said[-1] == ["-m", "figeval", *typed, "--gpus_per_worker", "2", "--ray", "node-a:32345"]
+
+
+def test_seeds_start_ray_on_every_machine(cluster: Path) -> None:
+    figeval("train", *ASKED, "--seeds", "3", "--ray", "auto", "--workers", "3", "--slurm", "job.sh", cwd=cluster)
+    script = (cluster / "job.sh").read_text()
+    assert "\n#SBATCH --nodes=3\n" in script
+    assert script.rstrip().endswith('--seeds 3 --workers 3 --ray "$master" &\ncommand=$!\nwait "$command"')
+
+
+def test_a_run_that_is_not_possible_gets_no_script(cluster: Path) -> None:
+    asked = ("run", "--tasks", "mini", "--model", "tfidf", "--processes", "2", "--slurm", "job.sh")
+    assert "give only one of them" in figeval(*asked, cwd=cluster, code=2).stderr
+    assert not (cluster / "job.sh").exists()
+
+
 def test_one_machine_meets_nobody(cluster: Path) -> None:
     figeval("train", *ASKED, "--device", "cpu", "--slurm=job.sh", cwd=cluster)
     assert "--gpus" not in (cluster / "job.sh").read_text()

@@ -20,8 +20,8 @@ from signal import SIGTERM
 from tempfile import TemporaryDirectory
 
 from figeval.errors import TrainError
-from figeval.evaluation.parallel import GRACE, environment_of_worker
 from figeval.evaluation.training.train import finished
+from figeval.evaluation.workers.local import GRACE, environment_of_worker
 from figeval.jsonfile import JSONValue, parse_json
 from figeval.training.config import TrainConfig
 from figeval.training.distributed import device_of

@@ -36,13 +36,30 @@ MOST_SEEDS = 10_000
 Grid = Mapping[str, Sequence[str]]
 
 
+Complete = Callable[[TrainConfig], RunRecord | None]  # as `complete` does, which may have begun earlier
+
+
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """The common part of all trainings; `say` is called with a line about each one as it begins."""
+    """The common part of all trainings.
+
+    Attributes:
+        config: their common configuration.
+        observer: observer of the progress of each.
+        say: function that is called with a line about each one as it begins.
+        start: function that begins to complete several trainings elsewhere; None if this process does it.
+    """
 
     config: TrainConfig
     observer: TrainingObserver
     say: Callable[[str], None]
+    start: Callable[[Sequence[TrainConfig]], Complete] | None = None
+
+    def started(self, configs: Sequence[TrainConfig]) -> Complete:
+        """Return the function that completes each of these trainings, or waits until it is complete."""
+        if self.start is not None:
+            return self.start([config for config in configs if stored_evaluation(config) is None])
+        return lambda config: complete(config, self.observer)
 
     # ---- grid -------------------------------------------------------------------------------------------------------
 
@@ -59,11 +76,12 @@ class Sweep:
         points = [dict(zip(grid, values, strict=True)) for values in product(*grid.values())]
         configs = [self.at(values) for values in points]  # check all before training the first one
         self.begin()
+        complete_one = self.started(configs)
         record, left = GridRecord(task=self.config.task, model=self.config.model), list[str]()
         for number, (values, config) in enumerate(zip(points, configs, strict=True), start=1):
             self.say(f"{number} of {len(points)}: {listed(values)}")
             try:
-                record.points.append(self.point(values, config, record))
+                record.points.append(self.point(values, config, record, complete_one))
             except FolderInUse:
                 left.append(config.output.name)
                 error = "being trained by another process"
@@ -90,11 +108,13 @@ class Sweep:
         folder = "-".join(["grid", *(re.sub(r"[^\w.-]", "_", f"{name}-{value}") for name, value in values.items())])
         return checked({**own, "output": self.config.output / folder, "evaluate": (), "floor": False}, "--grid: ")
 
-    def point(self, values: Mapping[str, str], config: TrainConfig, record: GridRecord) -> GridPoint:
+    def point(
+        self, values: Mapping[str, str], config: TrainConfig, record: GridRecord, complete_one: Complete
+    ) -> GridPoint:
         """Train one combination, or read its results; a `TrainError`, e.g. a NaN loss, ends only this combination."""
         point = GridPoint(folder=config.output.name, values=dict(values))
         try:
-            complete(config, self.observer)
+            complete_one(config)
         except FolderInUse:
             raise
         except TrainError as error:
@@ -129,27 +149,35 @@ class Sweep:
         self.begin()
         record = SeedsRecord(task=self.config.task, model=self.config.model, seeds=[], wanted=list(seeds), runs={})
         runs: dict[int, RunRecord | None] = {}
+        configs = {seed: self.of_seed(base or self.config, seed) for seed in seeds}
+        complete_one = self.started([*configs.values()])
         for number, seed in enumerate(seeds, start=1):
             self.say(f"seed {seed}, {number} of {len(seeds)}")
-            self._train_seed(base or self.config, seed, record, runs)
+            self._train_seed(configs[seed], record, runs, complete_one)
         for seed in [one for one in seeds if one not in runs] if runs else ():
             self.say(f"seed {seed}, again")
-            self._train_seed(base or self.config, seed, record, runs)
+            self._train_seed(configs[seed], record, runs, complete_one)
         if len(record.seeds) < len(runs):
             self._summarize(record, runs)
         return record
 
-    def _train_seed(self, base: TrainConfig, seed: int, record: SeedsRecord, runs: dict[int, RunRecord | None]) -> None:
-        """Train and evaluate with one seed; bring the record up to date unless the seed was finished before."""
+    def of_seed(self, base: TrainConfig, seed: int) -> TrainConfig:
+        """Return the config of one seed."""
         given = {"evaluate": self.config.evaluate, "floor": self.config.floor}
-        config = base.model_copy(update={"seed": seed, "output": self.config.output / f"seed-{seed}", **given})
+        return base.model_copy(update={"seed": seed, "output": self.config.output / f"seed-{seed}", **given})
+
+    def _train_seed(
+        self, config: TrainConfig, record: SeedsRecord, runs: dict[int, RunRecord | None], complete_one: Complete
+    ) -> None:
+        """Train and evaluate with one seed; bring the record up to date unless the seed was finished before."""
+        seed = config.seed
         stored = stored_evaluation(config)
         if stored is not None:
             runs[seed] = stored
             return
         new = finished(config, TrainFolder(config.output)) is None
         try:
-            runs[seed] = complete(config, self.observer)
+            runs[seed] = complete_one(config)
         except FolderInUse:
             self.say(f"seed {seed} is being trained or evaluated by another process in {config.output}")
             return

@@ -17,7 +17,6 @@ from pathlib import Path
 
 from figeval.errors import FigevalError, TrainError
 from figeval.evaluation.harness import Harness
-from figeval.evaluation.parallel import end_with_stdin
 from figeval.evaluation.training.train import train_here
 from figeval.frontend import end_quickly
 from figeval.jsonfile import read_model
@@ -63,6 +62,13 @@ class Wire:
         """Write the event in process 0 only, since all processes see the same events."""
         if self.process == 0:
             self.say(what, *values)
+
+
+def end_with_stdin() -> None:
+    """Exit at once when stdin ends, because the launcher is gone or stops the processes."""
+    while os.read(0, 4096):
+        pass
+    os._exit(130)
 
 
 def main() -> None:

@@ -1,0 +1,166 @@
+"""Workers on a Ray cluster: two real nodes on this machine, one of which is killed in the middle."""
+
+from __future__ import annotations
+
+import re
+import signal
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from figeval.api.runs import run_config
+from figeval.errors import FigevalError, OptionError
+from figeval.evaluation.workers import cluster
+from tests.evaluation.commands import Run, same, wait
+from tests.evaluation.conftest import write_task
+from tests.nodes import Nodes, two_nodes
+from tests.processes import beside
+
+SLOW = Path(__file__).parent.parent / "slow"
+N = 300
+
+
+@pytest.fixture
+def nodes(monkeypatch: pytest.MonkeyPatch) -> Iterator[Nodes]:
+    """A cluster whose machines have the plugin with the slow model."""
+    pytest.importorskip("ray")
+    monkeypatch.setenv("PYTHONPATH", beside(str(SLOW)))
+    monkeypatch.setenv("FIGEVAL_PLUGINS", "slow_model")
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    with two_nodes(SLOW_SECONDS="0.01") as started:
+        yield started
+
+
+@pytest.fixture
+def shared(tmp_path: Path) -> Run:
+    """A run that the cluster is to share."""
+    (tmp_path / "tasks").mkdir()
+    write_task(tmp_path / "tasks", "t", N)
+    return Run(tmp_path, "out", "--tasks", "t", "--model", "slow")
+
+
+@pytest.mark.slow
+def test_a_node_that_is_killed_costs_nothing_but_time(nodes: Nodes, shared: Run) -> None:
+    process = shared.start(0, "--ray", nodes.address, "--workers", "2")
+    wait(lambda: shared.written() >= 70, process)
+    nodes.kill_one()
+    _, errors = process.communicate(timeout=120)
+    assert process.returncode == 0, errors
+    assert re.search(r"worker [12] of 2 was lost \(.+\); another one takes its place", errors)
+    assert "raylet" not in errors
+    assert shared.clean()
+    alone = Run(shared.bench, "alone", "--tasks", "t", "--model", "slow")
+    alone(1)
+    assert same(shared, alone)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
+def test_when_the_run_ends_so_do_its_actors_and_rows_are_kept(nodes: Nodes, shared: Run, how: signal.Signals) -> None:
+    process = shared.start(0, "--ray", nodes.address)  # a worker per machine
+    wait(lambda: shared.written() >= 70, process)
+    actors = [one for one in psutil.process_iter() if "ray::Actor" in one.name()]
+    assert len(actors) >= 2
+    process.send_signal(how)
+    process.communicate(timeout=60)
+    assert process.returncode == (-9 if how == signal.SIGKILL else 143)
+    assert psutil.wait_procs(actors, timeout=60)[1] == []
+    kept = shared.written()
+    assert 70 <= kept < N
+    assert f"{kept} of them kept from before" in shared(1).stderr
+
+
+# ---- addresses -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("address", ["ray://127.0.0.1:10001", "nonsense", "127.0.0.1:x", ":6379"])
+def test_what_is_no_address(address: str) -> None:
+    pytest.importorskip("ray")
+    with (
+        pytest.raises(OptionError, match="give auto, or the address of the head node as host:port"),
+        cluster.connected(address),
+    ):
+        pass
+
+
+def test_nobody_answers() -> None:
+    pytest.importorskip("ray")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    with (
+        pytest.raises(FigevalError, match=rf"--ray 127.0.0.1:{port}: nothing answers there .*`ray start --head`"),
+        cluster.connected(f"127.0.0.1:{port}"),
+    ):
+        pass
+
+
+def test_ray_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster, "find_spec", lambda _name: None)
+    with pytest.raises(FigevalError, match=r"pip install 'figeval\[ray\]'"), cluster.connected("auto"):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ({"workers": 2}, "--workers and --gpus_per_worker are for a cluster; give --ray too"),
+        ({"gpus_per_worker": 1.0}, "--workers and --gpus_per_worker are for a cluster; give --ray too"),
+        ({"ray": "auto", "processes": 2}, "--ray and --processes are two ways to share the examples"),
+    ],
+)
+def test_flags_that_do_not_go_together(options: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(OptionError, match=complaint):
+        run_config(("mini",), "tfidf", options)  # type: ignore[arg-type]
+
+
+# ---- how many workers, and what each gets ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("machines", "workers", "gpus", "expected"),
+    [
+        ([(8, 0), (8, 0)], None, None, (2, 8, 0)),  # one per machine
+        ([(8, 0), (8, 0)], 3, None, (3, 4, 0)),
+        ([(8, 4), (8, 4)], None, None, (8, 2, 1)),  # one per GPU
+        ([(8, 4), (8, 4)], None, 2, (4, 4, 2)),
+        ([(8, 1)], 2, 0.5, (2, 4, 0.5)),  # two share a GPU
+        ([(8, 4)], 2, 0, (2, 4, 0)),
+        ([(2, 0), (16, 8)], 4, None, (4, 4, 1)),
+    ],
+)
+def test_each_worker_gets_its_share(
+    machines: list[tuple[int, int]], workers: int | None, gpus: float | None, expected: tuple[int, int, float]
+) -> None:
+    nodes = [{"CPU": float(cpu), "GPU": float(gpu)} for cpu, gpu in machines]
+    found = cluster.Shape.of(nodes, workers, gpus, cpu=False)
+    assert (found.workers, found.cpus, found.gpus) == expected
+
+
+@pytest.mark.parametrize(
+    ("machines", "workers", "gpus", "complaint"),
+    [
+        ([(2, 0)], 3, None, r"--workers 3: the cluster \(2 CPUs and 0 GPUs on 1 machine\) has room for 2 workers"),
+        ([(8, 2), (8, 1)], 4, 1, "room for 3 workers with 1 GPUs and a core each; use --workers 3"),
+        ([(8, 0)], 1, 1, "room for 0 workers .* use a larger cluster, or fewer --gpus_per_worker"),
+        ([(8, 4)], 1, 1.5, "give a whole number, or a fraction of one GPU"),
+    ],
+)
+def test_there_is_no_room(machines: list[tuple[int, int]], workers: int, gpus: float | None, complaint: str) -> None:
+    nodes = [{"CPU": float(cpu), "GPU": float(gpu)} for cpu, gpu in machines]
+    with pytest.raises(OptionError, match=complaint):
+        cluster.Shape.of(nodes, workers, gpus, cpu=False)
+
+
+def test_no_secrets_and_no_places_of_this_machine_are_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("HF_TOKEN", "FIGEVAL_API_KEY", "HF_HOME", "PATH", "CUDA_VISIBLE_DEVICES"):
+        monkeypatch.setenv(name, "x")
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setenv("FIGEVAL_PLUGINS", "mine")
+    found = cluster.passed_on()
+    assert found["HF_HUB_OFFLINE"] == "1"
+    assert found["FIGEVAL_PLUGINS"] == "mine"
+    assert not {"HF_TOKEN", "FIGEVAL_API_KEY", "HF_HOME", "PATH", "CUDA_VISIBLE_DEVICES"} & set(found)
