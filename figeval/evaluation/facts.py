@@ -144,8 +144,8 @@ class Facts:
         yield f"hardware: {'; '.join(machines)}; device {', '.join(devices)}"
         evaluated = sum(task.seconds + task.baseline_seconds for run in self.runs for task in run.tasks)
         trained = sum(training.seconds for training in self.trainings)
-        evaluation, training = (timedelta(seconds=round(seconds)) for seconds in (evaluated, trained))
-        yield f"hours: {evaluation} (h:mm:ss) of evaluation in {len(self.runs)} runs, {training} of training"
+        evaluation, learning = (timedelta(seconds=round(seconds)) for seconds in (evaluated, trained))
+        yield f"hours: {evaluation} (h:mm:ss) of evaluation in {len(self.runs)} runs, {learning} of training"
         sizes = {run.model.name: run.model.parameters for run in self.runs}
         for name, size in sizes.items():
             yield f"parameters of {name}: {FILL_IN if size is None else f'{size:,}'}"
