@@ -6,8 +6,10 @@ rows of Euclidean length 1. A text without a known word is a row of zeros and sc
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from hashlib import blake2b
+from itertools import compress, islice
 from typing import TYPE_CHECKING
 
 from figeval.errors import DataError, ModelError
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
     from sklearn.feature_extraction.text import TfidfVectorizer
 
+BATCH = 65_536  # texts that are compared with the earlier ones at a time
 BLOCK = 8192  # pairs multiplied at a time: some 10 MB for paragraphs
 
 
@@ -34,24 +37,30 @@ class Tfidf:
     def fit(self, examples: Iterable[Example]) -> None:
         """Learn from the distinct texts of the examples in one pass.
 
+        Memory grows with the vocabulary, and by eight bytes per distinct text. The library's own `fit` would hold the
+        words of all texts at once.
+
         Raises:
             DataError: no text has a word of two characters.
         """
+        import numpy as np
         from sklearn.feature_extraction.text import TfidfVectorizer
 
-        vectorizer = TfidfVectorizer()
         digest = blake2b(digest_size=8)
-
-        def digested() -> Iterator[str]:
-            for text in unique_texts(examples):
-                digest.update(text.encode("utf-8", "surrogatepass") + b"\0")
-                yield text
-
-        try:
-            vectorizer.fit(digested())
-        except ValueError as error:
-            raise DataError(f"'tfidf' cannot be fitted to the texts of this task: {error}") from error
-        self._vectorizer = vectorizer
+        words_of = TfidfVectorizer().build_analyzer()
+        texts, found = 0, Counter[str]()  # word → number of texts that have it
+        for text in unique_texts(examples):
+            digest.update(text.encode("utf-8", "surrogatepass") + b"\0")
+            texts += 1
+            found.update(set(words_of(text)))
+        if not found:
+            raise DataError(
+                "'tfidf' cannot be fitted to the texts of this task: empty vocabulary; no text has a word of two "
+                "characters"
+            )
+        words = sorted(found)
+        self._vectorizer = TfidfVectorizer(vocabulary=words)
+        self._vectorizer.idf_ = np.log((1 + texts) / (1 + np.array([found[word] for word in words], np.float64))) + 1
         self._digest = digest.hexdigest()
 
     def score_pairs(self, requests: Sequence[TextPair]) -> list[float]:
@@ -91,10 +100,22 @@ class Tfidf:
 
 
 def unique_texts(examples: Iterable[Example]) -> Iterator[str]:
-    """Yield the distinct texts of the examples in order."""
-    seen: set[str] = set()
-    for example in examples:
-        for text in example.texts:
-            if text not in seen:
-                seen.add(text)
-                yield text
+    """Yield the distinct texts of the examples in order, comparing digests of 64 bits.
+
+    A distinct text takes eight bytes, whatever its length.
+    """
+    import numpy as np
+
+    known = np.empty(0, dtype=np.uint64)  # in ascending order
+    texts = (text for example in examples for text in example.texts)
+    while batch := list(dict.fromkeys(islice(texts, BATCH))):
+        digests = np.array([_digest(text) for text in batch], dtype=np.uint64)
+        is_new = np.ones(len(batch), dtype=bool)
+        if len(known):
+            is_new = known[known.searchsorted(digests).clip(max=len(known) - 1)] != digests
+        yield from compress(batch, is_new)
+        known = np.sort(np.concatenate((known, np.sort(digests[is_new]))), kind="stable")  # merges the two parts
+
+
+def _digest(text: str) -> int:
+    return int.from_bytes(blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big")

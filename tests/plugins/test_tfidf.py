@@ -76,6 +76,16 @@ def test_fit_counts_each_text_once_and_streams():
     assert idf["waste"] == pytest.approx(np.log(5 / 4) + 1)
 
 
+def test_word_weights_are_those_of_the_library_however_texts_repeat(monkeypatch):
+    monkeypatch.setattr(tfidf, "BATCH", 4)  # several batches, with repetitions within and across them
+    texts = [*NARRATIVES, *PROVERBS, *NARRATIVES[:3], *PROVERBS[::2], "Über Äpfel: don't 12 x", NARRATIVES[0]]
+    model = Tfidf()
+    model.fit(PairExample(id=text, left=text, right=text[::-1], label=None) for text in texts)
+    expected = TfidfVectorizer().fit(list(dict.fromkeys(part for text in texts for part in (text, text[::-1]))))
+    assert model._vectorizer.get_feature_names_out().tolist() == expected.get_feature_names_out().tolist()
+    assert np.array_equal(model._vectorizer.idf_, expected.idf_)
+
+
 def test_before_fit_and_without_words_the_error_says_so():
     with pytest.raises(ModelError, match="before fit"):
         Tfidf().score_pairs(GRID)
