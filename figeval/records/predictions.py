@@ -42,6 +42,7 @@ from figeval.validation import first_problem
 
 MAX_BYTES = 1 << 22  # per line; parsed, it takes many times as much memory
 MOST_TEXTS = 16  # --log_samples keeps an example's texts up to this number, otherwise only the first
+MOST_SCORES = 65_536  # and all scores up to this number, since a line may have no more than MAX_BYTES
 LONG_NUMBER = re.compile(rb"[0-9]{19}")
 HALF = re.compile(rb"\\u[dD][89a-fA-F]")  # may be half of a surrogate pair
 COMMON = frozenset(  # fields that `prediction_row` fills for every task type
@@ -178,7 +179,9 @@ class PredictionRow(TypedDict):
         Annotated[dict[str, JsonValue], Field(description="further values that a plugin's task type stores")]
     ]
     texts: NotRequired[Annotated[list[str], Field(description="only with --log_samples")]]
-    all_scores: NotRequired[Annotated[list[JSONScore], Field(description="only with --log_samples")]]
+    all_scores: NotRequired[
+        Annotated[list[JSONScore], Field(description="only with --log_samples, and up to 65,536 of them")]
+    ]
 
 
 class RowForm(Protocol):
@@ -236,7 +239,8 @@ def prediction_row(
         row["answers"] = [_answer(form, answer) for answer in prediction.answers]
     if samples:
         row["texts"] = list(example.texts) if len(example.texts) <= MOST_TEXTS else [example.texts[0]]
-        row["all_scores"] = json_scores(prediction.scores)
+        if len(prediction.scores) <= MOST_SCORES:
+            row["all_scores"] = json_scores(prediction.scores)
     return cast("PredictionRow", row)  # the task type's own fields are validated when the line is read
 
 

@@ -9,14 +9,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from hashlib import blake2b
-from itertools import compress, islice
+from itertools import chain, compress, islice
 from typing import TYPE_CHECKING
 
 from figeval.errors import DataError, ModelError
 from figeval.models.model import refuse_model_name
-from figeval.types import JSON, Example, TextPair
+from figeval.types import JSON, Example, ManyPairs, TextPair
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
     from scipy.sparse import csr_matrix
     from sklearn.feature_extraction.text import TfidfVectorizer
 
@@ -33,6 +35,7 @@ class Tfidf:
         refuse_model_name("tfidf", model)
         self._vectorizer: TfidfVectorizer | None = None
         self._digest = ""
+        self._candidates: tuple[tuple[str, ...], csr_matrix] | None = None  # of the last `score_many`
 
     def fit(self, examples: Iterable[Example]) -> None:
         """Learn from the distinct texts of the examples in one pass.
@@ -62,6 +65,7 @@ class Tfidf:
         self._vectorizer = TfidfVectorizer(vocabulary=words)
         self._vectorizer.idf_ = np.log((1 + texts) / (1 + np.array([found[word] for word in words], np.float64))) + 1
         self._digest = digest.hexdigest()
+        self._candidates = None
 
     def score_pairs(self, requests: Sequence[TextPair]) -> list[float]:
         """Return cosines; each distinct text is vectorized once.
@@ -80,6 +84,22 @@ class Tfidf:
             block = slice(start, start + BLOCK)
             scores[block] = lefts[left[block]].multiply(rights[right[block]]).sum(axis=1).A1
         return scores.tolist()
+
+    def score_many(self, request: ManyPairs) -> NDArray[np.float64]:
+        """Return the cosines of a text and many others, shape (n,), as `score_pairs` does, to the last bit.
+
+        The sparse rows of the others are kept for the next text that is compared with the same ones.
+        """
+        if self._candidates is None or self._candidates[0] != request.rights:
+            rows, places = self._rows(request.rights)
+            self._candidates = request.rights, rows[places]
+        rights = self._candidates[1]
+        left, _ = self._rows([request.left])
+        products = rights.data * left.toarray()[0, rights.indices]  # a matrix product would round differently
+        multiplied = type(rights)((products, rights.indices, rights.indptr), rights.shape, copy=True)
+        multiplied.eliminate_zeros()  # the sum over a row depends on how many numbers it has
+        scores: NDArray[np.float64] = multiplied.sum(axis=1).A1
+        return scores
 
     def fingerprint(self) -> str:
         """Return a digest that changes with the fitted texts and the library."""
@@ -107,7 +127,7 @@ def unique_texts(examples: Iterable[Example]) -> Iterator[str]:
     import numpy as np
 
     known = np.empty(0, dtype=np.uint64)  # in ascending order
-    texts = (text for example in examples for text in example.texts)
+    texts = chain.from_iterable(_without_repeated(examples))
     while batch := list(dict.fromkeys(islice(texts, BATCH))):
         digests = np.array([_digest(text) for text in batch], dtype=np.uint64)
         is_new = np.ones(len(batch), dtype=bool)
@@ -115,6 +135,15 @@ def unique_texts(examples: Iterable[Example]) -> Iterator[str]:
             is_new = known[known.searchsorted(digests).clip(max=len(known) - 1)] != digests
         yield from compress(batch, is_new)
         known = np.sort(np.concatenate((known, np.sort(digests[is_new]))), kind="stable")  # merges the two parts
+
+
+def _without_repeated(examples: Iterable[Example]) -> Iterator[list[str]]:
+    """Yield the texts of each example that the one before does not have, such as thousands of shared candidates."""
+    before: dict[str, None] = {}
+    for example in examples:
+        own = dict.fromkeys(example.texts)
+        yield [text for text in own if text not in before]
+        before = own
 
 
 def _digest(text: str) -> int:
