@@ -8,8 +8,8 @@ finished run: what that takes (reading the pairs and the stored rows, scoring) i
 
 Time is processor time, so other programs disturb it little. Printed per model: seconds and peak memory per decade; the
 exponents of both beyond the fixed costs, with 95 % intervals (1: proportional to the pairs, 0: constant); and the cost
-of 10^9 pairs on the `MACHINE` below, a model on paper: the part of one process takes as long as here, answers are spread
-over all cores without loss, and a core is as fast as one here.
+of 10^9 pairs on `MACHINE`, a model on paper: the part of one process takes as long as here, answers are spread over all
+cores without loss, and a core is as fast as one here.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Cost:
 
 
 def write_pairs(folder: Path, n: int) -> None:
-    """Write n synthetic pairs and their task; words are drawn by Zipf's law, and half of the pairs share most of them."""
+    """Write n synthetic pairs and their task; words follow Zipf's law, and half of the pairs share most of them."""
     draw = random.Random(0)
     words = ["".join(draw.choice("bcdfglmnprst") + draw.choice("aeiou") for _ in range(4)) for _ in range(WORDS)]
     weights = list(accumulate(1 / (rank + 2) for rank in range(WORDS)))
@@ -142,25 +142,26 @@ def scaled(model: str, most: int) -> dict[str, Any]:
     """Measure one model and return its figures, printing them."""
     base = measure(model, 10)
     print(f"{model}: 10 pairs take {base['seconds']:.1f} s and {base['memory_mb']:.0f} MiB", flush=True)
-    runs = []
+    runs = {}
     for decade in range(3, min(most, MOST.get(model, most)) + 1):
-        runs.append(run := measure(model, 10**decade))
+        runs[f"10^{decade}"] = run = measure(model, 10**decade)
         print(
             f"{model}: 10^{decade} pairs  {run['seconds']:9.1f} s  {run['memory_mb']:7.1f} MiB, "
             f"again {run['again_seconds']:8.1f} s  {run['again_memory_mb']:7.1f} MiB",
             flush=True,
         )
-    pairs = [run["pairs"] for run in runs]
+    pairs = [run["pairs"] for run in runs.values()]
     found: dict[str, Any] = {"ten": base, "runs": runs}
     for what in ("seconds", "memory_mb"):
-        found[f"exponent_{what}"] = fitted = exponent(pairs, [run[what] for run in runs], base[what])
+        found[f"exponent_{what}"] = fitted = exponent(pairs, [run[what] for run in runs.values()], base[what])
         if fitted["value"] is not None:
             interval = "" if fitted["low"] is None else f" [{fitted['low']:.2f}, {fitted['high']:.2f}]"
             print(f"{model}: exponent of {what} {fitted['value']:.2f}{interval}")
-    found["billion"] = cost = billion(runs[-1], base)
+    found["billion"] = cost = billion(runs[f"10^{decade}"], base)
     print(
         f"{model}: 10^9 pairs on {MACHINE['name']}: {cost['hours_of_all_cores']:,} h for the answers and "
-        f"{cost['hours_of_one_process']:,} h in one process, {cost['memory_gb']:,} GB memory, {cost['disk_gb']:,} GB disk",
+        f"{cost['hours_of_one_process']:,} h in one process, {cost['memory_gb']:,} GB memory, "
+        f"{cost['disk_gb']:,} GB disk",
         flush=True,
     )
     return found
@@ -177,11 +178,13 @@ def main() -> int:
     if asked.most < 3:
         parser.error("--most must be at least 3")
     models, most = (["overlap"], 4) if asked.quick else (asked.models, asked.most)
-    figures = {model: scaled(model, most) for model in models}
-    if asked.store:
-        from bench.store import store
+    figures: dict[str, Any] = {"machine": MACHINE}
+    for model in models:
+        figures[model] = scaled(model, most)
+        if asked.store:  # a larger model may take hours
+            from bench.store import store
 
-        print(store("scale", {**figures, "machine": MACHINE}))
+            print(store("scale", figures))
     return 0
 
 

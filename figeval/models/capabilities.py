@@ -342,7 +342,8 @@ def ask_many(backend: object, request: Many) -> tuple[NDArray[Any], bool]:
     found = []
     truncated = False
     for begin in range(0, len(request), BLOCK):
-        outputs = ask(backend, request.block(begin, begin + BLOCK))
+        with progress.block(begin, len(request)):
+            outputs = ask(backend, request.block(begin, begin + BLOCK))
         found.append(np.asarray(outputs.values))
         truncated |= bool(outputs.truncated)
     return np.concatenate(found), truncated

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from array import array
 from dataclasses import replace
+from typing import ClassVar
 
 import pytest
 
 from figeval.metrics.ranking import accuracy, mrr, recall_at_10
-from figeval.models import capabilities
+from figeval.models import capabilities, progress
 from figeval.models.batching import BatchScheduler, Memo
 from figeval.records import predictions
 from figeval.records.predictions import check_row, prediction_row
@@ -81,6 +82,21 @@ def test_a_candidate_that_was_cut_marks_every_example_and_nan_is_no_answer() -> 
     assert all(one.truncated for one in predicted(ranking.by_cosine, FakeEncoder(longest=30)))
     (broken,) = predicted(ranking.by_pair_score, FakePairScorer(function=lambda _left, right: math.nan), EXAMPLES[:1])
     assert (broken.status, broken.value) == ("nan", None)
+
+
+@pytest.mark.usefixtures("few")
+def test_progress_counts_all_candidates() -> None:
+    class Heard:
+        counts: ClassVar[list[tuple[int, int]]] = []
+
+        def loading(self, model: str) -> None: ...
+
+        def asked(self, answered: int, requests: int) -> None:
+            self.counts.append((answered, requests))
+
+    with progress.listening(Heard()):
+        predicted(ranking.by_pair_score, FakePairScorer(), EXAMPLES[:1])
+    assert Heard.counts == [(0, 30), (8, 30), (16, 30), (24, 30)]
 
 
 def test_a_row_of_very_many_candidates_keeps_the_best_ones_only(monkeypatch: pytest.MonkeyPatch) -> None:
