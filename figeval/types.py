@@ -220,6 +220,59 @@ class TextPair:
     right: str
 
 
+class Many:
+    """Very many requests as one, which are sent to the model block by block, never all at once.
+
+    Its answer is an array of the answers in order. Routes use such requests for lists that the examples of a task
+    share, e.g. the 100,000 documents that every query is compared with. `at_once` is the method with which a model may
+    answer the whole request; `recurs` says whether other examples have the same one, so that its answer is kept.
+    """
+
+    __slots__ = ()
+    capability: ClassVar[str]
+    at_once: ClassVar[str] = ""
+    recurs: ClassVar[bool] = False
+
+    def __len__(self) -> int:
+        """Return the number of requests."""
+        raise NotImplementedError
+
+    def block(self, begin: int, end: int) -> Sequence[Request]:
+        """Return the requests from `begin` up to, but without, `end`."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True)
+class ManyTexts(Many):
+    """Many texts to be embedded; the answer is an array of shape (n, d)."""
+
+    capability: ClassVar[str] = "embed"
+    recurs: ClassVar[bool] = True
+    texts: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    def block(self, begin: int, end: int) -> Sequence[Text]:  # noqa: D102
+        return [Text(text) for text in self.texts[begin:end]]
+
+
+@dataclass(frozen=True, slots=True)
+class ManyPairs(Many):
+    """A text and many others, whose closeness to it is requested; the answer is an array of shape (n,)."""
+
+    capability: ClassVar[str] = "score_pairs"
+    at_once: ClassVar[str] = "score_many"
+    left: str
+    rights: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.rights)
+
+    def block(self, begin: int, end: int) -> Sequence[TextPair]:  # noqa: D102
+        return [TextPair(self.left, right) for right in self.rights[begin:end]]
+
+
 @dataclass(frozen=True, slots=True)
 class PairLabel:
     """Two texts and the labels over which the model distributes probability."""
@@ -316,7 +369,8 @@ class Prediction:
     `value` is an option index, a candidate index, a label, a span or a written text, or None if there is no answer.
     `scores` run parallel to the options, to candidates + background, to `labels` (pairs), to the anchors or to the
     dimensions of a vector (similarity), and are float64: log-likelihoods, cosines or probabilities, depending on the
-    route. The score of a label is the probability of its best class, e.g. P(entailment) if only that class means it.
+    route; a tuple, or an `array.array` for thousands of candidates. The score of a label is the probability of its best
+    class, e.g. P(entailment) if only that class means it.
     `status` distinguishes "could not be parsed" and "was NaN" from "wrong"; `tied` counts the options that share the
     best score; `truncated` says that the model did not see the whole input. If classes of several labels tie for
     the best (pairs), `tied_labels` has the label of each of these classes, so a label may occur more than once.
@@ -330,7 +384,7 @@ class Prediction:
 
     example_id: str
     value: Value | None
-    scores: tuple[float, ...] = ()
+    scores: Sequence[float] = ()
     labels: tuple[str, ...] = ()
     status: Status = "ok"
     raw: str | None = None

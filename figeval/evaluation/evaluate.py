@@ -16,6 +16,7 @@ from figeval.evaluation.score import Measurements, MetricSet, remarked
 from figeval.models.batching import Answered, BatchScheduler, Memo
 from figeval.models.model import Model
 from figeval.prompts import PromptContext
+from figeval.records.ids import Ids
 from figeval.records.predictions import PredictionRow, prediction_row
 from figeval.records.run_folder import RunFolder
 from figeval.records.schema import TaskRecord
@@ -233,7 +234,7 @@ def has_no_reply(row: PredictionRow) -> bool:
 
 def missing_examples(plan: Plan, folder: RunFolder) -> Iterator[Example]:
     """Return the examples that have no row in the folder, or only one without a reply."""
-    answered = {row["id"] for row in folder.rows(plan.name) if not has_no_reply(row)}
+    answered = Ids.of(row["id"] for row in folder.rows(plan.name) if not has_no_reply(row))
     return (example for example in plan.examples() if example.id not in answered)
 
 

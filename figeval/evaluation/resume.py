@@ -13,7 +13,7 @@ import json
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ from figeval.evaluation.score import MetricSet
 from figeval.evaluation.task_metrics import described
 from figeval.models.model import Model
 from figeval.records import conditions, provenance
+from figeval.records.ids import Ids
 from figeval.records.predictions import PredictionRow
 from figeval.records.rows_file import is_own
 from figeval.records.run_folder import SEEDS, RunFolder, own_folder
@@ -265,30 +266,40 @@ def kept(folder: RunFolder, plan: Plan, task: TaskRecord) -> int:
     """Drop the unusable rows of an unfinished task; return the number of rows that are kept."""
     if not is_own(folder.predictions_file(plan.name)):
         return 0
-    sieve = Sieve(frozenset(example.id for example in plan.examples()))
+    wanted = Ids.of(example.id for example in plan.examples())
+    sieve = Sieve(wanted, bytearray(len(wanted)))
     folder.drop(plan.name, sieve)
     if sieve.strange:
-        first = one_line(sieve.strange[0], 80)
-        count = "1 row" if len(sieve.strange) == 1 else f"{len(sieve.strange)} rows"
-        task.warnings.append(f"{count} for examples that the task does not have were dropped (first: {first!r})")
-    return len(sieve.seen)
+        first = one_line(sieve.first_strange, 80)
+        rows = "1 row" if sieve.strange == 1 else f"{sieve.strange} rows"
+        task.warnings.append(f"{rows} for examples that the task does not have were dropped (first: {first!r})")
+    return sieve.seen.count(1)
 
 
 @dataclass(slots=True)
 class Sieve:
-    """Predicate for the rows of an unfinished task to drop; the first row with a reply per id in `wanted` is kept."""
+    """Predicate for the rows of an unfinished task to drop; the first row with a reply per id in `wanted` is kept.
 
-    wanted: frozenset[str]
-    seen: set[str] = field(default_factory=set)
-    strange: list[str] = field(default_factory=list)
+    Attributes:
+        wanted: ids of the task's examples.
+        seen: a byte for each of them, 1 once a row is kept.
+        strange: number of rows with other ids.
+        first_strange: the first of these ids.
+    """
+
+    wanted: Ids
+    seen: bytearray
+    strange: int = 0
+    first_strange: str = ""
 
     def __call__(self, row: PredictionRow) -> bool:
         """Return whether to drop the row."""
-        name = row["id"]
-        if name not in self.wanted:
-            self.strange.append(name)
-        elif not has_no_reply(row) and name not in self.seen:
-            self.seen.add(name)
+        number = self.wanted.number(row["id"])
+        if number is None:
+            self.first_strange = self.first_strange or row["id"]
+            self.strange += 1
+        elif not has_no_reply(row) and not self.seen[number]:
+            self.seen[number] = 1
             return False
         return True
 

@@ -281,9 +281,11 @@ class _Session:
             metrics=metrics, strict=plan.task.group is not None, seed=self.config.seed, settings=task.settings
         )
         scorer.sum_up(task, rows, by=[key for key in self.config.by if key in plan.available.meta_keys])
-        if errors := [str(row.get("error", "")) for row in rows() if has_no_reply(row)]:
-            what, them = ("1 example", "it") if len(errors) == 1 else (f"{len(errors)} examples", "them")
-            task.warnings.append(f"{what} failed (first: {errors[0]}); run the same command again to retry {them}")
+        errors = (str(row.get("error", "")) for row in rows() if has_no_reply(row))
+        if (first := next(errors, None)) is not None:
+            failed = 1 + sum(1 for _ in errors)
+            what, them = ("1 example", "it") if failed == 1 else (f"{failed} examples", "them")
+            task.warnings.append(f"{what} failed (first: {first}); run the same command again to retry {them}")
         if self.config.baselines:
             self._score_baselines(plan, task)
 

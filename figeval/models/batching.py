@@ -21,9 +21,9 @@ from itertools import islice
 from typing import Any, TypeVar
 
 from figeval.errors import PluginError
-from figeval.models.capabilities import OutputStream, Part, capability_of, send
+from figeval.models.capabilities import OutputStream, Part, ask_many, capability_of, send
 from figeval.registry import a_type
-from figeval.types import Example, KeptReply, Prediction, Reply, Request
+from figeval.types import Example, KeptReply, Many, Prediction, Reply, Request
 
 E = TypeVar("E", bound=Example)
 Dialogue = Generator[Sequence[Request], Sequence[Any], Prediction]
@@ -134,6 +134,7 @@ class Memo:
     def __init__(self, limit: int = 16_384) -> None:
         self.limit = limit
         self._outputs: OrderedDict[Request, tuple[Any, bool]] = OrderedDict()
+        self._last: tuple[Many, tuple[Any, bool]] | None = None
 
     def get(self, request: Request) -> tuple[Any, bool] | None:
         """Return (output, truncated), or None if the request is not remembered."""
@@ -154,9 +155,19 @@ class Memo:
         while len(self._outputs) > self.limit:
             self._outputs.popitem(last=False)
 
+    def many(self, backend: object, request: Many) -> tuple[Any, bool]:
+        """Return (output, truncated) of many requests; that of the last ones that recur is remembered."""
+        if self._last is not None and self._last[0] == request:
+            return self._last[1]
+        answer = ask_many(backend, request)
+        if request.recurs:
+            self._last = request, answer
+        return answer
+
     def clear(self) -> None:
         """Forget everything, because a backend that was fitted again answers differently."""
         self._outputs.clear()
+        self._last = None
 
 
 @dataclass(slots=True)
@@ -221,7 +232,7 @@ class BatchScheduler:
             pending = _Pending(example, self.start(example))
             pending.advance(None)
             yield pending
-            requests += len(pending.requests)
+            requests += sum(len(one) if isinstance(one, Many) else 1 for one in pending.requests)
             if requests >= self.pace.requests:
                 break
 
@@ -260,7 +271,9 @@ class BatchScheduler:
         Yields, whenever there are further answers, whether the model answers part by part.
         """
         fresh: dict[str, list[Request]] = defaultdict(list)  # capability → requests
-        for request in dict.fromkeys(requests):
+        different = dict.fromkeys(requests)
+        many = [request for request in different if isinstance(request, Many)]
+        for request in (one for one in different if not isinstance(one, Many)):
             known = self.memo.get(request)
             if known is None and self.replies:
                 known = self.replies.get(digest_of(request))
@@ -285,5 +298,7 @@ class BatchScheduler:
                 )
                 answers.update(found)
                 yield in_parts
-        if not fresh:
+        for one in many:
+            answers[one] = self.memo.many(self.backend, one)
+        if many or not fresh:
             yield False

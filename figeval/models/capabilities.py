@@ -40,6 +40,7 @@ from figeval.types import (
     Continuation,
     Example,
     Inputs,
+    Many,
     Message,
     PairLabel,
     Prompt,
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
     Vectors: TypeAlias = Sequence[Sequence[float]] | NDArray[np.floating[Any]]
 
 T = TypeVar("T")
+BLOCK = 2048  # requests of a `Many` that are sent together
 KNOWN = tuple(request.capability for request in REQUESTS)
 
 
@@ -327,6 +329,29 @@ def ask(backend: object, requests: Sequence[Request]) -> Outputs[Any]:
     """
     answer = send(backend, requests)
     return answer.gathered() if isinstance(answer, OutputStream) else answer
+
+
+def ask_many(backend: object, request: Many) -> tuple[NDArray[Any], bool]:
+    """Return the answers to many requests as one array, and whether some of them did not fit the model.
+
+    They are sent in blocks, unless the model has a method that answers them at once.
+
+    Raises:
+        PluginError: the model returned another number of values, or something without an order.
+    """
+    import numpy as np
+
+    if request.at_once and callable(at_once := getattr(backend, request.at_once, None)):
+        with foreign_code():
+            return np.asarray(at_once(request)), False
+    found = []
+    truncated = False
+    for begin in range(0, len(request), BLOCK):
+        with progress.block(begin, len(request)):
+            outputs = ask(backend, request.block(begin, begin + BLOCK))
+        found.append(np.asarray(outputs.values))
+        truncated |= bool(outputs.truncated)
+    return np.concatenate(found), truncated
 
 
 def send(backend: object, requests: Sequence[Request]) -> Outputs[Any] | OutputStream[Any]:

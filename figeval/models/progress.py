@@ -49,6 +49,21 @@ class Call:
         self.listener.asked(int(self.share * self.requests + 1e-6), self.requests)
 
 
+@dataclass(frozen=True, slots=True)
+class _OfMany:
+    """Listener that counts the answers to a block of requests as part of all of them."""
+
+    listener: Listener
+    before: int
+    requests: int
+
+    def loading(self, model: str) -> None:
+        self.listener.loading(model)
+
+    def asked(self, answered: int, _requests: int) -> None:
+        self.listener.asked(self.before + answered, self.requests)
+
+
 _listener: ContextVar[Listener | None] = ContextVar("listener", default=None)
 _opened: ContextVar[str] = ContextVar("opened", default="")
 _call: ContextVar[Call | None] = ContextVar("call", default=None)
@@ -93,6 +108,14 @@ def begun(requests: int) -> Call | None:
         return None
     listener.asked(0, requests)
     return Call(requests, listener)
+
+
+@contextmanager
+def block(before: int, requests: int) -> Iterator[None]:
+    """Enter a context in which a call is about a part of `requests` requests, `before` of which are answered."""
+    listener = _listener.get()
+    with _during(_listener, None if listener is None else _OfMany(listener, before, requests)):
+        yield
 
 
 def within(call: Call | None) -> AbstractContextManager[None]:

@@ -12,16 +12,18 @@ from __future__ import annotations
 
 import json
 import re
+from array import array
+from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import lru_cache, partial
+from itertools import accumulate
 from pathlib import Path
 from typing import (
     IO,
     Annotated,
     Any,
-    NamedTuple,
     NotRequired,
     Protocol,
     TypeAlias,
@@ -42,6 +44,7 @@ from figeval.validation import first_problem
 
 MAX_BYTES = 1 << 22  # per line; parsed, it takes many times as much memory
 MOST_TEXTS = 16  # --log_samples keeps an example's texts up to this number, otherwise only the first
+MOST_SCORES = 65_536  # and all scores up to this number, since a line may have no more than MAX_BYTES
 LONG_NUMBER = re.compile(rb"[0-9]{19}")
 HALF = re.compile(rb"\\u[dD][89a-fA-F]")  # may be half of a surrogate pair
 COMMON = frozenset(  # fields that `prediction_row` fills for every task type
@@ -189,7 +192,9 @@ class PredictionRow(TypedDict):
         Annotated[dict[str, JsonValue], Field(description="further values that a plugin's task type stores")]
     ]
     texts: NotRequired[Annotated[list[str], Field(description="only with --log_samples")]]
-    all_scores: NotRequired[Annotated[list[JSONScore], Field(description="only with --log_samples")]]
+    all_scores: NotRequired[
+        Annotated[list[JSONScore], Field(description="only with --log_samples, and up to 65,536 of them")]
+    ]
 
 
 class RowForm(Protocol):
@@ -247,7 +252,8 @@ def prediction_row(
         row["answers"] = [_answer(form, answer) for answer in prediction.answers]
     if samples:
         row["texts"] = list(example.texts) if len(example.texts) <= MOST_TEXTS else [example.texts[0]]
-        row["all_scores"] = json_scores(prediction.scores)
+        if len(prediction.scores) <= MOST_SCORES:
+            row["all_scores"] = json_scores(prediction.scores)
     return cast("PredictionRow", row)  # the task type's own fields are validated when the line is read
 
 
@@ -349,16 +355,8 @@ def encoded(row: Mapping[str, Any]) -> str:
     return json.dumps(row, ensure_ascii=False, separators=(",", ":"), allow_nan=False) + "\n"
 
 
-class StoredLine(NamedTuple):
-    """Position of a line; `begin` and `length` are in bytes."""
-
-    file: Path
-    begin: int
-    length: int
-
-
-def indexed(file: Path) -> Iterator[tuple[PredictionRow, StoredLine]]:
-    """Yield the complete lines of a predictions file with their positions, in constant memory.
+def rows_of(file: Path) -> Iterator[PredictionRow]:
+    """Yield the rows on the complete lines of a predictions file, in constant memory.
 
     Raises:
         RecordError: a complete line is not a prediction, or the file is not a regular file, e.g. a link.
@@ -366,14 +364,12 @@ def indexed(file: Path) -> Iterator[tuple[PredictionRow, StoredLine]]:
     source = stored(file)
     if source is None:
         return
-    begin = 0
     with opened(source) as stream:  # bytes, because a cut may split a character
         for number, line in enumerate(iter(partial(stream.readline, MAX_BYTES), b""), start=1):
             if len(line) == MAX_BYTES:
                 raise RecordError(f"{source}, line {number}, is larger than {MAX_BYTES:,} bytes; delete that line")
             if line.endswith(b"\n"):
-                yield parsed(line, source, number), StoredLine(source, begin, len(line))
-            begin += len(line)
+                yield parsed(line, source, number)
 
 
 def parsed(line: bytes, file: Path, number: int) -> PredictionRow:
@@ -399,15 +395,40 @@ def _adapter() -> TypeAdapter[PredictionRow]:
     return TypeAdapter(PredictionRow)
 
 
-def rewrite(file: Path, places: Sequence[StoredLine]) -> None:
-    """Replace a predictions file atomically by these lines of itself and of other files."""
-    if any(place.file.suffix == ".gz" for place in places):
+def rewrite(file: Path, sources: Sequence[Path], numbers: Iterable[int]) -> None:
+    """Replace a predictions file atomically by some complete lines of itself and of other files.
+
+    Memory is eight bytes per line of the sources.
+
+    Args:
+        file: file to replace.
+        sources: predictions files, which need not exist.
+        numbers: lines in their new order, counted from 0 through all sources.
+
+    Raises:
+        RecordError: a source is compressed, or there is no space.
+    """
+    found = [one for one in sources if stored(one) is not None]
+    if any(stored(one) == packed(one) for one in found):
         raise RecordError(f"{packed(file)} is compressed and can only be read; gunzip it before the run resumes")
+    begins = [_begins(one) for one in found]
+    firsts = [0, *accumulate(len(own) for own in begins)]
     with ExitStack() as files, cure(file), replacing(file) as new:
-        old = {source: files.enter_context(source.open("rb")) for source in {place.file for place in places}}
-        for place in places:
-            old[place.file].seek(place.begin)
-            new.write(old[place.file].read(place.length))
+        old = [files.enter_context(one.open("rb")) for one in found]
+        for number in numbers:
+            place = bisect_right(firsts, number) - 1
+            old[place].seek(begins[place][number - firsts[place]])
+            new.write(old[place].readline())
+
+
+def _begins(file: Path) -> array[int]:
+    """Return where each complete line of a file begins, in bytes."""
+    found, end = array("Q"), 0
+    with file.open("rb") as stream:
+        while (line := stream.readline(MAX_BYTES)).endswith(b"\n"):
+            found.append(end)
+            end += len(line)
+    return found
 
 
 @contextmanager

@@ -14,6 +14,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import lru_cache, partial
+from itertools import compress, count
 from pathlib import Path
 from typing import (
     TYPE_CHECKING,
@@ -25,16 +26,16 @@ from typing_extensions import TypedDict
 
 from figeval.errors import FolderInUse, RecordError
 from figeval.jsonfile import InvalidJSON, bounded, read_json
+from figeval.records.ids import Ids, digest_of, digests_of, repeated
 from figeval.records.integrity import sealed
 from figeval.records.predictions import (
     MAX_BYTES,
     PredictionRow,
     PredictionWriter,
-    StoredLine,
     appended,
-    indexed,
     replaced,
     rewrite,
+    rows_of,
 )
 from figeval.records.rows_file import has_more_lines, is_own, sha256_of, stored
 from figeval.records.schema import READABLE, SCHEMA_VERSION, TASK_NAME, RunRecord, TaskRecord
@@ -143,18 +144,19 @@ class RunFolder:
         """Yield the stored predictions of a task one at a time, without a last line that was cut short.
 
         Raises:
-            RecordError: a line is not a prediction, or two lines are about the same example.
+            RecordError: a line is not a prediction; or, after the last row, two lines are about the same example.
         """
         file = self.predictions_file(task)
-        seen: set[str] = set()
-        for row, _ in indexed(file):
-            if row["id"] in seen:
-                raise RecordError(
-                    f"{file} has two rows for {one_line(row['id'], 80)!r}; delete one of them, or resume the run, "
-                    "which keeps the first and asks again about examples without a row"
-                )
-            seen.add(row["id"])
+        seen = bytearray()
+        for row in rows_of(file):
+            seen += digest_of(row["id"])
             yield row
+        if (twice := repeated(seen)) is not None:
+            name = next(row["id"] for row in rows_of(file) if digest_of(row["id"]) == twice)
+            raise RecordError(
+                f"{file} has two rows for {one_line(name, 80)!r}; delete one of them, or resume the run, which keeps "
+                "the first and asks again about examples without a row"
+            )
 
     def seal(self, task: TaskRecord) -> None:
         """Flush a finished task's predictions to disk and put their sha256 into its record."""
@@ -190,14 +192,10 @@ class RunFolder:
     def drop(self, task: str, unwanted: Callable[[PredictionRow], bool]) -> int:
         """Remove the unwanted rows atomically, so that they are computed anew; return how many were removed."""
         file = self.predictions_file(task)
-        kept, dropped = [], 0
-        for row, place in indexed(file):
-            if unwanted(row):
-                dropped += 1
-            else:
-                kept.append(place)
+        kept = bytearray(not unwanted(row) for row in rows_of(file))
+        dropped = kept.count(0)
         if dropped:
-            rewrite(file, kept)
+            rewrite(file, [file], compress(count(), kept))
         return dropped
 
     def replace(self, task: str, rows: Iterable[PredictionRow]) -> None:
@@ -212,17 +210,19 @@ class RunFolder:
         Rows that only the `others` have are added. In the end each id has one row, the first that was found; rows
         with other ids are dropped. The file is rewritten only if something changes.
         """
-        found: dict[str, StoredLine] = {}
-        rows = 0
-        for folder in (self, *others):
-            for row, place in indexed(folder.predictions_file(task)):
-                found.setdefault(row["id"], place)
-                rows += 1
-        ranked = [name for name in ids if name in found]
         file = self.predictions_file(task)
-        if len(ranked) != rows or ranked != list(found) or any(place.file != file for place in found.values()):
-            rewrite(file, [found[name] for name in ranked])
-        return len(ranked)
+        files = [file, *(folder.predictions_file(task) for folder in others)]
+        own = digests_of(row["id"] for row in rows_of(file))
+        given = own + digests_of(row["id"] for one in files[1:] for row in rows_of(one))
+        wanted = digests_of(ids)
+        if given == own == wanted:
+            return len(Ids(own))
+        places = Ids(wanted).first_places(given)
+        kept = places[places >= 0]
+        all_in_order = len(kept) == len(Ids(own)) and (kept[1:] > kept[:-1]).all()
+        if not all_in_order or len(given) > len(own):
+            rewrite(file, files, map(int, kept))
+        return len(kept)
 
     @contextmanager
     def appending(self, task: str) -> Iterator[PredictionWriter]:

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence, Set
+from array import array
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence, Set, Sized
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
@@ -22,7 +23,18 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from figeval.errors import CapabilityError, PluginError, near
 from figeval.prompts import Format, PromptContext, no_shots
 from figeval.registry import a_type, loaded
-from figeval.types import REQUESTS, Continuation, Example, Prediction, Reply, Request, Text, TextPair
+from figeval.types import (
+    REQUESTS,
+    Continuation,
+    Example,
+    ManyPairs,
+    ManyTexts,
+    Prediction,
+    Reply,
+    Request,
+    Text,
+    TextPair,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -34,7 +46,9 @@ Dialogue: TypeAlias = Generator[Sequence[Request], Sequence[Any], Prediction]
 """What a route does with an example: yields requests, receives the model's outputs, and returns a prediction."""
 
 Start: TypeAlias = Callable[..., Dialogue]
-Scores: TypeAlias = "Generator[Sequence[Request], Sequence[Any], Sequence[float]]"
+Scores: TypeAlias = "Generator[Sequence[Request], Sequence[Any], Sequence[float] | Floats]"
+MANY = 4096  # longer lists of options are sent as one request, and their scores are an array
+ROWS = 4096  # vectors that are compared at a time: 25 MB for 768 dimensions
 DOT = "dot"  # not a request: vectors of `embed` are to be compared by their dot product
 TAKEN = frozenset(  # names that figeval itself writes among the settings of a task's record
     (
@@ -298,19 +312,33 @@ def covered(route: Route, offered: frozenset[str], routes: Sequence[Route]) -> R
 # ---- steps that routes of several task types share -------------------------------------------------------------------
 
 
-def decide(example_id: str, scores: Iterable[float], n_options: int | None = None) -> Prediction:
+def decide(example_id: str, scores: Iterable[float] | Floats, n_options: int | None = None) -> Prediction:
     """Return the prediction for these scores, in float64; `n_options` limits the choice to the first ones.
 
     A NaN gives status `nan` and no value, so that a broken model is not mistaken for one that always picks the first
     option. If several scores are the best, the first is the value, and `tied` counts them; metrics score ties by
     expectation.
     """
+    if isinstance(scores, Sized) and len(scores) > MANY:
+        return _decide_many(example_id, scores, n_options)
     values = tuple(float(score) for score in scores)
     if any(math.isnan(value) for value in values):
         return Prediction(example_id=example_id, value=None, scores=values, status="nan")
     domain = values[:n_options]
     best = max(domain)
     return Prediction(example_id=example_id, value=domain.index(best), scores=values, tied=domain.count(best))
+
+
+def _decide_many(example_id: str, scores: Any, n_options: int | None) -> Prediction:
+    """Return the prediction for many scores, shape (n,), in eight bytes each."""
+    import numpy as np
+
+    values = array("d", np.asarray(scores, dtype=np.float64).tobytes())
+    if np.isnan(values).any():
+        return Prediction(example_id=example_id, value=None, scores=values, status="nan")
+    domain = np.asarray(values)[:n_options]
+    is_best = domain == domain.max()
+    return Prediction(example_id=example_id, value=int(is_best.argmax()), scores=values, tied=int(is_best.sum()))
 
 
 def by_reply(
@@ -353,19 +381,35 @@ def requests_of(texts: tuple[str, ...]) -> tuple[Text, ...]:
 
 def pair_scores(query: str, options: Sequence[str]) -> Scores:
     """Return the closeness of the query and each option, as scored by the model."""
+    if len(options) > MANY:
+        (scores,) = yield [ManyPairs(query, tuple(options))]
+        return scores  # type: ignore[no-any-return]
     return (yield [TextPair(query, option) for option in options])
 
 
 def cosine_scores(query: str, options: tuple[str, ...]) -> Scores:
     """Return the cosine of the embeddings of the query and of each option; NaN if a vector is zero."""
-    vector, *others = yield (Text(query), *requests_of(options))
-    return cosines(vector, others).tolist()  # type: ignore[no-any-return]
+    vector, others = yield from _vectors(query, options)
+    found = cosines(vector, others)
+    return found if len(options) > MANY else found.tolist()
 
 
 def dot_scores(query: str, options: tuple[str, ...]) -> Scores:
     """Return the dot product of the embeddings of the query and of each option."""
-    vector, *others = yield (Text(query), *requests_of(options))
-    return dots(vector, others).tolist()  # type: ignore[no-any-return]
+    vector, others = yield from _vectors(query, options)
+    found = dots(vector, others)
+    return found if len(options) > MANY else found.tolist()
+
+
+def _vectors(
+    query: str, options: tuple[str, ...]
+) -> Generator[Sequence[Request], Sequence[Any], tuple[Any, Sequence[Any]]]:
+    """Return the vector of the query, and those of the options."""
+    if len(options) > MANY:
+        vector, others = yield (Text(query), ManyTexts(options))
+    else:
+        vector, *others = yield (Text(query), *requests_of(options))
+    return vector, others
 
 
 def closeness_routes(start: Start, **declared: Any) -> tuple[Route, ...]:
@@ -410,14 +454,29 @@ def cosines(query: Any, others: Sequence[Any]) -> Floats:
     """
     import numpy as np
 
-    matrix = np.asarray(others, dtype=np.float64)  # (n, d)
-    lengths = np.linalg.norm(matrix, axis=1) * np.linalg.norm(np.asarray(query, dtype=np.float64))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.asarray(dots(query, matrix) / lengths)
+    length = np.linalg.norm(np.asarray(query, dtype=np.float64))
+
+    def cosine(matrix: Floats) -> Floats:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.asarray(dots(query, matrix) / (np.linalg.norm(matrix, axis=1) * length))
+
+    return _by_blocks(cosine, others)
 
 
-def dots(query: Any, others: Any) -> Floats:
+def dots(query: Any, others: Sequence[Any]) -> Floats:
     """Return query · others[i] for each i; shapes are as in `cosines`, and rows are separate for the same reason."""
     import numpy as np
 
-    return np.asarray((np.asarray(others, dtype=np.float64) * np.asarray(query, dtype=np.float64)).sum(axis=1))
+    vector = np.asarray(query, dtype=np.float64)
+    return _by_blocks(lambda matrix: np.asarray((matrix * vector).sum(axis=1)), others)
+
+
+def _by_blocks(measure: Callable[[Floats], Floats], others: Sequence[Any]) -> Floats:
+    """Return what a function of vectors, (rows, d) → (rows,), gives for all of them, in float64 block by block."""
+    import numpy as np
+
+    found = np.empty(len(others))
+    for begin in range(0, len(others), ROWS):
+        block = slice(begin, begin + ROWS)
+        found[block] = measure(np.asarray(others[block], dtype=np.float64))
+    return found

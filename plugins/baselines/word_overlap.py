@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import re
+from array import array
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from figeval.models.model import refuse_model_name
-from figeval.types import JSON, Inputs, TextPair
+from figeval.types import JSON, Inputs, ManyPairs, TextPair
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 # Letters and digits of any script; an apostrophe inside a word belongs to it ("don't", "o'clock").
 WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)*")
@@ -33,6 +40,10 @@ class Overlap:
 
     def score_pairs(self, requests: Sequence[TextPair]) -> list[float]:
         return [jaccard(word_set(request.left), word_set(request.right)) for request in requests]
+
+    def score_many(self, request: ManyPairs) -> NDArray[np.float64]:
+        """Return the indexes of a text and many others, shape (n,), as `score_pairs` does, to the last bit."""
+        return _index(request.rights).jaccard(word_set(request.left))
 
     def fingerprint(self) -> str:
         """Return the name; the definition of a word is tied to the version of figeval."""
@@ -80,3 +91,41 @@ def jaccard(left: frozenset[str], right: frozenset[str]) -> float:
     shared = len(left & right)
     union = len(left) + len(right) - shared
     return shared / union if union else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class WordIndex:
+    """An inverted index of texts.
+
+    Attributes:
+        texts: word → indexes of the texts that have it.
+        words: number of different words of each text, shape (n,).
+    """
+
+    texts: dict[str, array[int]]
+    words: NDArray[np.int64]
+
+    def jaccard(self, left: frozenset[str]) -> NDArray[np.float64]:
+        """Return |left ∩ text| / |left ∪ text| of each text, or 0 for two empty sets; shape (n,)."""
+        import numpy as np
+
+        shared = np.zeros(len(self.words), dtype=np.int64)
+        for word in left & self.texts.keys():
+            shared[np.asarray(self.texts[word])] += 1
+        union = len(left) + self.words - shared
+        return np.asarray(np.divide(shared, union, out=np.zeros(len(union)), where=union > 0))
+
+
+@lru_cache(maxsize=1)
+def _index(texts: tuple[str, ...]) -> WordIndex:
+    """Return the index of texts, which is kept for the next text that is compared with the same ones."""
+    import numpy as np
+
+    found: defaultdict[str, array[int]] = defaultdict(lambda: array("q"))
+    sizes = np.zeros(len(texts), dtype=np.int64)
+    for number, text in enumerate(texts):
+        own = set(words(text))
+        sizes[number] = len(own)
+        for word in own:
+            found[word].append(number)
+    return WordIndex(dict(found), sizes)

@@ -6,18 +6,23 @@ rows of Euclidean length 1. A text without a known word is a row of zeros and sc
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from hashlib import blake2b
+from itertools import chain, compress, islice
 from typing import TYPE_CHECKING
 
 from figeval.errors import DataError, ModelError
 from figeval.models.model import refuse_model_name
-from figeval.types import JSON, Example, TextPair
+from figeval.types import JSON, Example, ManyPairs, TextPair
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
     from scipy.sparse import csr_matrix
     from sklearn.feature_extraction.text import TfidfVectorizer
 
+BATCH = 65_536  # texts that are compared with the earlier ones at a time
 BLOCK = 8192  # pairs multiplied at a time: some 10 MB for paragraphs
 
 
@@ -30,29 +35,37 @@ class Tfidf:
         refuse_model_name("tfidf", model)
         self._vectorizer: TfidfVectorizer | None = None
         self._digest = ""
+        self._candidates: tuple[tuple[str, ...], csr_matrix] | None = None  # of the last `score_many`
 
     def fit(self, examples: Iterable[Example]) -> None:
         """Learn from the distinct texts of the examples in one pass.
 
+        Memory grows with the vocabulary, and by eight bytes per distinct text. The library's own `fit` would hold the
+        words of all texts at once.
+
         Raises:
             DataError: no text has a word of two characters.
         """
+        import numpy as np
         from sklearn.feature_extraction.text import TfidfVectorizer
 
-        vectorizer = TfidfVectorizer()
         digest = blake2b(digest_size=8)
-
-        def digested() -> Iterator[str]:
-            for text in unique_texts(examples):
-                digest.update(text.encode("utf-8", "surrogatepass") + b"\0")
-                yield text
-
-        try:
-            vectorizer.fit(digested())
-        except ValueError as error:
-            raise DataError(f"'tfidf' cannot be fitted to the texts of this task: {error}") from error
-        self._vectorizer = vectorizer
+        words_of = TfidfVectorizer().build_analyzer()
+        texts, found = 0, Counter[str]()  # word → number of texts that have it
+        for text in unique_texts(examples):
+            digest.update(text.encode("utf-8", "surrogatepass") + b"\0")
+            texts += 1
+            found.update(set(words_of(text)))
+        if not found:
+            raise DataError(
+                "'tfidf' cannot be fitted to the texts of this task: empty vocabulary; no text has a word of two "
+                "characters"
+            )
+        words = sorted(found)
+        self._vectorizer = TfidfVectorizer(vocabulary=words)
+        self._vectorizer.idf_ = np.log((1 + texts) / (1 + np.array([found[word] for word in words], np.float64))) + 1
         self._digest = digest.hexdigest()
+        self._candidates = None
 
     def score_pairs(self, requests: Sequence[TextPair]) -> list[float]:
         """Return cosines; each distinct text is vectorized once.
@@ -71,6 +84,22 @@ class Tfidf:
             block = slice(start, start + BLOCK)
             scores[block] = lefts[left[block]].multiply(rights[right[block]]).sum(axis=1).A1
         return scores.tolist()
+
+    def score_many(self, request: ManyPairs) -> NDArray[np.float64]:
+        """Return the cosines of a text and many others, shape (n,), as `score_pairs` does, to the last bit.
+
+        The sparse rows of the others are kept for the next text that is compared with the same ones.
+        """
+        if self._candidates is None or self._candidates[0] != request.rights:
+            rows, places = self._rows(request.rights)
+            self._candidates = request.rights, rows[places]
+        rights = self._candidates[1]
+        left, _ = self._rows([request.left])
+        products = rights.data * left.toarray()[0, rights.indices]  # a matrix product would round differently
+        multiplied = type(rights)((products, rights.indices, rights.indptr), rights.shape, copy=True)
+        multiplied.eliminate_zeros()  # the sum over a row depends on how many numbers it has
+        scores: NDArray[np.float64] = multiplied.sum(axis=1).A1
+        return scores
 
     def fingerprint(self) -> str:
         """Return a digest that changes with the fitted texts and the library."""
@@ -91,10 +120,31 @@ class Tfidf:
 
 
 def unique_texts(examples: Iterable[Example]) -> Iterator[str]:
-    """Yield the distinct texts of the examples in order."""
-    seen: set[str] = set()
+    """Yield the distinct texts of the examples in order, comparing digests of 64 bits.
+
+    A distinct text takes eight bytes, whatever its length.
+    """
+    import numpy as np
+
+    known = np.empty(0, dtype=np.uint64)  # in ascending order
+    texts = chain.from_iterable(_without_repeated(examples))
+    while batch := list(dict.fromkeys(islice(texts, BATCH))):
+        digests = np.array([_digest(text) for text in batch], dtype=np.uint64)
+        is_new = np.ones(len(batch), dtype=bool)
+        if len(known):
+            is_new = known[known.searchsorted(digests).clip(max=len(known) - 1)] != digests
+        yield from compress(batch, is_new)
+        known = np.sort(np.concatenate((known, np.sort(digests[is_new]))), kind="stable")  # merges the two parts
+
+
+def _without_repeated(examples: Iterable[Example]) -> Iterator[list[str]]:
+    """Yield the texts of each example that the one before does not have, such as thousands of shared candidates."""
+    before: dict[str, None] = {}
     for example in examples:
-        for text in example.texts:
-            if text not in seen:
-                seen.add(text)
-                yield text
+        own = dict.fromkeys(example.texts)
+        yield [text for text in own if text not in before]
+        before = own
+
+
+def _digest(text: str) -> int:
+    return int.from_bytes(blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big")

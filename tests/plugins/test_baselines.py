@@ -21,7 +21,7 @@ from figeval.task_types.generation import GenerationExample
 from figeval.task_types.pairs import PairExample
 from figeval.task_types.ranking import RankingExample
 from figeval.task_types.similarity import SimilarityExample
-from figeval.types import PairLabel, TextPair
+from figeval.types import ManyPairs, PairLabel, TextPair
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden/plugins/overlap.json").read_text(encoding="utf-8"))
 LABELS = ("entailment", "non-entailment")
@@ -200,3 +200,9 @@ def test_fingerprints_tell_models_and_seeds_apart():
 def test_outputs_pass_through_ask():
     requests = pairs(("a", "b"), ("c", "c"))
     assert ask(Overlap(), requests).values == [0.0, 1.0]
+
+
+@given(st.lists(sentences, min_size=1, max_size=12), sentences)
+def test_overlap_of_a_text_with_many_others_is_that_of_the_pairs(others: list[str], left: str) -> None:
+    expected = Overlap().score_pairs([TextPair(left, right) for right in others])
+    assert Overlap().score_many(ManyPairs(left, tuple(others))).tolist() == expected

@@ -16,10 +16,11 @@ from figeval.builtin.plugins.lexical.tfidf import Tfidf
 from figeval.errors import DataError, ModelError
 from figeval.task_types.pairs import PairExample
 from figeval.task_types.ranking import RankingExample
-from figeval.types import TextPair
+from figeval.types import ManyPairs, TextPair
 
 PROVERBS = ("rome was not built in a day", "haste makes waste", "time is money", "money is the root of all evil")
 NARRATIVES = ("He rushed and wasted the money.", "It took years to build the house.", "Zzz qqq", "")
+sentences = st.lists(st.sampled_from(" ".join(NARRATIVES + PROVERBS).split()), max_size=8).map(" ".join)
 GRID = [TextPair(narrative, proverb) for narrative in NARRATIVES for proverb in PROVERBS]
 
 
@@ -76,6 +77,16 @@ def test_fit_counts_each_text_once_and_streams():
     assert idf["waste"] == pytest.approx(np.log(5 / 4) + 1)
 
 
+def test_word_weights_are_those_of_the_library_however_texts_repeat(monkeypatch):
+    monkeypatch.setattr(tfidf, "BATCH", 4)  # several batches, with repetitions within and across them
+    texts = [*NARRATIVES, *PROVERBS, *NARRATIVES[:3], *PROVERBS[::2], "Über Äpfel: don't 12 x", NARRATIVES[0]]
+    model = Tfidf()
+    model.fit(PairExample(id=text, left=text, right=text[::-1], label=None) for text in texts)
+    expected = TfidfVectorizer().fit(list(dict.fromkeys(part for text in texts for part in (text, text[::-1]))))
+    assert model._vectorizer.get_feature_names_out().tolist() == expected.get_feature_names_out().tolist()
+    assert np.array_equal(model._vectorizer.idf_, expected.idf_)
+
+
 def test_before_fit_and_without_words_the_error_says_so():
     with pytest.raises(ModelError, match="before fit"):
         Tfidf().score_pairs(GRID)
@@ -83,6 +94,23 @@ def test_before_fit_and_without_words_the_error_says_so():
         fitted(("a",), ("b", "c"))
     with pytest.raises(ModelError, match="use --model tfidf"):
         Tfidf("large")
+
+
+@given(st.lists(sentences, min_size=1, max_size=12), sentences)
+def test_a_text_and_many_others_score_as_pairs_do(others, left):
+    model = fitted((*NARRATIVES, *PROVERBS))
+    for rights in (tuple(others), PROVERBS, tuple(others)):
+        expected = model.score_pairs([TextPair(left, right) for right in rights])
+        assert model.score_many(ManyPairs(left, rights)).tolist() == expected
+
+
+def test_many_others_are_vectorized_anew_after_a_fit():
+    model = fitted()
+    before = model.score_many(ManyPairs(NARRATIVES[0], PROVERBS)).tolist()
+    model.fit([PairExample(id="1", left="wasted rushed", right="rushed money", label=None)])
+    again = model.score_many(ManyPairs(NARRATIVES[0], PROVERBS)).tolist()
+    assert again != before
+    assert again == model.score_pairs([TextPair(NARRATIVES[0], right) for right in PROVERBS])
 
 
 def test_no_requests_no_scores():

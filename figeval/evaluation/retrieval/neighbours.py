@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
 from figeval.errors import TaskError
@@ -16,7 +16,9 @@ from figeval.types import Example, letters
 if TYPE_CHECKING:
     from figeval.evaluation.retrieval.vectors import Vectors
 
-CHUNK = 1024  # questions whose similarities to all training examples are in memory at once
+QUESTIONS = 1024  # questions that are embedded and stored together
+CELLS = 1 << 25  # similarities that are in memory at once: 128 MB
+FEWEST = 256  # nearest examples that are sorted first; often enough, since few give away an answer
 DECIMALS = 6  # similarities are rounded, since their last digits depend on the rest of the batch
 
 
@@ -78,10 +80,10 @@ class NearestExamples:
     def prepare(self, questions: Iterable[Example]) -> None:
         """Find the neighbours of many questions at once, which is faster than one after the other."""
         waiting = iter(self._new(questions))
-        while chunk := list(islice(waiting, CHUNK)):
+        while chunk := list(islice(waiting, QUESTIONS)):
             vectors = self.retriever.vectors([self.task_type.query_text(example) for example in chunk], "questions")
-            similarities = vectors @ self._vectors.T
-            for example, row in zip(chunk, similarities, strict=True):
+            rows = chain.from_iterable(cosines_by_chunks(vectors, self._vectors))
+            for example, row in zip(chunk, rows, strict=True):
                 self._found[self._key(example)] = self._places(example, row)
 
     def of(self, question: Example, besides: Example | None = None) -> Sequence[Example]:
@@ -112,12 +114,11 @@ class NearestExamples:
     def _key(self, question: Example) -> tuple[str, str]:
         return question.id, self.task_type.query_text(question)
 
-    def _places(self, question: Example, similarities: Any, *others: Example) -> tuple[int, ...]:
-        import numpy as np
-
-        order = np.argsort(-np.round(similarities, DECIMALS), kind="stable").tolist()
+    def _places(self, question: Example, similarities: Vectors, *others: Example) -> tuple[int, ...]:
+        order = nearest_first(similarities)
         if question.language:
-            order.sort(key=lambda place: self.pool[place].language != question.language)
+            same = [example.language == question.language for example in self.pool]
+            order = chain(nearest_first(similarities, same), nearest_first(similarities, [not one for one in same]))
         left_out = [self._gives_away(example) for example in (question, *others)]
         found: list[int] = []
         for place in order:
@@ -140,3 +141,31 @@ class NearestExamples:
             return same or (other.cluster is not None and other.cluster == question.cluster)
 
         return gives_away
+
+
+# ---- exact search ----------------------------------------------------------------------------------------------------
+
+
+def cosines_by_chunks(questions: Vectors, pool: Vectors) -> Iterator[Vectors]:
+    """Yield the similarities of unit vectors, shape (questions of a chunk, n); a chunk has at most `CELLS` of them."""
+    step = max(1, CELLS // max(1, len(pool)))
+    for begin in range(0, len(questions), step):
+        yield questions[begin : begin + step] @ pool.T
+
+
+def nearest_first(similarities: Vectors, among: Sequence[bool] | None = None) -> Iterator[int]:
+    """Yield places in descending order of similarity, rounded; ties keep their order. `among` selects places.
+
+    Only as many as are asked for are sorted, `FEWEST` first and then eight times as many each time.
+    """
+    import numpy as np
+
+    places = np.arange(len(similarities)) if among is None else np.flatnonzero(among)
+    values = np.round(similarities[places], DECIMALS)
+    wanted, done = FEWEST, 0
+    while done < len(values):
+        bound = np.partition(values, -wanted)[-wanted] if wanted < len(values) else values.min()
+        found = np.flatnonzero(values >= bound)
+        order = found[np.argsort(-values[found], kind="stable")]
+        yield from places[order[done:]].tolist()
+        done, wanted = len(order), 8 * wanted

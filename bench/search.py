@@ -1,0 +1,122 @@
+"""Compare exact nearest-neighbour search, as `--augment` and `--fewshot_sampler nearest` do it, with indexes of faiss.
+
+    python -m bench.search [--most 6] [--queries 64] [--store]        (needs faiss-cpu)
+
+Per decade of vectors from 10^4 to 10^MOST, 384 dimensions as those of MiniLM, all sides with one thread in one process:
+seconds to build, milliseconds per query for the ten best, and the share of the ten best that are found (recall). The
+vectors are drawn around 1,000 centres, which suits the inverted file of faiss. Approximate indexes are left out beyond
+10^5, since they take many minutes to build.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from figeval.evaluation.retrieval.neighbours import cosines_by_chunks, nearest_first
+
+DIMENSIONS = 384
+BEST = 10
+MOST_BUILT = 100_000
+
+
+def vectors(n: int, seed: int) -> Any:
+    """Return n unit vectors around 1,000 centres, shape (n, d), float32."""
+    centres = np.random.default_rng(0).standard_normal((1000, DIMENSIONS), dtype=np.float32)
+    draw = np.random.default_rng(seed)
+    found = draw.standard_normal((n, DIMENSIONS), dtype=np.float32)
+    found += centres[draw.integers(len(centres), size=n)]
+    return found / np.linalg.norm(found, axis=1, keepdims=True)
+
+
+def exact(pool: Any, queries: Any) -> list[list[int]]:
+    """Return the places of the ten best of the pool for each query, as figeval finds them."""
+    found = []
+    for similarities in cosines_by_chunks(queries, pool):
+        for row in similarities:
+            places = nearest_first(row)
+            found.append([next(places) for _ in range(BEST)])
+    return found
+
+
+def builders(pool: Any) -> dict[str, Callable[[], Any]]:
+    """Return functions that build the indexes of faiss over the pool, by name."""
+    import faiss
+
+    faiss.omp_set_num_threads(1)
+
+    def flat() -> Any:
+        index = faiss.IndexFlatIP(DIMENSIONS)
+        index.add(pool)
+        return index
+
+    def inverted() -> Any:
+        cells = int(4 * len(pool) ** 0.5)
+        index = faiss.IndexIVFFlat(faiss.IndexFlatIP(DIMENSIONS), DIMENSIONS, cells, faiss.METRIC_INNER_PRODUCT)
+        index.cp.niter = 10
+        index.train(pool[: 40 * cells])
+        index.add(pool)
+        index.nprobe = 16
+        return index
+
+    def graph() -> Any:
+        index = faiss.IndexHNSWFlat(DIMENSIONS, 32, faiss.METRIC_INNER_PRODUCT)
+        index.add(pool)
+        return index
+
+    approximate = {"faiss IVF": inverted, "faiss HNSW": graph} if len(pool) <= MOST_BUILT else {}
+    return {"faiss Flat": flat, **approximate}
+
+
+def compared(n: int, asked: int) -> dict[str, dict[str, float]]:
+    """Return build seconds, milliseconds per query and recall of every side over n vectors."""
+    pool, queries = vectors(n, 1), vectors(asked, 2)
+    began = time.perf_counter()
+    right = exact(pool, queries)
+    sides = {"exact": {"build": 0.0, "query_ms": (time.perf_counter() - began) / asked * 1e3, "recall": 1.0}}
+    for name, build in builders(pool).items():
+        began = time.perf_counter()
+        index = build()
+        built = time.perf_counter()
+        _, places = index.search(queries, BEST)
+        searched = time.perf_counter()
+        hits = sum(len(set(own) & set(found)) for own, found in zip(right, places.tolist(), strict=True))
+        sides[name] = {
+            "build": built - began,
+            "query_ms": (searched - built) / asked * 1e3,
+            "recall": hits / (BEST * asked),
+        }
+        del index
+    return {name: {key: round(value, 4) for key, value in side.items()} for name, side in sides.items()}
+
+
+def main() -> int:
+    """Print the table, and store it with --store."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--most", type=int, default=6, help="largest decade (default: 6)")
+    parser.add_argument("--queries", type=int, default=64)
+    parser.add_argument("--store", action="store_true", help="write results/measured/bench/search.json")
+    asked = parser.parse_args()
+    figures = {}
+    for decade in range(4, asked.most + 1):
+        figures[f"10^{decade}"] = sides = compared(10**decade, asked.queries)
+        for name, side in sides.items():
+            print(
+                f"10^{decade}  {name:10}  build {side['build']:7.1f} s  query {side['query_ms']:8.2f} ms  "
+                f"recall {side['recall']:.3f}",
+                flush=True,
+            )
+    if asked.store:
+        from bench.store import store
+
+        print(store("search", figures))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

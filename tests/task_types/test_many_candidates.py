@@ -1,0 +1,108 @@
+"""Rankings of thousands of candidates: the same predictions as for few, with one embedding of each candidate."""
+
+from __future__ import annotations
+
+import math
+from array import array
+from dataclasses import replace
+from typing import ClassVar
+
+import pytest
+
+from figeval.metrics.ranking import accuracy, mrr, recall_at_10
+from figeval.models import capabilities, progress
+from figeval.models.batching import BatchScheduler, Memo
+from figeval.records import predictions
+from figeval.records.predictions import check_row, prediction_row
+from figeval.task_types import ranking, routes
+from figeval.task_types.ranking import Ranking, RankingExample
+from figeval.types import Prediction
+from tests.fakes import FakeEncoder, FakeModel, FakePairScorer
+
+CANDIDATES = tuple(f"{'word ' * (number % 7)}{number}" for number in range(40))
+EXAMPLES = [
+    RankingExample(id=str(number), query=f"query {number}", candidates=CANDIDATES[:30], relevant=frozenset({number}))
+    for number in range(6)
+]
+EXAMPLES.append(replace(EXAMPLES[0], id="open", background=CANDIDATES[30:]))
+WAYS = [
+    (ranking.by_dot, FakeEncoder),
+    (ranking.by_cosine, FakeEncoder),
+    (
+        ranking.by_pair_score,
+        lambda **given: FakePairScorer(function=lambda left, right: len(left) / (len(right) + 1), **given),
+    ),
+]
+
+
+def predicted(start, backend: FakeModel, examples=EXAMPLES, memo: Memo | None = None) -> list[Prediction]:
+    scheduler = BatchScheduler(backend, lambda example: start(example, None), memo or Memo())
+    return [prediction for _, prediction in scheduler.predictions(examples)]
+
+
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make thirty candidates many, and blocks of requests small."""
+    monkeypatch.setattr(routes, "MANY", 20)
+    monkeypatch.setattr(routes, "ROWS", 7)
+    monkeypatch.setattr(capabilities, "BLOCK", 8)
+
+
+@pytest.mark.parametrize(("start", "make"), WAYS)
+def test_many_candidates_give_the_predictions_of_few(start, make, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = predicted(start, make())
+    monkeypatch.setattr(routes, "MANY", 20)
+    monkeypatch.setattr(capabilities, "BLOCK", 8)
+    backend = make()
+    found = predicted(start, backend)
+    assert all(isinstance(one.scores, array) for one in found)
+    assert [replace(one, scores=tuple(one.scores)) for one in found] == expected
+    assert max(map(len, backend.batches)) <= 8
+    for example, one, other in zip(EXAMPLES, found, expected, strict=True):
+        made = [prediction_row(Ranking(), example, each, {}, samples=True) for each in (one, other)]
+        assert made[0] == made[1]
+        assert [metric(example, one) for metric in (accuracy, mrr, recall_at_10)] == [
+            metric(example, other) for metric in (accuracy, mrr, recall_at_10)
+        ]
+
+
+@pytest.mark.usefixtures("few")
+def test_candidates_are_embedded_once_for_all_examples() -> None:
+    backend, memo = FakeEncoder(), Memo()
+    predicted(ranking.by_cosine, backend, EXAMPLES[:3], memo)
+    predicted(ranking.by_cosine, backend, EXAMPLES[3:6], memo)
+    assert sorted(one.text for one in backend.asked) == sorted([*CANDIDATES[:30], *(one.query for one in EXAMPLES[:6])])
+    memo.clear()
+    predicted(ranking.by_cosine, backend, EXAMPLES[:1], memo)
+    assert len(backend.asked) == 36 + 31, "a model that was fitted again is asked again"
+
+
+@pytest.mark.usefixtures("few")
+def test_a_candidate_that_was_cut_marks_every_example_and_nan_is_no_answer() -> None:
+    assert all(one.truncated for one in predicted(ranking.by_cosine, FakeEncoder(longest=30)))
+    (broken,) = predicted(ranking.by_pair_score, FakePairScorer(function=lambda _left, right: math.nan), EXAMPLES[:1])
+    assert (broken.status, broken.value) == ("nan", None)
+
+
+@pytest.mark.usefixtures("few")
+def test_progress_counts_all_candidates() -> None:
+    class Heard:
+        counts: ClassVar[list[tuple[int, int]]] = []
+
+        def loading(self, model: str) -> None: ...
+
+        def asked(self, answered: int, requests: int) -> None:
+            self.counts.append((answered, requests))
+
+    with progress.listening(Heard()):
+        predicted(ranking.by_pair_score, FakePairScorer(), EXAMPLES[:1])
+    assert Heard.counts == [(0, 30), (8, 30), (16, 30), (24, 30)]
+
+
+def test_a_row_of_very_many_candidates_keeps_the_best_ones_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(predictions, "MOST_SCORES", 29)
+    (prediction,) = predicted(ranking.by_pair_score, FakePairScorer(), EXAMPLES[:1])
+    row = prediction_row(Ranking(), EXAMPLES[0], prediction, {}, samples=True)
+    assert len(row["top"]) == 10
+    assert "all_scores" not in row
+    check_row(row)
