@@ -273,6 +273,21 @@ def test_a_batch_that_the_server_does_not_accept_is_an_error_with_its_reason() -
         assert finish(lambda **_: openai("m", **options), desk) == CAPITALS
 
 
+def test_no_key_gets_into_a_message(desk: BatchDesk, model: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    key = "sk-very-secret-0123456789"
+    monkeypatch.setenv("ANTHROPIC_API_KEY" if desk.anthropic else "OPENAI_API_KEY", key)
+    desk.quotes, desk.fate = key, lambda question, _: "expired" if question == "question 1" else "ok"
+    found = finish(model, desk)
+    assert found[1].startswith("(") and key not in found[1]
+    assert desk.anthropic or found[1] == "(not executed in time [key])"
+    if not desk.anthropic:  # which has no batches that fail as a whole
+        desk.ends = "failed"
+        left(model(), "another")
+        left(model(), "another")
+        with pytest.raises(ModelError, match=r"The model is not known\. \[key\]"):
+            model().generate(prompts("another"))
+
+
 def test_a_batch_that_the_server_forgot_is_submitted_again(desk: BatchDesk, model: Open) -> None:
     left(model())
     desk.batches.clear()
