@@ -50,6 +50,7 @@ class BatchDesk:
     pause: float = 0.0  # seconds between the creation of a batch and the answer that says so
     faults: int = 0  # GETs that fail from now on
     cut: int = -1  # lines of results after which the connection breaks, once; -1: never
+    copies: int = 1  # of each line of results
     page: int = 2  # batches per page of the list
     batches: dict[str, Batch] = field(default_factory=dict)
     files: dict[str, bytes] = field(default_factory=dict)
@@ -195,6 +196,7 @@ class BatchHandler(BaseHTTPRequestHandler):
 
     def lines(self, content: bytes) -> None:
         desk = self.desk
+        content = b"".join(line * desk.copies for line in content.splitlines(keepends=True))
         if desk.cut < 0:
             return self.send(200, content)
         kept = b"\n".join(content.split(b"\n")[: desk.cut]) + b"\n"

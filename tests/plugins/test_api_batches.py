@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from figeval.builtin.plugins.api import batch_http
+from figeval.builtin.plugins.api import batch_http, batches
 from figeval.builtin.plugins.api.batch_api import AnthropicBatches, OpenAIBatches
 from figeval.builtin.plugins.api.batch_http import split
 from figeval.builtin.plugins.api.cache import archive_file
@@ -195,7 +195,11 @@ def test_a_batch_of_somebody_else_is_not_taken_for_ours(
     assert theirs.name in desk.batches
 
 
-def test_results_that_break_off_are_read_again_and_paid_once(desk: BatchDesk, model: Open) -> None:
+def test_results_that_break_off_or_come_twice_are_paid_once(
+    desk: BatchDesk, model: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(batches, "AT_ONCE", 2)
+    desk.copies = 2
     left(model())
     model_left = left(model())
     assert "0 of 7" in model_left
