@@ -9,6 +9,7 @@ pool replaces a lost worker, as it does with local ones, so that there is one ru
 
 from __future__ import annotations
 
+import logging
 import os
 import queue
 import re
@@ -93,7 +94,7 @@ def _connect(address: str) -> None:
         import ray
 
         try:
-            ray.init(address=address, log_to_driver=False, logging_level="ERROR")
+            ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
         except BaseException as error:
             raised.append(error)
 
@@ -193,7 +194,8 @@ def resources() -> list[Mapping[str, float]]:
     """Return the resources of each machine of the cluster, by Ray's names."""
     import ray
 
-    return [node["Resources"] for node in ray.nodes() if node["Alive"]]
+    nodes: Any = ray.nodes  # not typed
+    return [node["Resources"] for node in nodes() if node["Alive"]]
 
 
 def runtime_environment() -> dict[str, Any]:
