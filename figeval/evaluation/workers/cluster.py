@@ -255,7 +255,7 @@ def _lost() -> Iterator[None]:
 
 def reason(message: str) -> str:
     """Return the reason in one of Ray's messages about an actor, which have many lines of details first."""
-    found = re.search(r"(?:The actor is dead because|Worker exit detail:|Error: )(.*)", message, re.DOTALL)
+    found = re.search(r"(?:The actor (?:is dead|died) because|Worker exit detail:|Error: )(.*)", message, re.DOTALL)
     return one_line(found[1] if found else message, 200).strip(" .")
 
 
