@@ -31,6 +31,12 @@ from figeval.text import counted, one_line
 PATIENCE = 5.0  # seconds until an address must accept a connection
 CONNECTING = 20.0  # seconds until Ray must have connected
 SKIPPED = "RAY_DEDUP_LOGS_SKIP_REGEX"  # lines that Ray does not print
+REASONS = (
+    r"The actor (?:is dead|died) because(.*)",
+    r"RPC error: (.*?) rpc_code",
+    r"Worker exit detail:(.*)",
+    r"Error: (.*)",
+)
 # Variables of this process that its actors also get: no secrets, and nothing about one machine only.
 PASSED_ON = re.compile(r"(FIGEVAL|HF|NLTK|OMP|TOKENIZERS|TRANSFORMERS)_(?!.*(TOKEN|KEY|HOME|CACHE)).*")
 
@@ -254,8 +260,8 @@ def _lost() -> Iterator[None]:
 
 
 def reason(message: str) -> str:
-    """Return the reason in one of Ray's messages about an actor, which have many lines of details first."""
-    found = re.search(r"(?:The actor (?:is dead|died) because|Worker exit detail:|Error: )(.*)", message, re.DOTALL)
+    """Return the reason in one of Ray's messages about an actor, which have many lines of details before and after."""
+    found = next((match for one in REASONS if (match := re.search(one, message, re.DOTALL))), None)
     return one_line(found[1] if found else message, 200).strip(" .")
 
 
