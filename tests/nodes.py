@@ -48,7 +48,7 @@ def two_nodes(**environment: str) -> Iterator[Nodes]:
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
-        env={**os.environ, "RAY_USAGE_STATS_ENABLED": "0", **environment},
+        env={**os.environ, "RAY_USAGE_STATS_ENABLED": "0", "RAY_worker_niceness": "0", **environment},
     )
     try:
         yield Nodes(process)

@@ -105,8 +105,8 @@ def write_job(file: Path, given: dict[str, Any]) -> str:
     from figeval.api.runs import run_config
     from figeval.training.slurm import spread_script, write_script
 
-    tasks, model = given.pop("tasks"), given.pop("model")
-    asked = run_config(tasks, model, {**given, "ray": "auto"})
+    rest: Any = {**given, "ray": "auto"}
+    asked = run_config(rest.pop("tasks"), rest.pop("model"), rest)
     gpus = asked.gpus_per_worker if asked.gpus_per_worker is not None else float(asked.device != "cpu")
     name = asked.output_path.name if asked.output_path is not None else "run"
     return write_script(file, spread_script(sys.argv[1:], Path.cwd(), name, asked.workers or 1, gpus))

@@ -110,7 +110,7 @@ def train(config: Path | None, seeds: str | None, grid: tuple[str, ...], slurm: 
     from figeval.reporting.grid import say
 
     given = {name: value for name, value in given.items() if value is not None}
-    staff = {name: given.pop(name) for name in ("ray", "workers", "gpus_per_worker") if name in given}
+    staff: dict[str, Any] = {name: given.pop(name) for name in ("ray", "workers", "gpus_per_worker") if name in given}
     check_staff(staff, shared=seeds is not None or bool(grid))
     beside = Console(stderr=True)
     if slurm is not None:

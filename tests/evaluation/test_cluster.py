@@ -155,6 +155,23 @@ def test_there_is_no_room(machines: list[tuple[int, int]], workers: int, gpus: f
         cluster.Shape.of(nodes, workers, gpus, cpu=False)
 
 
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        (
+            "The actor died unexpectedly before finishing this task.\n\tclass_name: Actor\n\tactor_id: de2e\n"
+            "The actor died because its node has died. Node Id: aca4\n\tthe actor's node was terminated expectedly",
+            "its node has died. Node Id: aca4 the actor's node was terminated expectedly",
+        ),
+        ("The actor is dead because it was killed by `ray.kill`.", "it was killed by `ray.kill`"),
+        ("RPC error: Socket closed rpc_code: 14. The task may or may not have been executed", "Socket closed"),
+        ("something else", "something else"),
+    ],
+)
+def test_the_reason_stands_behind_details(message: str, expected: str) -> None:
+    assert cluster.reason(message) == expected
+
+
 def test_no_secrets_and_no_places_of_this_machine_are_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("HF_TOKEN", "FIGEVAL_API_KEY", "HF_HOME", "PATH", "CUDA_VISIBLE_DEVICES"):
         monkeypatch.setenv(name, "x")

@@ -9,6 +9,7 @@ pool replaces a lost worker, as it does with local ones, so that there is one ru
 
 from __future__ import annotations
 
+import logging
 import os
 import queue
 import re
@@ -30,6 +31,12 @@ from figeval.text import counted, one_line
 PATIENCE = 5.0  # seconds until an address must accept a connection
 CONNECTING = 20.0  # seconds until Ray must have connected
 SKIPPED = "RAY_DEDUP_LOGS_SKIP_REGEX"  # lines that Ray does not print
+REASONS = (
+    r"The actor (?:is dead|died) because(.*)",
+    r"RPC error: (.*?) rpc_code",
+    r"Worker exit detail:(.*)",
+    r"Error: (.*)",
+)
 # Variables of this process that its actors also get: no secrets, and nothing about one machine only.
 PASSED_ON = re.compile(r"(FIGEVAL|HF|NLTK|OMP|TOKENIZERS|TRANSFORMERS)_(?!.*(TOKEN|KEY|HOME|CACHE)).*")
 
@@ -93,7 +100,7 @@ def _connect(address: str) -> None:
         import ray
 
         try:
-            ray.init(address=address, log_to_driver=False, logging_level="ERROR")
+            ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
         except BaseException as error:
             raised.append(error)
 
@@ -193,7 +200,8 @@ def resources() -> list[Mapping[str, float]]:
     """Return the resources of each machine of the cluster, by Ray's names."""
     import ray
 
-    return [node["Resources"] for node in ray.nodes() if node["Alive"]]
+    nodes: Any = ray.nodes  # not typed
+    return [node["Resources"] for node in nodes() if node["Alive"]]
 
 
 def runtime_environment() -> dict[str, Any]:
@@ -252,8 +260,8 @@ def _lost() -> Iterator[None]:
 
 
 def reason(message: str) -> str:
-    """Return the reason in one of Ray's messages about an actor, which have many lines of details first."""
-    found = re.search(r"(?:The actor is dead because|Worker exit detail:|Error: )(.*)", message, re.DOTALL)
+    """Return the reason in one of Ray's messages about an actor, which have many lines of details before and after."""
+    found = next((match for one in REASONS if (match := re.search(one, message, re.DOTALL))), None)
     return one_line(found[1] if found else message, 200).strip(" .")
 
 
