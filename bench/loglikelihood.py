@@ -1,6 +1,6 @@
 """Compare figeval's log-likelihoods with those of lm-eval's own `hf` model: their speed and their values.
 
-    python bench/loglikelihood.py [--model gpt2|smollm2] [--only NAME …] [--share S] [--threads T]
+    python bench/loglikelihood.py [--model gpt2|smollm2] [--only NAME …] [--share S] [--resume] [--threads T]
 
 Both score the same requests with the same weights in one process, taking turns, on real narratives and proverbs of
 ePiC: random weights in GPT-2's shape (12 layers, 768 wide, a vocabulary of 50,257), or the real weights of
@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import argparse
 import copy
+import json
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -29,8 +30,8 @@ from itertools import islice
 from typing import Any
 
 from peak import Memory
-from rounding import Answers, rounding
-from store import store
+from rounding import Answers, rounding, summation
+from store import FOLDER, store
 
 TEMPLATE = "epic/proverb.en.jinja"
 BATCH_SIZES = (8, 16, 32)
@@ -304,6 +305,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--share", type=float, default=1.0, help="share of the documents of every workload to ask")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--store", action="store_true", help="write results/measured/bench/loglikelihood[_MODEL].json")
+    parser.add_argument("--resume", action="store_true", help="keep what is stored, and measure what is missing there")
     return parser.parse_args()
 
 
@@ -312,6 +314,12 @@ def chosen_workloads(only: list[str] | None, share: float) -> list[Workload]:
     wanted = [each for each in WORKLOADS if not only or each.name in only]
     sizes = [max(1, round(share * each.documents)) for each in wanted]
     return [replace(each, documents=n, turns=min(each.turns, n)) for each, n in zip(wanted, sizes, strict=True)]
+
+
+def stored_figures(name: str) -> dict[str, Any]:
+    """Return the figures of a stored record, or none."""
+    file = FOLDER / f"{name}.json"
+    return dict(json.loads(file.read_text(encoding="utf-8"))["figures"]) if file.is_file() else {}
 
 
 def main() -> int:
@@ -332,12 +340,15 @@ def main() -> int:
     for lm in (ours, theirs):
         lm.loglikelihood(warm, disable_tqdm=True)
     name = "loglikelihood" if chosen.model == "gpt2" else f"loglikelihood_{chosen.model}"
-    figures: dict[str, Any] = {"model": chosen.model, "threads": chosen.threads}
-    if chosen.model != "gpt2":
+    figures = stored_figures(name) if chosen.resume else {}
+    figures |= {"model": chosen.model, "threads": chosen.threads, "summation": summation()}
+    if chosen.model != "gpt2" and "rounding" not in figures:
         few = instances_of(requests(Workload("", "epic_mcq", ROUNDED, 0, 0)))
         figures["rounding"] = rounding(ours, theirs, few)
     reached = True
     for workload in chosen_workloads(chosen.only, chosen.share):
+        if workload.name in figures:
+            continue
         good, figures[workload.name] = compare(workload, ours, theirs, CLOSE[chosen.model])
         reached &= good
         if chosen.store:  # after each, since the next one may take long

@@ -7,6 +7,7 @@ from typing import Any
 
 Answers = list[tuple[float, bool]]
 SIZES = (1, 32)  # batches of lm-eval
+STATES, VOCABULARY, DEVIATION = 64, 49_152, 4.0  # scores like those of a trained model
 
 
 def rounding(ours: Any, theirs: Any, instances: list[Any]) -> dict[str, float]:
@@ -35,6 +36,25 @@ def rounding(ours: Any, theirs: Any, instances: list[Any]) -> dict[str, float]:
         "lm_eval_32_and_double": apart(batched, exact),
     }
     print("\nlargest differences in nats: " + ", ".join(f"{name} {value:.2g}" for name, value in figures.items()))
+    return figures
+
+
+def summation() -> dict[str, float]:
+    """Print and return how far log P of a token is from double precision, as lm-eval and as figeval compute it.
+
+    lm-eval takes `log_softmax`, figeval `logsumexp`. Both add up the whole vocabulary in single precision, but one of
+    them in fewer steps that depend on each other. The figures are largest differences in nats per token.
+    """
+    import torch
+
+    scores = torch.randn(STATES, VOCABULARY, generator=torch.Generator().manual_seed(0)) * DEVIATION
+    exact = scores.double().log_softmax(-1)
+    ways = {
+        "log_softmax": scores.log_softmax(-1),
+        "logsumexp": scores - scores.logsumexp(-1, keepdim=True),
+    }
+    figures = {name: float((found.double() - exact).abs()[:, 0].max()) for name, found in ways.items()}
+    print("largest differences in nats per token: " + ", ".join(f"{name} {one:.2g}" for name, one in figures.items()))
     return figures
 
 
