@@ -19,7 +19,7 @@ ifneq ($(wildcard ../shared/data),)
 export FIGEVAL_DATA_MIRROR ?= $(abspath ../shared/data)
 endif
 
-.PHONY: help demo test test-slow test-system system-packages lint types unit fuzz bench measured pages docs docs-serve lm-eval-range lower-bounds dist schema clean
+.PHONY: help demo test test-slow test-system system-packages lint types unit fuzz bench bench-gpu measured pages docs docs-serve lm-eval-range lower-bounds dist schema clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 12
@@ -73,9 +73,13 @@ bench: $(VENV)/.dev  ## compare speed and memory with other libraries
 	$(BIN)/python bench/memory.py
 	$(BIN)/python bench/embed.py
 	$(BIN)/python bench/loglikelihood.py
+	$(BIN)/python bench/loglikelihood.py --model smollm2
 	$(BIN)/python bench/extractor.py
 	$(BIN)/python bench/motif.py
 	$(BIN)/python bench/train.py
+
+bench-gpu: $(VENV)/.dev  ## measure everything about GPUs, in at most ten minutes on one
+	$(BIN)/python -m bench.gpu
 
 # If MODELS is a folder of trained models (seen, unseen, spans, joint, nli), they are scored again, too.
 measured: $(VENV)/.dev  ## repeat all runs that the documentation quotes and update its numbers (takes hours)

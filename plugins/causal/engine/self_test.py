@@ -30,11 +30,14 @@ TOLERANCE = 1e-4  # nats per request, in single precision
 HALF_TOLERANCE = 0.05  # nats per token in half precision; a wrong mask costs tenths or more
 REFUSALS = (RuntimeError, TypeError, ValueError, KeyError, IndexError, AttributeError, NotImplementedError)
 CONTEXT = 24
+# Most tokens per batch: on a CPU, the activations of a larger one leave the caches, which costs up to a fifth.
+MOST = {"cpu": 512}
 
 
 def settle(engine: Engine) -> Engine:
     """Set the engine to the best strategy that its model supports, within free memory."""
     engine.budget.limit(free_memory(str(engine.device)), bytes_per_token(engine.model))
+    engine.budget.tokens = min(engine.budget.tokens, MOST.get(engine.device.type, engine.budget.tokens))
     fuse_activations(engine.model)
     engine.body = separable_body(engine.model, engine.device)
     engine.last = separable_last(engine.body, engine.device)

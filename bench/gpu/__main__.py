@@ -1,0 +1,105 @@
+"""Measure on a GPU, in one go and at most ten minutes, what the documentation says about GPUs.
+
+    python -m bench.gpu [--quick] [--seconds N]
+    python -m bench.gpu --device cpu --tiny      (tries the code in tiny shapes; the numbers mean nothing)
+
+Parts: log-likelihoods of the packed engine beside lm-eval's `hf`, with random weights in the shapes of Llamas of 1 and
+8 billion parameters, in bfloat16 (5 options, 250 options, both also after four solved examples); an encoder in the
+shape of RoBERTa-large: throughput and memory; fine-tuning it; and writing, beside vLLM if it is installed. Every part
+runs in a process of its own, so that none loses what others have measured. Results are stored after each, with the name
+of the device, in results/measured/bench/gpu.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from bench.store import FOLDER, store
+
+from .machine import Machine
+from .parts import PARTS, Part
+
+NONE = "no GPU is available here; `python -m bench.gpu --device cpu --tiny` tries the code in tiny shapes"
+ROOT = Path(__file__).resolve().parents[2]
+LAST = 400  # characters of a failed part's last output
+
+
+def arguments() -> argparse.Namespace:
+    """Return the options of the command line."""
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.gpu", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    names = [part.name for part in PARTS]
+    parser.add_argument("--quick", action="store_true", help="leave out the model of 8 billion parameters")
+    parser.add_argument("--only", action="append", choices=names, help="measure only this part; may be repeated")
+    parser.add_argument("--seconds", type=float, default=600, help="most time for all parts (default: %(default)g)")
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--tiny", action="store_true", help="tiny shapes, to try the code")
+    parser.add_argument("--output", type=Path, default=FOLDER, help="folder of gpu.json (default: %(default)s)")
+    parser.add_argument("--part", choices=names, help=argparse.SUPPRESS)  # what a process of a part gets
+    parser.add_argument("--into", type=Path, help=argparse.SUPPRESS)
+    return parser.parse_args()
+
+
+def main() -> int:
+    """Run all parts. Returns 1 if one of them failed, and 2 without a GPU."""
+    asked = arguments()
+    if asked.part:
+        part = next(part for part in PARTS if part.name == asked.part)
+        asked.into.write_text(json.dumps(part.figures(Machine(asked.device), tiny=asked.tiny)), encoding="utf-8")
+        return 0
+    if asked.device.startswith("cuda") and not has_gpu():
+        print(NONE, file=sys.stderr)
+        return 2
+    wanted = [part for part in PARTS if part.name in (asked.only or [part.name]) and (part.quick or not asked.quick)]
+    figures: dict[str, Any] = {"device": Machine(asked.device).name}
+    end = time.monotonic() + asked.seconds
+    for index, part in enumerate(wanted):
+        # Time that a part leaves is for those after it.
+        figures[part.name] = measured(part, asked, max(1.0, (end - time.monotonic()) / (len(wanted) - index)))
+        print(json.dumps({part.name: figures[part.name]}, indent=1), flush=True)
+        store("gpu", figures, asked.output)
+    return 1 if any("failed" in figures[part.name] for part in wanted) else 0
+
+
+def has_gpu() -> bool:
+    import torch
+
+    return torch.cuda.is_available()
+
+
+def measured(part: Part, asked: argparse.Namespace, seconds: float) -> dict[str, Any]:
+    """Return the figures of a part, measured by another process, or {"failed": why}."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "figures.json"
+        options = ["--part", part.name, "--into", str(file), "--device", asked.device, *["--tiny"] * asked.tiny]
+        process = subprocess.Popen(
+            [sys.executable, "-m", "bench.gpu", *options],
+            cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
+        )  # fmt: skip
+        try:
+            said, _ = process.communicate(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            return {"failed": f"took more than {seconds:.0f} s"}
+        finally:
+            with contextlib.suppress(ProcessLookupError):  # an engine may have processes of its own
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        if process.returncode or not file.is_file():
+            return {"failed": said.strip()[-LAST:] or f"exit code {process.returncode}"}
+        found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        return found
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,87 @@
+"""The packed engine beside lm-eval's `hf`, with random weights in the shape of a Llama, on tokens drawn at random.
+
+Numbers and lengths of the requests are those of ePiC: narratives of about ninety tokens, proverbs of about ten.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .machine import Machine
+from .shapes import LLAMA, SPECIAL, llama, tokenizer
+
+# name → (documents, options, tokens of solved examples that all share)
+WORKLOADS = {
+    "5-way": (64, 5, 0),
+    "250-way": (4, 250, 0),
+    "5-way, 4-shot": (64, 5, 400),
+    "250-way, 4-shot": (2, 250, 400),
+}
+CONTEXT, OPTION = (60, 120), (6, 14)
+BATCHES = (16, 64, 128)
+TRIED = 128  # requests on which lm-eval's batch sizes are tried
+FEW = {"cuda": 1, "cpu": 16}  # on a CPU, one part in so many of the documents and options
+
+Request = tuple[None, list[int], list[int]]
+
+
+def requests(documents: int, options: int, shared: int, size: int) -> list[Request]:
+    """Return (no texts, context, continuation) of every option of every document."""
+    random = np.random.default_rng(0)
+
+    def words(number: int) -> list[int]:
+        return [int(word) for word in random.integers(len(SPECIAL), size, number)]
+
+    beginning = words(shared)
+    proverbs = [words(int(random.integers(*OPTION))) for _ in range(options)]
+    contexts = [[*beginning, *words(int(random.integers(*CONTEXT)))] for _ in range(documents)]
+    return [(None, context, proverb) for context in contexts for proverb in proverbs]
+
+
+def measure(machine: Machine, shape: str) -> dict[str, Any]:
+    """Return the figures of all workloads for a shape of `LLAMA`."""
+    from lm_eval.models.huggingface import HFLM
+
+    from figeval.builtin.plugins.causal.figeval_hf import FigevalHF
+
+    size, few = LLAMA[shape]["vocab_size"], FEW[machine.kind]
+    model, words = llama(shape, machine.device, machine.dtype), tokenizer(size)
+    ours, theirs = (kind(pretrained=model, tokenizer=words, batch_size=16) for kind in (FigevalHF, HFLM))
+    figures: dict[str, Any] = {"engine": ours.engine.describe()}
+    for name, (documents, options, shared) in WORKLOADS.items():
+        asked = requests(max(1, documents // few), max(2, options // few), shared, size)
+        figures[name] = compare(machine, ours, theirs, asked)
+    return figures
+
+
+def compare(machine: Machine, ours: Any, theirs: Any, asked: list[Request]) -> dict[str, Any]:
+    """Return the times of both, the largest difference in nats per token, and the engine's count of tokens."""
+    theirs.batch_size_per_gpu = fastest(machine, theirs, asked[:TRIED])
+    answers: dict[str, Any] = {}
+
+    def ask(name: str, lm: Any) -> None:
+        answers[name] = lm._loglikelihood_tokens(asked, disable_tqdm=True)
+
+    ours.engine.forget()
+    seconds = {name: machine.seconds(lambda: ask(name, lm)) for name, lm in (("figeval", ours), ("lm_eval", theirs))}  # noqa: B023 - called at once
+    pairs = zip(answers["figeval"], answers["lm_eval"], asked, strict=True)
+    return {
+        "requests": len(asked),
+        "batch_size": theirs.batch_size_per_gpu,
+        "tokens": ours.engine.tokens.describe(),
+        "seconds": seconds,
+        "ratio": seconds["lm_eval"] / seconds["figeval"],
+        "apart_per_token": max(abs(a - b) / len(after) for (a, _), (b, _), (_, _, after) in pairs),
+    }
+
+
+def fastest(machine: Machine, theirs: Any, asked: list[Request]) -> int:
+    """Return the batch size with which lm-eval is fastest; all were warmed up."""
+    found = {}
+    for size in BATCHES:
+        theirs.batch_size_per_gpu = size
+        theirs._loglikelihood_tokens(asked, disable_tqdm=True)
+        found[size] = machine.seconds(lambda: theirs._loglikelihood_tokens(asked, disable_tqdm=True))
+    return min(found, key=found.__getitem__)

@@ -1,0 +1,97 @@
+"""Fine-tuning an encoder by `figeval train`'s own loop: examples per second, and the share of the device's rate."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import time
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from .machine import Machine
+from .shapes import ROBERTA, multiply_adds, texts, write_roberta
+
+TASK = """
+name: gpu_pairs
+type: pairs
+labels: ["yes", "no"]
+data: {train: "jsonl:pairs.jsonl", test: "jsonl:pairs.jsonl"}
+fields: {id: row.id, left: row.left, right: row.right, label: row.label}
+metrics: [acc]
+"""
+WORDS = 60  # of each of the two texts
+BATCH = {"cuda": 64, "cpu": 4}
+STEPS = {"cuda": 40, "cpu": 4}
+# Forward and backward pass: three times the operations of the forward pass.
+PASSES = 3
+
+
+class Clock:
+    """Observer of the loop that notes when a step ends."""
+
+    def __init__(self) -> None:
+        self.ends: list[float] = []
+        self.losses: list[float] = []
+
+    def preparing(self, what: str) -> None: ...
+    def warned(self, text: str) -> None: ...
+    def began(self, total: int, done: int) -> None: ...
+    def evaluated(self, *_: object) -> None: ...
+
+    def stepped(self, step: int, loss: float, *_: float) -> None:  # noqa: ARG002
+        self.ends.append(time.perf_counter())
+        self.losses.append(loss)
+
+
+def measure(machine: Machine, shape: str) -> dict[str, Any]:
+    """Return the figures for a shape of `ROBERTA`: in bfloat16 as it is and compiled; on a CPU in single precision."""
+    ways = {"bf16": {}, "bf16, compiled": {"compile": True}} if machine.kind == "cuda" else {"float32": {}}
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder)
+        write_roberta(place / "model", shape)
+        rows = BATCH[machine.kind] * STEPS[machine.kind]
+        write_task(place, rows, ROBERTA[shape]["vocab_size"])
+        return {name: trained(machine, place, name, changes) for name, changes in ways.items()}
+
+
+def write_task(folder: Path, rows: int, size: int) -> None:
+    """Write a task of pairs of random texts."""
+    sides = (texts(rows, WORDS, size, seed) for seed in (1, 2))
+    lines = [
+        json.dumps({"id": str(place), "left": left, "right": right, "label": ("yes", "no")[place % 2]})
+        for place, (left, right) in enumerate(zip(*sides, strict=True))
+    ]
+    (folder / "pairs.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    (folder / "gpu_pairs.task.yaml").write_text(TASK, encoding="utf-8")
+
+
+def trained(machine: Machine, folder: Path, name: str, changes: dict[str, Any]) -> dict[str, float]:
+    """Return what a training of some steps takes; the first quarter warms up, and compiles."""
+    from transformers import AutoModel
+
+    from figeval.evaluation import Harness
+    from figeval.evaluation.training.train import train_here
+    from figeval.training.config import TrainConfig
+
+    half = {} if machine.kind == "cpu" else {"mixed_precision": "bf16"}
+    config = TrainConfig(
+        task="gpu_pairs", model=str(folder / "model"), output=folder / name.replace(", ", "-"), include_path=(folder,),
+        device=machine.device, select_on="none", evaluate=(), batch_size=BATCH[machine.kind],
+        max_steps=STEPS[machine.kind], **half, **changes,
+    )  # fmt: skip
+    clock = Clock()
+    peak: list[Any] = []
+    mib = machine.peak_memory(lambda: peak.append(train_here(config, Harness(include=(folder,)), clock)))
+    warm = len(clock.ends) // 4
+    steps = [later - earlier for earlier, later in zip(clock.ends[warm:], clock.ends[warm + 1 :], strict=False)]
+    tokens = peak[0].tokens / len(clock.ends)
+    forward = 2 * multiply_adds(AutoModel.from_pretrained(folder / "model")) * tokens
+    return {
+        "seconds_per_step": median(steps),
+        "tokens_per_step": tokens,
+        "examples_per_second": BATCH[machine.kind] / median(steps),
+        "share_of_rate": PASSES * forward / median(steps) / machine.multiplications(),
+        "memory_mib": mib,
+        "last_loss": clock.losses[-1],
+    }

@@ -1,0 +1,68 @@
+"""`python -m bench.gpu` in tiny shapes on a CPU: every part measures, none loses what others measured."""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+ROOT = Path(__file__).resolve().parent.parent
+PARTS = ("log_likelihoods_1b", "encoding", "training", "generation")
+TINY = ("--device", "cpu", "--tiny", "--quick")
+
+
+def measure(*options: str, code: int) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "bench.gpu", *options]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == code, done.stdout + done.stderr
+    return done
+
+
+def numbers(found: Any) -> Iterator[float]:
+    """Yield all numbers in nested dicts."""
+    if isinstance(found, dict):
+        for inner in found.values():
+            yield from numbers(inner)
+    elif isinstance(found, int | float):
+        yield float(found)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_without_a_gpu_there_is_one_line_and_no_record(tmp_path: Path) -> None:
+    done = measure("--output", str(tmp_path), code=2)
+    assert done.stderr.startswith("no GPU is available here; ")
+    assert (done.stderr.count("\n"), done.stdout, list(tmp_path.iterdir())) == (1, "", [])
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_all_parts_measure(tmp_path: Path) -> None:
+    measure(*TINY, "--output", str(tmp_path), code=0)
+    figures = json.loads((tmp_path / "gpu.json").read_text(encoding="utf-8"))["figures"]
+    assert (figures.pop("device"), tuple(figures)) == ("CPU", PARTS)
+    assert all(math.isfinite(number) for number in numbers(figures))
+    packed = figures["log_likelihoods_1b"]
+    for name in ("5-way", "250-way", "5-way, 4-shot", "250-way, 4-shot"):
+        assert packed[name]["ratio"] > 0
+        assert packed[name]["apart_per_token"] < 1e-4
+        assert packed[name]["tokens"]["read"] < packed[name]["tokens"]["one_row_per_continuation"]
+    assert 0 < figures["encoding"]["throughput"]["share_of_rate"] < 1
+    assert list(figures["encoding"]["memory"]["mib_by_tokens"]) == ["1024", "512", "256", "128"]
+    assert 0 < figures["training"]["float32"]["share_of_rate"] < 1
+    assert figures["generation"]["figeval"]["tokens_per_second"] > 0
+
+
+@pytest.mark.slow
+def test_a_part_that_takes_too_long_loses_only_itself(tmp_path: Path) -> None:
+    options = ("--only", "encoding", "--only", "training", "--seconds", "0")
+    measure(*TINY, *options, "--output", str(tmp_path), code=1)
+    figures = json.loads((tmp_path / "gpu.json").read_text(encoding="utf-8"))["figures"]
+    late = {"failed": "took more than 1 s"}
+    assert figures == {"device": "CPU", "encoding": late, "training": late}
