@@ -55,6 +55,7 @@ PAGES = (
             "builds",
             "contamination",
             "data",
+            "engines",
             "epic",
             "exports",
             "finetuned",

@@ -19,11 +19,17 @@ from .settings import VllmSettings
 
 # Options that figeval sets itself.
 SETTLED = frozenset({"model", "tokenizer", "skip_tokenizer_init", "runner", "generation_config", "logprobs_mode"})
-OWN = frozenset(one.name for one in fields(VllmSettings)) - {"engine", "model"}
+OWN = frozenset(one.name for one in fields(VllmSettings)) - {"apply_chat_template", "engine", "model"}
 
 
 def vllm(
-    model: str = "", /, *, device: str | None = None, batch_size: int | str = "auto", **options: Any
+    model: str = "",
+    /,
+    *,
+    device: str | None = None,
+    batch_size: int | str = "auto",
+    apply_chat_template: bool | None = None,
+    **options: Any,
 ) -> VllmLanguageModel | VllmEncoder | VllmCrossEncoder:
     """Open a folder or hub id in vLLM: a causal model, an encoder or a cross-encoder.
 
@@ -31,6 +37,7 @@ def vllm(
         model: folder or hub id.
         device: must be left out; a build of vLLM is for one kind of device.
         batch_size: most requests at a time, vLLM's `max_num_seqs`; "auto" leaves it to vLLM.
+        apply_chat_template: whether conversations are rendered by the chat template.
         options: those of `VllmSettings` and of vLLM's `LLM`.
 
     Raises:
@@ -47,12 +54,13 @@ def vllm(
     if batch_size != "auto":
         options["max_num_seqs"] = positive("batch_size", batch_size)
     own = {name: value for name, value in options.items() if name in OWN}
-    settings = VllmSettings(model=model, **own, engine={k: v for k, v in options.items() if k not in OWN})
-    checkpoint = locate(settings.model, settings.revision)
+    engine = {name: value for name, value in options.items() if name not in OWN}
+    settings = VllmSettings(model=model, apply_chat_template=apply_chat_template, **own, engine=engine)
+    found = opened(settings, locate(settings.model, settings.revision))
     loading()
     check_options(settings)
     check_devices(settings)
-    return opened(settings, checkpoint)
+    return found
 
 
 def opened(settings: VllmSettings, checkpoint: Checkpoint) -> VllmLanguageModel | VllmEncoder | VllmCrossEncoder:

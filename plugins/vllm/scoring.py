@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -27,13 +28,14 @@ from ..causal.engine.prefix_tree import PrefixTree, TokenRequest, build
 from ..causal.engine.self_test import HALF_TOLERANCE, TOLERANCE
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
     from vllm import RequestOutput, SamplingParams
 
     from .engine import Engine
 
-Found: TypeAlias = "Iterator[list[tuple[int, float]]]"  # (index of a request, Σ log P), as they finish
+Found: TypeAlias = "Generator[list[tuple[int, float]], None, None]"  # (index of a request, Σ log P), as they finish
 MOST_WORDS = 128  # the most `logprob_token_ids` of a request
-SAMPLE = 48  # requests on which the ways are tried
+SAMPLE = 16  # requests on which the ways are tried
 
 
 def one_token(**options: Any) -> SamplingParams:
@@ -71,7 +73,7 @@ def cached(engine: Engine, requests: Sequence[TokenRequest]) -> Found:
 
 def _texts(
     engine: Engine, requests: Sequence[TokenRequest], *, read_cache: bool
-) -> Iterator[tuple[list[tuple[int, float]], list[int]]]:
+) -> Generator[tuple[list[tuple[int, float]], list[int]], None, None]:
     """Yield, step by step, values of finished requests, and the indexes of those whose options the cache covers."""
     order = adjacent(requests)
     params = [one_token(prompt_logprobs=0, skip_reading_prefix_cache=not read_cache) for _ in order]
@@ -122,7 +124,7 @@ def tree(engine: Engine, requests: Sequence[TokenRequest]) -> Found:
             yield [(index, math.fsum(values[prefixes.answers[index]])) for index in complete]
 
 
-def nodes(prefixes: PrefixTree) -> Iterator[tuple[list[int], int, int]]:
+def nodes(prefixes: PrefixTree) -> Generator[tuple[list[int], int, int], None, None]:
     """Yield the tokens up to every node that predicts something, and the range of its predictions in `asked`."""
     first = np.searchsorted(prefixes.asked[:, 0], np.arange(len(prefixes.tokens) + 1))
     path: list[int] = []
@@ -151,13 +153,13 @@ class Trial:
 
     Attributes:
         way: the one to use.
-        seconds: duration by way.
-        apart: largest difference from `rows` in nats, by way; NaN if a way failed.
+        seconds: duration by way; a way that took longer than an earlier one was stopped.
+        apart: largest difference from `rows` in nats, by way; None if a way was stopped.
     """
 
     way: str
     seconds: Mapping[str, float]
-    apart: Mapping[str, float]
+    apart: Mapping[str, float | None]
 
 
 @dataclass(slots=True)
@@ -192,29 +194,34 @@ class Scorer:
     def tried(self, sample: Sequence[TokenRequest]) -> Trial:
         """Measure every way on a sample."""
         self.values("rows", sample[:1])  # the first request of a process is slow
-        found, seconds, apart = {}, {}, {}
+        plain, seconds, apart = np.full(len(sample), np.nan), dict[str, float](), dict[str, float | None]()
         for way in WAYS:
             self.engine.forget()
             began = time.perf_counter()
             try:
-                found[way] = self.values(way, sample)
+                values = self.values(way, sample, deadline=began + min(seconds.values(), default=math.inf))
             except (KeyError, ValueError, TypeError):  # another release of vLLM may lack a parameter, or answer less
                 if way == "rows":
                     raise
                 continue
             seconds[way] = time.perf_counter() - began
-            apart[way] = float(np.max(np.abs(found[way] - found["rows"])))
+            plain = values if way == "rows" else plain
+            gap = float(np.max(np.abs(values - plain)))
+            apart[way] = None if math.isnan(gap) else gap
         self.engine.forget()
         predicted = max(request.predicted for request in sample)
         allowed = TOLERANCE if self.single else HALF_TOLERANCE * predicted
-        right = [way for way in seconds if apart[way] <= allowed]
+        right = [way for way, gap in apart.items() if gap is not None and gap <= allowed]
         return Trial(min(right, key=seconds.__getitem__), seconds, apart)
 
-    def values(self, way: str, requests: Sequence[TokenRequest]) -> np.ndarray[Any, np.dtype[np.float64]]:
-        """Return the log-likelihoods of requests in their order."""
+    def values(self, way: str, requests: Sequence[TokenRequest], deadline: float = math.inf) -> NDArray[np.float64]:
+        """Return the log-likelihoods of requests in their order; NaN for those not known by the deadline."""
         values = np.full(len(requests), np.nan)
-        for part in WAYS[way](self.engine, requests):
-            values[[index for index, _ in part]] = [value for _, value in part]
+        with closing(WAYS[way](self.engine, requests)) as parts:
+            for part in parts:
+                values[[index for index, _ in part]] = [value for _, value in part]
+                if time.perf_counter() > deadline:
+                    break
         return values
 
     def describe(self) -> JSON:
