@@ -46,8 +46,13 @@ def one_token(**options: Any) -> SamplingParams:
 
 
 def adjacent(requests: Sequence[TokenRequest]) -> list[int]:
-    """Return the indexes of requests in an order in which common beginnings are neighbours."""
-    return sorted(range(len(requests)), key=lambda index: requests[index].ids)
+    """Return the indexes of requests, those with the same context side by side, so that it is in the cache.
+
+    Contexts keep their order: examples are then complete, and stored, one after another.
+    """
+    first: dict[tuple[int, ...], int] = {}
+    keys = [(first.setdefault(one.ids[: -one.predicted], index), one.ids) for index, one in enumerate(requests)]
+    return sorted(range(len(requests)), key=keys.__getitem__)
 
 
 def rows(engine: Engine, requests: Sequence[TokenRequest]) -> Found:

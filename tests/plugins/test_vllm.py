@@ -53,6 +53,17 @@ def test_log_likelihoods_are_those_of_causal(workshop: Workshop, kind: str, scor
     assert max(wanted.values) - min(wanted.values) > 1
 
 
+def test_options_of_a_context_are_read_together_and_contexts_in_their_order(workshop: Workshop) -> None:
+    """So that an example is complete, and stored, before the next one is begun."""
+    lines = [*LINES[::-1], *LINES[::-1]]
+    options = [" Yes"] * len(LINES) + [" No"] * len(LINES)
+    requests = [Continuation(line, option) for line, option in zip(lines, options, strict=True)]
+    stream = vllm(str(workshop("gpt2", "LMHeadModel")), scoring="rows").loglikelihood(requests)
+    steps = [sorted(LINES[::-1].index(requests[row].context) for row in part.rows) for part in stream.parts]
+    seen = [place for step in steps for place in step]
+    assert seen == sorted([*range(len(LINES))] * 2)
+
+
 def test_the_tree_splits_a_node_with_many_words(workshop: Workshop, installed: Any) -> None:
     folder = str(workshop("gpt2", "LMHeadModel"))
     letters = [chr(code) for code in (*range(33, 127), *range(192, 382)) if chr(code).isalpha()]
