@@ -28,8 +28,8 @@ _PUBLIC = {
     "figeval.hooks": "hookimpl",
     "figeval.spec": "SuiteSpec TaskSpec task",
     "figeval.types": (
-        "Cloze Continuation Example Finish Inputs Message PairLabel Prediction Prompt Reply Request Score ScoredSpan "
-        "Span SpanQuery Status Text TextPair written"
+        "AnswerFormat Cloze Continuation Example Finish Inputs Message PairLabel Prediction Prompt Reply Request Score "
+        "ScoredSpan Span SpanQuery Status Text TextPair written"
     ),
     "figeval.prompts": "PromptContext",
     "figeval.answers.extract": "extract_choice extract_label",
@@ -64,8 +64,8 @@ _PUBLIC = {
     "figeval.records.schema": "RunRecord TaskRecord",
     "figeval.config": "RunConfig",
     "figeval.errors": (
-        "CapabilityError DataError DuplicateName FigevalError FigevalWarning ModelError OptionError PluginError "
-        "RecordError TaskError TrainError UnknownName"
+        "CapabilityError DataError DuplicateName FigevalError FigevalWarning ModelError NotFinished OptionError "
+        "PluginError RecordError TaskError TrainError UnknownName"
     ),
 }
 _REMOVED = {  # names of figeval 0.1 → their replacement

@@ -72,6 +72,7 @@ from figeval.errors import (
     FigevalError as FigevalError,
     FigevalWarning as FigevalWarning,
     ModelError as ModelError,
+    NotFinished as NotFinished,
     OptionError as OptionError,
     PluginError as PluginError,
     RecordError as RecordError,
@@ -195,6 +196,7 @@ from figeval.training.contract import (
     Setup as Setup,
 )
 from figeval.types import (
+    AnswerFormat as AnswerFormat,
     Cloze as Cloze,
     Continuation as Continuation,
     Example as Example,

@@ -82,10 +82,13 @@ class RunOptions(ScoreOptions, total=False):
     augment: Mapping[str, Any]
     orders: str
     calibrate: bool
+    reasoning: str | bool
+    constrain: bool
     prompts: Names
     probes: bool
     max_cost: float | None
     max_tokens: int | None
+    batch: bool
     trackers: Names
 
 

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 from figeval.errors import ModelError
 from figeval.jsonfile import JSONObject, JSONValue, parse_json
+from figeval.reasoning import Reasoning
 
 from ..encoders.settings import positive
 
@@ -33,14 +34,18 @@ class ApiSettings:
         max_retries: number of further attempts after one that failed.
         temperature: sampling temperature; None for the server's default.
         top_p: share of the probability from which tokens are sampled; None for the server's default.
-        reasoning_tokens: tokens added to the limit of every answer, for models whose limit includes thinking.
+        reasoning: whether and how long the model thinks before it answers (--reasoning); None for its default.
+        reasoning_tokens: tokens added to the limit of every answer, for models whose limit includes thinking; without
+            it, those of `reasoning`.
         send_stop: whether stop texts are also sent to the server, which then stops writing; they are always cut off
             here.
         extra_body: further fields of every request, as a JSON object.
-        input_price: price per million tokens read.
+        input_price: price per million tokens read; None for that of a file of prices (`prices`), if it has one.
         output_price: price per million tokens written.
+        price_source: where the prices are from, if the user did not give them.
         max_cost: limit of a run over all its sessions, in the currency of the prices.
         max_tokens: limit of a run over all its sessions, in tokens read and written.
+        batch: whether requests go through the batch API (--batch).
         memo: whether answers are remembered, so that the same question is not paid for twice.
         account: name that tells the spending of one run from that of others.
         seed: number that distinguishes samples.
@@ -58,13 +63,16 @@ class ApiSettings:
     temperature: float | None = 0.0
     top_p: float | None = None
     seed: int | None = None
+    reasoning: Reasoning | None = None
     reasoning_tokens: int = 0
     send_stop: bool = True
     extra_body: Mapping[str, JSONValue] = field(default_factory=dict)
     input_price: float | None = None
     output_price: float | None = None
+    price_source: str = ""
     max_cost: float | None = None
     max_tokens: int | None = None
+    batch: bool = False
     memo: bool = True
     account: str = ""
 
@@ -90,8 +98,22 @@ class ApiSettings:
             value = getattr(self, name)
             if value is not None:
                 object.__setattr__(self, name, check(name, value))
-        if self.max_cost is not None and (self.input_price is None or self.output_price is None):
-            raise ModelError("--max_cost needs prices: --model_args input_price=…,output_price=… per million tokens")
+
+        if self.batch and not self.memo:
+            raise ModelError("--batch keeps answers in the memo until all have arrived; leave out memo=off")
+        if self.reasoning_tokens and self.reasoning is not None and self.reasoning.budget is not None:
+            raise ModelError("--reasoning budget=N and reasoning_tokens are the same; give only one of them")
+
+    @property
+    def thinking(self) -> Reasoning | None:
+        """The setting `reasoning`, with `reasoning_tokens` as its budget if the user gave both."""
+        if self.reasoning is not None and self.reasoning.on and self.reasoning_tokens:
+            return Reasoning(on=True, budget=self.reasoning_tokens)
+        return self.reasoning
+
+    def room(self, thinking: Reasoning | None) -> int:
+        """Return the tokens for thinking that are added to the limit of an answer."""
+        return self.reasoning_tokens if thinking is None else thinking.tokens
 
     @property
     def sampled(self) -> bool:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
-from figeval.errors import TaskError
+from figeval.errors import ModelError, TaskError
 from figeval.types import JSON, Prompt, Reply
 
 from .engine.prefix_tree import TokenRequest
@@ -43,10 +43,13 @@ class CausalTokenizer:
     backend: ClassVar[str] = "causal"
 
     @property
-    def prefix_token_id(self) -> int | None:
-        """The token that stands for an empty context, or None if the tokenizer knows none."""
+    def prefix_token_id(self) -> int:
+        """The token that stands for an empty context. Raises `ModelError` if the tokenizer knows none."""
         known = (self.custom_prefix_token_id, self.tokenizer.bos_token_id, self.tokenizer.eos_token_id)
-        return next((token for token in known if token is not None), None)
+        found = next((token for token in known if token is not None), None)
+        if found is None:
+            raise ModelError("the tokenizer has no token that begins a text; set --model_args prefix_token_id=…")
+        return int(found)
 
     def tok_encode(self, text: str, add_special_tokens: bool | None = None) -> Ids:
         """Return the token ids of a text; one that begins like a prefix gets no second one, as in lm-eval."""

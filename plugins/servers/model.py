@@ -8,22 +8,21 @@ answer is stored on disk at once, under the exact request: nothing is computed t
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from figeval.errors import ModelError
-from figeval.jsonfile import parse_json
-from figeval.models.archive import Usage, open_archive
+from figeval.models.archive import Usage
 from figeval.models.capabilities import Outputs
 from figeval.models.progress import advance
 from figeval.types import JSON, Continuation, Message, Prompt, Reply
 
-from ..api.cache import archive_file, key_of
+from ..api.api_model import DEEP, ApiModel, remembered
+from ..api.cache import key_of
 from ..api.client import Client, run_async
 from ..api.dialects import OpenAI
-from ..api.model import DEEP, opened, remembered
 from ..api.request_batch import Call, RequestBatch
 from ..api.settings import endpoint
 from ..causal.chat import rendered
@@ -46,12 +45,15 @@ UNDECODABLE = "\N{REPLACEMENT CHARACTER}"
 class ServedModel:
     """A causal model behind a server that scores given texts."""
 
+    constrains_answers = True
+
     def __init__(self, dialect: ScoringDialect, settings: ServerSettings, checkpoint: Checkpoint) -> None:
         self.dialect = dialect
         self.settings = settings
         self.checkpoint = checkpoint
-        self.api = opened(OpenAI(settings), settings)
         place = endpoint(settings, dialect.url, dialect.variable)
+        words = OpenAI(settings)
+        self.api = ApiModel(words, Client(words, place, settings), settings)
         self.client = Client(dialect, replace(place, url=dialect.address(place.url)), settings)
         self.min_batch_size = DEEP * settings.max_concurrent
         self.first_prompt: list[int] | None = None
@@ -66,12 +68,8 @@ class ServedModel:
 
     @cached_property
     def texts(self) -> CausalTokenizer:
-        """Tokenizer with the rules of `causal`. Raises `ModelError` if it has no token that begins a text."""
-        texts = CausalTokenizer(self.tokenizer, self.settings.add_bos_token, self.settings.prefix_token_id)
-        if texts.prefix_token_id is None:
-            name = self.checkpoint.model
-            raise ModelError(f"{name!r} has no token that begins a text; set --model_args prefix_token_id=…")
-        return texts
+        """Tokenizer with the rules of `causal`."""
+        return CausalTokenizer(self.tokenizer, self.settings.add_bos_token, self.settings.prefix_token_id)
 
     @cached_property
     def limit(self) -> int:
@@ -80,9 +78,7 @@ class ServedModel:
         Raises:
             ModelError: none of them says.
         """
-        served = parse_json(self.api.client.served() or "[]")
-        said = [one.get("max_model_len") for one in served if isinstance(one, Mapping)]
-        known = (self.settings.max_length, *said, self.tokenizer.model_max_length)
+        known = (self.settings.max_length, self.api.context_length, self.tokenizer.model_max_length)
         found = next((int(limit) for limit in known if isinstance(limit, int) and 0 < limit < UNLIMITED), None)
         if found is None:
             raise ModelError(
@@ -115,10 +111,9 @@ class ServedModel:
 
     def _answered(self, calls: Sequence[Call]) -> dict[str, Reply]:
         """Return the reply to every call by key; those that are stored already are not asked for."""
-        with open_archive(archive_file()) as archive:
+        with self.api.archive() as archive:
             known = remembered(archive, [call.key for call in calls]) if self.settings.memo else {}
             self.api.session.from_memo += len(known)
-            self.api.budget.spent = archive.spent(self.settings.account)
             fresh = [call for call in calls if call.key not in known]
             advance(len(known) / len(calls))
             if fresh:
@@ -207,6 +202,6 @@ def open_llama_cpp(settings: ServerSettings) -> ServedModel:
     return open_served(LlamaCpp, settings)
 
 
-vllm_server = Configured(ServerSettings, open_vllm_server)
-sglang = Configured(ServerSettings, open_sglang)
-llama_cpp = Configured(ServerSettings, open_llama_cpp)
+vllm_server = Configured(ServerSettings, open_vllm_server, constrains_answers=True)
+sglang = Configured(ServerSettings, open_sglang, constrains_answers=True)
+llama_cpp = Configured(ServerSettings, open_llama_cpp, constrains_answers=True)

@@ -42,3 +42,5 @@ class ServerSettings(OpenAISettings):
             object.__setattr__(self, "max_length", positive("max_length", self.max_length))
         if self.sampled:
             raise ModelError("log-likelihoods are not sampled; leave temperature= out")
+        if self.batch:
+            raise ModelError("these servers have no batch API; leave --batch out")

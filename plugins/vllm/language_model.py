@@ -10,7 +10,8 @@ from collections.abc import Iterator, Sequence, Set
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from figeval.errors import ModelError, TaskError
+from figeval.answers.reply_text import strip_reasoning
+from figeval.errors import TaskError
 from figeval.models.capabilities import OutputStream, Part
 from figeval.models.progress import advance
 from figeval.types import JSON, Continuation, Message, Prompt, Reply
@@ -26,7 +27,7 @@ from .scoring import Scorer
 from .settings import VllmSettings
 
 if TYPE_CHECKING:
-    from vllm import RequestOutput
+    from vllm import RequestOutput, SamplingParams
 
 UNREAD = 2  # vLLM takes one token less than its limit, and reads the last one of an option, which `causal` does not
 
@@ -35,6 +36,7 @@ class VllmLanguageModel(VllmModel):
     """A causal model that scores continuations and generates."""
 
     runner = "generate"
+    constrains_answers = True
     min_batch_size = 256  # examples per call: the engine decides how many run at a time, and must never run dry
 
     def __init__(self, settings: VllmSettings, checkpoint: Checkpoint) -> None:
@@ -45,12 +47,8 @@ class VllmLanguageModel(VllmModel):
 
     @cached_property
     def texts(self) -> CausalTokenizer:
-        """Tokenizer with the rules of `causal`. Raises `ModelError` if it has no token that begins a text."""
-        texts = CausalTokenizer(self.tokenizer, self.settings.add_bos_token, self.settings.prefix_token_id)
-        if texts.prefix_token_id is None:
-            name = self.checkpoint.model
-            raise ModelError(f"{name!r} has no token that begins a text; set --model_args prefix_token_id=…")
-        return texts
+        """Tokenizer with the rules of `causal`."""
+        return CausalTokenizer(self.tokenizer, self.settings.add_bos_token, self.settings.prefix_token_id)
 
     @cached_property
     def scorer(self) -> Scorer:
@@ -96,15 +94,7 @@ class VllmLanguageModel(VllmModel):
     def _written(
         self, requests: Sequence[Prompt], prompts: Sequence[list[int]], cut: Set[int]
     ) -> Iterator[Part[Reply]]:
-        from vllm import SamplingParams
-
-        params = [
-            SamplingParams(
-                temperature=0.0, max_tokens=request.max_new_tokens, stop=[one for one in request.stop if one]
-            )
-            for request in requests
-        ]
-        for outputs in self.engine.finished(prompts, params):
+        for outputs in self.engine.finished(prompts, [decoding(request) for request in requests]):
             advance(len(outputs) / len(requests))
             places = [place for place, _ in outputs]
             replies = [self._reply(output, requests[place].stop) for place, output in outputs]
@@ -116,7 +106,12 @@ class VllmLanguageModel(VllmModel):
         text = self.tokenizer.decode(written.token_ids, skip_special_tokens=True)
         places = [place for stop in stops if stop and (place := text.find(stop)) >= 0]
         ended = bool(places) or written.finish_reason != "length"
-        return Reply(text=text[: min(places)] if places else text, finish="stop" if ended else "length")
+        return Reply(
+            text=text[: min(places)] if places else text,
+            finish="stop" if ended else "length",
+            answer_tokens=len(written.token_ids) if strip_reasoning(text) == text else None,
+            reasoning_tokens=0 if strip_reasoning(text) == text else None,  # unknown if there are thoughts in the text
+        )
 
     def _chat(self, messages: Sequence[Message]) -> str:
         """Return the turns rendered by the model's chat template, up to the beginning of the answer."""
@@ -140,3 +135,20 @@ class VllmLanguageModel(VllmModel):
         """End the engine; it is loaded again when needed."""
         vars(self).pop("scorer", None)
         super().close()
+
+
+def decoding(request: Prompt) -> SamplingParams:
+    """Return parameters for greedy decoding up to a stop text, and within the format of the answer if there is one."""
+    from vllm import SamplingParams
+    from vllm.sampling_params import StructuredOutputsParams
+
+    held = None
+    if request.answer is not None:
+        schema, choices = request.answer.schema, list(request.answer.choices)
+        held = StructuredOutputsParams(json=schema) if schema else StructuredOutputsParams(choice=choices)
+    return SamplingParams(
+        temperature=0.0,
+        max_tokens=request.max_new_tokens,
+        stop=[text for text in request.stop if text],
+        structured_outputs=held,
+    )

@@ -63,6 +63,9 @@ def vllm(
     return found
 
 
+vllm.constrains_answers = True  # type: ignore[attr-defined]
+
+
 def opened(settings: VllmSettings, checkpoint: Checkpoint) -> VllmLanguageModel | VllmEncoder | VllmCrossEncoder:
     """Return the model as what its checkpoint is, without loading weights.
 

@@ -7,7 +7,7 @@ checkpoint, as vLLM reads them; `pooler_config` and `convert` are vLLM's own opt
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from figeval.errors import ModelError
 from figeval.models.capabilities import Outputs
@@ -19,10 +19,6 @@ from ..encoders.tokens import IDS, tokenize
 from .engine import Engine, reason
 from .loaded import VllmModel
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
 PAIRS = 256  # pairs of one call of vLLM, after which progress is reported
 
 
@@ -31,18 +27,19 @@ class VllmEncoder(VllmModel):
 
     runner = "pooling"
 
-    def embed(self, requests: Sequence[Text]) -> Outputs[NDArray[np.float32]]:
+    def embed(self, requests: Sequence[Text]) -> Outputs[Any]:
         """Return vectors as one array (n, d), float32."""
         import numpy as np
         from vllm import PoolingParams
 
         tokens = tokenize(self.tokenizer, [request.text for request in requests], self.engine.limit)
         params = [PoolingParams(task="embed") for _ in requests]
-        vectors: dict[int, Any] = {}
+        found: dict[int, Any] = {}
         for outputs in self.engine.finished(tokens.fields[IDS], params):
             advance(len(outputs) / len(requests))
-            vectors |= {place: output.outputs.data.float().numpy() for place, output in outputs}
-        return Outputs(np.stack([vectors[place] for place in range(len(requests))]), tokens.truncated)
+            found |= {place: output.outputs.data.float().numpy() for place, output in outputs}
+        vectors: Any = np.stack([found[place] for place in range(len(requests))])
+        return Outputs(vectors, tokens.truncated)
 
     def details(self, engine: Engine) -> JSON:
         """Return how vLLM pools."""

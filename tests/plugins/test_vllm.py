@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,9 +13,10 @@ import pytest
 
 from figeval.builtin.plugins.causal.language_model import causal
 from figeval.builtin.plugins.encoders.encoder import encoder
+from figeval.builtin.plugins.vllm.language_model import decoding
 from figeval.builtin.plugins.vllm.opening import vllm
 from figeval.errors import ModelError, TaskError
-from figeval.types import Continuation, Message, Prompt, Text
+from figeval.types import AnswerFormat, Continuation, Message, Prompt, Text
 from tests.plugins.servers import talkative
 from tests.plugins.tiny import LINES, LONG, POSITIONS, Workshop
 
@@ -138,6 +140,19 @@ def test_answers_come_while_others_are_written(workshop: Workshop, installed: An
     stream.parts.close()
     assert model.engine.llm.queue == []
     assert len(model.generate(prompts[:2]).values) == 2
+
+
+def test_an_answer_is_held_to_its_format(workshop: Workshop) -> None:
+    model = vllm(str(workshop("gpt2", "LMHeadModel")))
+    asked = [Prompt((Message("user", line),), max_new_tokens=4, answer=AnswerFormat(("A", "B"))) for line in LINES]
+    replies = model.generate(asked).values
+    assert {reply.text for reply in replies} <= {"A", "B"}
+    assert {(reply.finish, reply.answer_tokens, reply.reasoning_tokens) for reply in replies} == {("stop", 1, 0)}
+    schema = AnswerFormat.of_object({"quote": {"type": "string"}})
+    held = decoding(Prompt(asked[0].messages, answer=schema)).structured_outputs
+    assert json.loads(held.json)["required"] == ["quote"]
+    assert decoding(Prompt(asked[0].messages)).structured_outputs is None
+    assert model.constrains_answers and vllm.constrains_answers
 
 
 def test_chat_templates_are_used_as_asked(workshop: Workshop) -> None:

@@ -25,6 +25,7 @@ class SamplingParams:
     prompt_logprobs: int | None = None
     skip_reading_prefix_cache: bool | None = None
     logprob_token_ids: list[int] | None = None
+    structured_outputs: Any = None
 
     def __post_init__(self) -> None:
         assert self.temperature == 0.0
@@ -140,6 +141,10 @@ class LLM:
     def written(self, ids: list[int], params: Any) -> tuple[list[int], str]:
         import torch
 
+        held = params.structured_outputs
+        if held is not None:  # the likeliest choice, token by token
+            choices = [self.tokenizer.encode(choice, add_special_tokens=False) for choice in held.choice]
+            return self.likeliest(ids, choices), "stop"
         text: list[int] = []
         while len(text) < params.max_tokens:
             token = int(self.network(input_ids=torch.tensor([[*ids, *text]])).logits[0, -1].argmax())
@@ -148,3 +153,13 @@ class LLM:
             if token == self.tokenizer.eos_token_id or any(stop in shown for stop in params.stop):
                 return text, "stop"
         return text, "length"
+
+    def likeliest(self, ids: list[int], choices: list[list[int]]) -> list[int]:
+        import torch
+
+        text: list[int] = []
+        while text not in choices:
+            scores = self.network(input_ids=torch.tensor([[*ids, *text]])).logits[0, -1]
+            follow = {one[len(text)] for one in choices if one[: len(text)] == text}
+            text.append(max(follow, key=lambda token: float(scores[token])))
+        return text
