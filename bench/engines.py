@@ -1,0 +1,174 @@
+"""Ask the same questions through every inference engine, and compare the predictions with those of `causal`.
+
+    python bench/engines.py [--vllm PYTHON] [--llama PYTHON] [--tasks mini_proverbs …] [--limit 40] [--output FOLDER]
+
+`make engines` prepares the environments and calls this. The model is SmolLM2-135M-Instruct in single precision. Engines
+without an environment are left out, and so is SGLang, which does not run on a CPU. Each run is a `figeval run` of its
+own; a run that is in the folder already is continued, so nothing is computed twice. llama-cpp-python reads the
+quantised file itself: its arithmetic differs, so its predictions are compared, but not required to be the same.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
+from urllib.error import URLError
+from urllib.request import urlopen
+
+ROOT = Path(__file__).resolve().parent.parent
+PATIENCE = 900  # seconds until a server must answer
+LONGEST = 2048  # tokens
+CPU = {"VLLM_CPU_KVCACHE_SPACE": "2", "VLLM_CPU_OMP_THREADS_BIND": "nobind", "VLLM_LOGGING_LEVEL": "ERROR"}
+ROUTES = {"loglikelihood": (), "letter": ("--route", "choice=by_letter", "--max_new_tokens", "16")}
+
+
+@dataclass(frozen=True)
+class Engine:
+    """An engine: the model's name in figeval, its options, and the command of its server if it is one.
+
+    Attributes:
+        exact: whether it must predict what `causal` does.
+    """
+
+    name: str
+    python: Path
+    model: str
+    options: dict[str, str] = field(default_factory=dict)
+    serve: Sequence[str] = ()
+    exact: bool = True
+
+
+def engines(chosen: argparse.Namespace, folder: Path) -> Iterator[Engine]:
+    """Yield the engines whose environments are given, `causal` first."""
+    here = Path(sys.executable)
+    yield Engine("causal", here, f"causal:{folder}", {"dtype": "float32"})
+    served = {"tokenizer": str(folder), "base_url": "http://127.0.0.1:{port}/v1", "timeout": "600"}
+    if chosen.vllm:
+        size = {"dtype": "float32", "enforce_eager": "true", "max_model_len": str(LONGEST)}
+        yield Engine("vllm", chosen.vllm, f"vllm:{folder}", size)
+        program = "from vllm.entrypoints.cli.main import main; main()"
+        flags = ["--dtype", "float32", "--enforce-eager", "--max-model-len", str(LONGEST), "--port", "{port}"]
+        serve = ["-c", program, "serve", str(folder), "--served-model-name", "smollm2", *flags]
+        yield Engine("vllm_server", here, "vllm_server:smollm2", served, [str(chosen.vllm), *serve])
+    if chosen.llama:
+        flags = ["--model", str(weights()), "--logits_all", "true", "--n_ctx", str(LONGEST), "--port", "{port}"]
+        serve = [str(chosen.llama), "-m", "llama_cpp.server", *flags]
+        options = {**served, "max_length": str(LONGEST), "max_concurrent": "1"}
+        yield Engine("llama_cpp", here, "llama_cpp:smollm2", options, serve, exact=False)
+
+
+def weights() -> Path:
+    """Return the quantised file in the package of `smollm2`."""
+    from figeval.builtin.plugins.causal.packaged import SMOLLM2
+
+    found = find_spec(SMOLLM2.package)
+    assert found is not None and found.submodule_search_locations
+    return Path(next(iter(found.submodule_search_locations))) / SMOLLM2.file
+
+
+@contextmanager
+def running(engine: Engine, log: Path) -> Iterator[dict[str, str]]:
+    """Start the engine's server, if it has one, and yield the options with its address."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = str(probe.getsockname()[1])
+    options = {name: value.replace("{port}", port) for name, value in engine.options.items()}
+    if not engine.serve:
+        yield options
+        return
+    command = [part.replace("{port}", port) for part in engine.serve]
+    with log.open("w") as output:
+        process = subprocess.Popen(command, env={**os.environ, **CPU}, stdout=output, stderr=output)
+        try:
+            wait(process, f"{options['base_url']}/models", log)
+            yield options
+        finally:
+            process.terminate()
+            process.wait()
+
+
+def wait(process: subprocess.Popen[bytes], url: str, log: Path) -> None:
+    """Wait until a server answers. Raises `RuntimeError` if it ends before, or takes too long."""
+    began = time.monotonic()
+    while time.monotonic() < began + PATIENCE:
+        if process.poll() is not None:
+            raise RuntimeError(f"the server ended with {process.returncode}: see {log}")
+        try:
+            with urlopen(url, timeout=5):
+                return
+        except (URLError, OSError):
+            time.sleep(1)
+    raise RuntimeError(f"no answer from {url} within {PATIENCE} s: see {log}")
+
+
+def run(engine: Engine, options: dict[str, str], task: str, route: str, chosen: argparse.Namespace) -> float:
+    """Run a task, and return the seconds."""
+    given = ",".join(f"{name}={value}" for name, value in options.items())
+    command = [
+        *(str(engine.python), "-m", "figeval", "run", "--tasks", task, "--model", engine.model),
+        *("--apply_chat_template", "--model_args", given, "--limit", str(chosen.limit), "--no_baselines"),
+        *(*ROUTES[route], "--output_path", str(chosen.output / f"{engine.name}-{task}-{route}")),
+    ]
+    began = time.monotonic()
+    subprocess.run(command, check=True, env={**os.environ, **CPU, "PYTHONPATH": str(ROOT)}, stdout=subprocess.DEVNULL)
+    return time.monotonic() - began
+
+
+def rows(engine: Engine, task: str, route: str, output: Path) -> dict[str, dict[str, object]]:
+    """Return the rows of a run by example."""
+    file = output / f"{engine.name}-{task}-{route}" / "predictions" / f"{task}.jsonl"
+    found = map(json.loads, file.read_text(encoding="utf-8").splitlines())
+    return {row["id"]: row for row in found}
+
+
+def compared(engine: Engine, other: Engine, task: str, route: str, output: Path) -> tuple[int, int, float]:
+    """Return the examples, those with the same prediction, and the largest difference of scores in nats."""
+    left, right = rows(engine, task, route, output), rows(other, task, route, output)
+    assert left.keys() == right.keys()
+    same = sum(left[one]["pred"] == right[one]["pred"] for one in left)
+    scores = [(left[one].get("scores") or (), right[one].get("scores") or ()) for one in left]
+    gaps = [abs(a - b) for pair in scores for a, b in zip(*pair, strict=True)] if route == "loglikelihood" else [0.0]
+    return len(left), same, max(gaps)
+
+
+def main() -> int:
+    """Print a line for each engine, task and route, and return 1 if an engine that must agree does not."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--vllm", type=Path, help="Python of an environment with vLLM and figeval")
+    parser.add_argument("--llama", type=Path, help="Python of an environment with llama-cpp-python's server")
+    parser.add_argument("--tasks", nargs="+", default=["mini_proverbs", "epic_mcq"])
+    parser.add_argument("--routes", nargs="+", choices=ROUTES, default=list(ROUTES))
+    parser.add_argument("--limit", type=int, default=40)
+    parser.add_argument("--output", type=Path, default=ROOT / "results" / "runs" / "engines")
+    chosen = parser.parse_args()
+    from figeval.builtin.plugins.causal.packaged import SMOLLM2
+
+    chosen.output.mkdir(parents=True, exist_ok=True)
+    known = list(engines(chosen, SMOLLM2.folder()))
+    wrong = False
+    print(f"{'engine':12} {'task':16} {'route':14} {'n':>4} {'same':>5} {'largest difference':>19} {'seconds':>8}")
+    for engine in known:
+        with running(engine, chosen.output / f"{engine.name}.log") as options:
+            for task in chosen.tasks:
+                for route in chosen.routes:
+                    seconds = run(engine, options, task, route, chosen)
+                    n, same, gap = compared(engine, known[0], task, route, chosen.output)
+                    print(
+                        f"{engine.name:12} {task:16} {route:14} {n:4} {same:5} {gap:19.1e} {seconds:8.1f}", flush=True
+                    )
+                    wrong |= engine.exact and same < n
+    return int(wrong)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

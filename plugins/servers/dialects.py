@@ -1,0 +1,160 @@
+"""How servers are asked for the log-probabilities of a given text, and what they answer.
+
+A response becomes the list of (token, log-probability) of the text's last tokens, stored as a reply whose text is that
+list in JSON. `token` is an id, or where a server gives none, the token's text.
+
+| server | request | log-probabilities |
+|---|---|---|
+| vLLM | `/v1/completions` with ids and `prompt_logprobs=0` | of all tokens of the prompt, by id |
+| SGLang | `/generate` with ids and `logprob_start_len`, the last token of the context | of the tokens after it, by id |
+| llama-cpp-python | `/v1/completions` with text, `echo` and `logprobs=1` | of all tokens, by their text |
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Protocol, TypeAlias
+
+from figeval.jsonfile import JSONObject, JSONValue
+from figeval.models.archive import Usage
+from figeval.types import JSON, Reply
+
+from ..api.dialects import ApiAnswer, Dialect, OpenAI, Unreadable, counts_of, first, mapping, usage
+from ..causal.engine.prefix_tree import TokenRequest
+from .settings import ServerSettings
+
+Scored: TypeAlias = list[tuple[int | str, float]]
+
+
+class ScoringDialect(Dialect, Protocol):
+    """A dialect that also asks for the log-probabilities of a text."""
+
+    by_text: ClassVar[bool]  # whether texts are sent, and tokens come back, as text
+
+    def address(self, url: str) -> str: ...
+    def scoring(self, request: TokenRequest, text: str) -> JSON: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Completions(OpenAI):
+    """The older of OpenAI's interfaces, which some servers extend."""
+
+    settings: ServerSettings
+    url: ClassVar[str] = "http://localhost:8000/v1"
+    path: ClassVar[str] = "/completions"
+    by_text: ClassVar[bool] = False
+
+    def address(self, url: str) -> str:
+        """Return the address of requests that score, given that of OpenAI's interface."""
+        return url
+
+
+@dataclass(frozen=True, slots=True)
+class VllmServer(Completions):
+    """`vllm serve`, https://docs.vllm.ai/en/stable/serving/online_serving/."""
+
+    def scoring(self, request: TokenRequest, text: str) -> JSON:
+        """Return the body of a request."""
+        del text
+        asked = {"prompt": list(request.ids), "max_tokens": 1, "temperature": 0.0, "prompt_logprobs": 0}
+        return {"model": self.settings.model, **asked, **self.settings.extra_body}
+
+    def read(self, answer: JSONObject) -> ApiAnswer:
+        """Return the log-probabilities of all tokens but the first. Raises `Unreadable`."""
+        known = listed(first(answer.get("choices")).get("prompt_logprobs"))
+        rows = [next(iter(mapping(row).items()), ("", {})) for row in known[1:]]
+        if not all(token.isdecimal() for token, _ in rows):
+            raise Unreadable("a token without an id")
+        return stored(((int(token), mapping(found).get("logprob")) for token, found in rows), answer)
+
+
+@dataclass(frozen=True, slots=True)
+class SGLang(Completions):
+    """SGLang's native interface, https://docs.sglang.io/basic_usage/native_api.html.
+
+    Only the tokens after `logprob_start_len` cost logits, and what is before it comes from the cache.
+    """
+
+    url: ClassVar[str] = "http://localhost:30000/v1"
+    path: ClassVar[str] = "/generate"
+
+    def address(self, url: str) -> str:
+        """Return the address of the native interface, which is beside OpenAI's."""
+        return url.removesuffix("/v1")
+
+    def scoring(self, request: TokenRequest, text: str) -> JSON:
+        """Return the body of a request."""
+        del text
+        start = len(request.ids) - request.predicted - 1
+        asked = {"input_ids": list(request.ids), "return_logprob": True, "logprob_start_len": start}
+        return {**asked, "sampling_params": {"temperature": 0, "max_new_tokens": 1}, **self.settings.extra_body}
+
+    def read(self, answer: JSONObject) -> ApiAnswer:
+        """Return the log-probabilities of the tokens after the start. Raises `Unreadable`."""
+        about = mapping(answer.get("meta_info"))
+        rows = [listed(row) for row in listed(about.get("input_token_logprobs"))]
+        if any(len(row) < 2 for row in rows):
+            raise Unreadable("a token without a log-probability")
+        counts: JSONObject = {"usage": {name: about.get(name) for name in ("prompt_tokens", "completion_tokens")}}
+        return stored(((row[1], row[0]) for row in rows[1:]), counts)  # the first has no log-probability
+
+
+@dataclass(frozen=True, slots=True)
+class LlamaCpp(Completions):
+    """llama-cpp-python's server, https://llama-cpp-python.readthedocs.io/en/latest/server/."""
+
+    by_text: ClassVar[bool] = True
+
+    def scoring(self, request: TokenRequest, text: str) -> JSON:
+        """Return the body of a request."""
+        del request
+        asked = {"prompt": text, "max_tokens": 1, "temperature": 0.0, "echo": True, "logprobs": 1}
+        return {"model": self.settings.model, **asked, **self.settings.extra_body}
+
+    def read(self, answer: JSONObject) -> ApiAnswer:
+        """Return the log-probabilities of the prompt's tokens but the first. Raises `Unreadable`."""
+        about = mapping(first(answer.get("choices")).get("logprobs"))
+        tokens, values = listed(about.get("tokens")), listed(about.get("token_logprobs"))
+        count = counts_of(answer).get("prompt_tokens")
+        if not isinstance(count, int) or len(tokens) != len(values) or len(tokens) < count:
+            raise Unreadable("not as many log-probabilities as tokens")
+        return stored(zip(map(str, tokens[1:count]), values[1:count], strict=True), answer)
+
+
+def listed(value: JSONValue) -> list[JSONValue]:
+    """Return a list. Raises `Unreadable` for any other value."""
+    if not isinstance(value, list):
+        raise Unreadable("no log-probabilities in it")
+    return value
+
+
+def stored(found: Iterable[tuple[JSONValue, JSONValue]], answer: JSONObject) -> ApiAnswer:
+    """Return log-probabilities as a reply in JSON. Raises `Unreadable` for other values."""
+    pairs = [[token, value] for token, value in found]
+    for token, value in pairs:
+        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+            raise Unreadable("a log-probability that is no number")
+        if not isinstance(token, int | str):
+            raise Unreadable("a token that is neither an id nor a text")
+    spent: Usage | None = usage(counts_of(answer), "prompt_tokens", "completion_tokens")
+    return ApiAnswer(Reply(text=json.dumps(pairs)), spent, str(answer.get("model") or ""))
+
+
+def sum_of(reply: Reply, request: TokenRequest, words: Sequence[int | str | None]) -> float | None:
+    """Return Σ log P of the last words of a stored reply, or None if the server read another text.
+
+    Args:
+        reply: stored reply.
+        request: tokens of the text.
+        words: the words as the server names them: ids or texts; None for one whose text is unknown. With texts, the
+            server must have read as many tokens as were meant.
+    """
+    pairs: Scored = json.loads(reply.text)
+    if len(pairs) < len(words) or (not isinstance(words[0], int) and len(pairs) != len(request.ids) - 1):
+        return None
+    tail = pairs[len(pairs) - len(words) :]
+    same = all(word in (None, token) for (token, _), word in zip(tail, words, strict=True))
+    return math.fsum(value for _, value in tail) if same else None

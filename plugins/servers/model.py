@@ -1,0 +1,207 @@
+"""The backend of servers that score given texts. Capabilities: loglikelihood; generate if the chat template is on.
+
+Token ids are those of `causal`, from the tokenizer of the served model, so that the numbers are the same. Requests are
+sent in an order in which texts with a common beginning are neighbours, since servers keep it in their caches. Every
+answer is stored on disk at once, under the exact request: nothing is computed twice, whatever is killed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from figeval.errors import ModelError
+from figeval.models.archive import Usage
+from figeval.models.capabilities import Outputs
+from figeval.models.progress import advance
+from figeval.types import JSON, Continuation, Message, Prompt, Reply
+
+from ..api.api_model import DEEP, ApiModel, remembered
+from ..api.cache import key_of
+from ..api.client import Client, run_async
+from ..api.dialects import OpenAI
+from ..api.request_batch import Call, RequestBatch
+from ..api.settings import endpoint
+from ..causal.chat import rendered
+from ..causal.engine.prefix_tree import TokenRequest
+from ..causal.language_model import opening_warnings
+from ..causal.lm_eval_requests import CausalTokenizer, encode_pairs, fitted, is_cut
+from ..encoders.checkpoint import Checkpoint, check_chat_template, locate
+from ..encoders.loading import UNLIMITED, load_tokenizer
+from ..encoders.settings import Configured
+from .dialects import LlamaCpp, ScoringDialect, SGLang, VllmServer, sum_of
+from .settings import ServerSettings
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+ANSWER = 2  # tokens of the server's limit that a text leaves for the one token that it must be allowed to write
+UNDECODABLE = "\N{REPLACEMENT CHARACTER}"
+
+
+class ServedModel:
+    """A causal model behind a server that scores given texts."""
+
+    constrains_answers = True
+
+    def __init__(self, dialect: ScoringDialect, settings: ServerSettings, checkpoint: Checkpoint) -> None:
+        self.dialect = dialect
+        self.settings = settings
+        self.checkpoint = checkpoint
+        place = endpoint(settings, dialect.url, dialect.variable)
+        words = OpenAI(settings)
+        self.api = ApiModel(words, Client(words, place, settings), settings)
+        self.client = Client(dialect, replace(place, url=dialect.address(place.url)), settings)
+        self.min_batch_size = DEEP * settings.max_concurrent
+        self.first_prompt: list[int] | None = None
+        if settings.apply_chat_template:
+            self.chat = self._chat
+            self.generate = self._generate  # servers render conversations, so answers are those of a chat model
+
+    @cached_property
+    def tokenizer(self) -> PreTrainedTokenizerBase:
+        """Tokenizer of the served model."""
+        return load_tokenizer(self.checkpoint, trust=False)
+
+    @cached_property
+    def texts(self) -> CausalTokenizer:
+        """Tokenizer with the rules of `causal`."""
+        return CausalTokenizer(self.tokenizer, self.settings.add_bos_token, self.settings.prefix_token_id)
+
+    @cached_property
+    def limit(self) -> int:
+        """Most tokens of a text: as set, as the server says, or as the tokenizer does.
+
+        Raises:
+            ModelError: none of them says.
+        """
+        known = (self.settings.max_length, self.api.context_length, self.tokenizer.model_max_length)
+        found = next((int(limit) for limit in known if isinstance(limit, int) and 0 < limit < UNLIMITED), None)
+        if found is None:
+            raise ModelError(
+                "neither the server nor the tokenizer says how long a text may be; set --model_args max_length=…"
+            )
+        return found - ANSWER
+
+    def loglikelihood(self, requests: Sequence[Continuation]) -> Outputs[float]:
+        """Return Σ log P(token) per request; a context that is too long loses its beginning.
+
+        Raises:
+            TaskError: a continuation is empty, or alone exceeds the model's limit.
+            ModelError: the server does not answer, or its model has another tokenizer.
+        """
+        ids = encode_pairs(self.texts, [(request.context, request.continuation) for request in requests])
+        if self.first_prompt is None:
+            self.first_prompt = list(ids[0][0])
+        asked = [fitted("causal", *pair, self.limit) for pair in ids]
+        calls = {request: self._call(request) for request in sorted(set(asked), key=lambda request: request.ids)}
+        replies = self._answered(list(calls.values()))
+        known = {request: self._value(request, replies[call.key]) for request, call in calls.items()}
+        cut = frozenset(index for index, pair in enumerate(ids) if is_cut("causal", *pair, self.limit))
+        return Outputs([known[request] for request in asked], cut)
+
+    def _call(self, request: TokenRequest) -> Call:
+        text = self.tokenizer.decode(request.ids, clean_up_tokenization_spaces=False) if self.dialect.by_text else ""
+        body = json.dumps(self.dialect.scoring(request, text), separators=(",", ":")).encode("ascii")
+        key = key_of(self.client.url, self.api.client.served(), body, self.settings)
+        return Call(key, body, Usage(len(request.ids), 1))
+
+    def _answered(self, calls: Sequence[Call]) -> dict[str, Reply]:
+        """Return the reply to every call by key; those that are stored already are not asked for."""
+        with self.api.archive() as archive:
+            known = remembered(archive, [call.key for call in calls]) if self.settings.memo else {}
+            self.api.session.from_memo += len(known)
+            fresh = [call for call in calls if call.key not in known]
+            advance(len(known) / len(calls))
+            if fresh:
+                work = RequestBatch(self.client, self.api.session, self.api.budget, archive, per_reply=1 / len(calls))
+                known |= run_async(work.run(fresh))
+        return known
+
+    def _value(self, request: TokenRequest, reply: Reply) -> float:
+        """Return Σ log P of a request. Raises `ModelError` if there is no answer, or one about other tokens."""
+        if reply.finish == "error":
+            raise ModelError(
+                f"{self.client.endpoint.url} gave no log-likelihood ({reply.error}); answers so far are kept, and the "
+                "same command continues"
+            )
+        value = sum_of(reply, request, self._named(request.ids[-request.predicted :]))
+        if value is None:
+            raise ModelError(
+                f"the model at {self.client.endpoint.url} splits texts into other tokens than the tokenizer of "
+                f"{self.checkpoint.model!r}; set --model_args tokenizer= to that of the served model"
+            )
+        return min(0.0, value)
+
+    def _named(self, words: Sequence[int]) -> list[int | str | None]:
+        """Return tokens as the server names them; None for one that is no text by itself, such as half a letter."""
+        if not self.dialect.by_text:
+            return list(words)
+        texts = [str(self.tokenizer.decode([word])) for word in words]
+        return [None if UNDECODABLE in text else text for text in texts]
+
+    def _generate(self, requests: Sequence[Prompt]) -> list[Reply]:
+        return self.api.generate(requests)
+
+    def _chat(self, messages: Sequence[Message]) -> str:
+        """Return the turns rendered by the model's chat template, up to the beginning of the answer."""
+        return rendered(self.tokenizer, messages, self.checkpoint.model, self.settings.enable_thinking)
+
+    def fingerprint(self) -> str:
+        """Return the server's model and options, and the tokenizer's name, which fix the requests."""
+        settings = self.settings
+        own = (settings.tokenizer, settings.revision, settings.add_bos_token, settings.prefix_token_id)
+        return f"{self.api.fingerprint()} {json.dumps([type(self.dialect).__name__, *own, settings.enable_thinking])}"
+
+    def describe(self) -> JSON:
+        """Return the address, options and statistics of the server, and the tokens of the first prompt."""
+        found = self.api.describe()
+        if self.first_prompt is not None:
+            found |= {"first_prompt_ids": self.first_prompt, "chat_template": hasattr(self, "chat")}
+            found |= {"max_length": self.limit, "warnings": opening_warnings(self.tokenizer, self.first_prompt)}
+        return found
+
+
+def open_served(dialect: type[VllmServer | SGLang | LlamaCpp], settings: ServerSettings) -> ServedModel:
+    """Open a model behind a server without asking it anything.
+
+    Raises:
+        ModelError: an invalid option or address, no key for another machine, no tokenizer, or a chat template without a
+            choice on whether to use it.
+    """
+    name = settings.tokenizer or settings.model
+    try:
+        checkpoint = locate(name, settings.revision)
+    except ModelError as error:
+        if settings.tokenizer:
+            raise
+        raise ModelError(
+            f"the tokenizer of {name!r} is needed to score texts; set --model_args tokenizer= to a folder or hub id "
+            f"({error})"
+        ) from error
+    check_chat_template(checkpoint, settings.apply_chat_template)
+    settings = replace(settings, base_url=settings.base_url or dialect.url)
+    return ServedModel(dialect(settings), settings, checkpoint)
+
+
+def open_vllm_server(settings: ServerSettings) -> ServedModel:
+    """Open a model behind `vllm serve`."""
+    return open_served(VllmServer, settings)
+
+
+def open_sglang(settings: ServerSettings) -> ServedModel:
+    """Open a model behind SGLang."""
+    return open_served(SGLang, settings)
+
+
+def open_llama_cpp(settings: ServerSettings) -> ServedModel:
+    """Open a model behind llama-cpp-python's server."""
+    return open_served(LlamaCpp, settings)
+
+
+vllm_server = Configured(ServerSettings, open_vllm_server, constrains_answers=True)
+sglang = Configured(ServerSettings, open_sglang, constrains_answers=True)
+llama_cpp = Configured(ServerSettings, open_llama_cpp, constrains_answers=True)

@@ -1,0 +1,128 @@
+"""Opening of `--model vllm:NAME`: everything that can be wrong with its options is found before weights are loaded."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import fields
+from importlib.util import find_spec
+from typing import Any
+
+from figeval.errors import ModelError, near
+from figeval.models.progress import loading
+
+from ..encoders.checkpoint import Checkpoint, backend_of, check_chat_template, locate
+from ..encoders.loading import suppress_logging
+from ..encoders.settings import positive
+from .language_model import VllmLanguageModel
+from .pooling import VllmCrossEncoder, VllmEncoder
+from .settings import VllmSettings
+
+# Options that figeval sets itself.
+SETTLED = frozenset({"model", "tokenizer", "skip_tokenizer_init", "runner", "generation_config", "logprobs_mode"})
+OWN = frozenset(one.name for one in fields(VllmSettings)) - {"apply_chat_template", "engine", "model"}
+
+
+def vllm(
+    model: str = "",
+    /,
+    *,
+    device: str | None = None,
+    batch_size: int | str = "auto",
+    apply_chat_template: bool | None = None,
+    **options: Any,
+) -> VllmLanguageModel | VllmEncoder | VllmCrossEncoder:
+    """Open a folder or hub id in vLLM: a causal model, an encoder or a cross-encoder.
+
+    Args:
+        model: folder or hub id.
+        device: must be left out; a build of vLLM is for one kind of device.
+        batch_size: most requests at a time, vLLM's `max_num_seqs`; "auto" leaves it to vLLM.
+        apply_chat_template: whether conversations are rendered by the chat template.
+        options: those of `VllmSettings` and of vLLM's `LLM`.
+
+    Raises:
+        ModelError: vLLM is not installed, an unknown option, no such model or one that vLLM has no task for here, fewer
+            devices than asked for, or a chat template without a choice on whether to use it.
+    """
+    if find_spec("vllm") is None:
+        raise ModelError(
+            "vllm is not installed: pip install 'figeval[vllm]', preferably in an environment of its own "
+            "(it pins torch), or start `vllm serve` elsewhere and use --model vllm_server:NAME"
+        )
+    if device is not None:
+        raise ModelError("vllm runs on the device that its build is for; leave --device out")
+    if batch_size != "auto":
+        options["max_num_seqs"] = positive("batch_size", batch_size)
+    own = {name: value for name, value in options.items() if name in OWN}
+    engine = {name: value for name, value in options.items() if name not in OWN}
+    settings = VllmSettings(model=model, apply_chat_template=apply_chat_template, **own, engine=engine)
+    found = opened(settings, locate(settings.model, settings.revision))
+    loading()
+    check_options(settings)
+    check_devices(settings)
+    return found
+
+
+vllm.constrains_answers = True  # type: ignore[attr-defined]
+
+
+def opened(settings: VllmSettings, checkpoint: Checkpoint) -> VllmLanguageModel | VllmEncoder | VllmCrossEncoder:
+    """Return the model as what its checkpoint is, without loading weights.
+
+    Raises:
+        ModelError: vLLM cannot serve it here, or it is undecided whether to use its chat template.
+    """
+    kind = backend_of(checkpoint)
+    if kind == "encoder":
+        return VllmEncoder(settings, checkpoint)
+    if kind == "pairs":
+        return VllmCrossEncoder(settings, checkpoint)
+    if kind != "causal":
+        what = checkpoint.architecture or "model of an unknown class"
+        cure = (
+            f"use --model {kind}:{settings.model}" if kind else "it needs a causal model, an encoder or cross-encoder"
+        )
+        raise ModelError(f"vllm cannot use {settings.model!r}, which is a {what}; {cure}")
+    check_chat_template(checkpoint, settings.apply_chat_template)
+    return VllmLanguageModel(settings, checkpoint)
+
+
+def check_options(settings: VllmSettings) -> None:
+    """Reject options that vLLM does not have, those that figeval sets, and several replicas.
+
+    Raises:
+        ModelError: one line with the cure.
+    """
+    with suppress_logging("vllm"):
+        from vllm import EngineArgs
+
+    known = {one.name for one in fields(EngineArgs)} - SETTLED
+    for name in settings.engine:
+        if name not in known:
+            raise ModelError(f"vllm has no option {name!r}{near(name, [*known, *OWN])}")
+    if positive("data_parallel_size", settings.engine.get("data_parallel_size", 1)) > 1:
+        raise ModelError(
+            "vLLM's offline engine runs one replica: for data_parallel_size start "
+            f"`vllm serve {settings.model} --data-parallel-size {settings.engine['data_parallel_size']}`, "
+            "and use --model vllm_server:NAME"
+        )
+
+
+def check_devices(settings: VllmSettings) -> None:
+    """Raise `ModelError` if the machine has fewer devices than the model is to be divided among."""
+    sizes = ("tensor_parallel_size", "pipeline_parallel_size")
+    asked = {name: positive(name, settings.engine[name]) for name in sizes if name in settings.engine}
+    wanted = asked.get(sizes[0], 1) * asked.get(sizes[1], 1)
+    has, what = devices()
+    if wanted > has:
+        said = " and ".join(f"{name}={value}" for name, value in asked.items())
+        raise ModelError(f"{said} needs {wanted} {what}, but this machine has {has}; use {has} or fewer")
+
+
+def devices() -> tuple[int, str]:
+    """Return the number of devices that vLLM can use, and what they are called."""
+    from vllm.platforms import current_platform
+
+    if current_platform.is_cpu():
+        return len(os.sched_getaffinity(0)), "CPU cores"
+    return int(current_platform.device_count()), "GPUs"

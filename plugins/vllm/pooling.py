@@ -1,0 +1,82 @@
+"""Encoders and cross-encoders in vLLM. Capabilities: embed, or score_pairs.
+
+Texts are tokenized as by `encoder`, cut on the right and reported. Pooling and normalisation are those of the
+checkpoint, as vLLM reads them; `pooler_config` and `convert` are vLLM's own options for others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from figeval.errors import ModelError
+from figeval.models.capabilities import Outputs
+from figeval.models.progress import advance
+from figeval.types import JSON, Text, TextPair
+
+from ..encoders.loading import load_errors
+from ..encoders.tokens import IDS, tokenize
+from .engine import Engine, reason
+from .loaded import VllmModel
+
+PAIRS = 256  # pairs of one call of vLLM, after which progress is reported
+
+
+class VllmEncoder(VllmModel):
+    """A sentence encoder."""
+
+    runner = "pooling"
+
+    def embed(self, requests: Sequence[Text]) -> Outputs[Any]:
+        """Return vectors as one array (n, d), float32."""
+        import numpy as np
+        from vllm import PoolingParams
+
+        tokens = tokenize(self.tokenizer, [request.text for request in requests], self.engine.limit)
+        params = [PoolingParams(task="embed") for _ in requests]
+        found: dict[int, Any] = {}
+        for outputs in self.engine.finished(tokens.fields[IDS], params):
+            advance(len(outputs) / len(requests))
+            found |= {place: output.outputs.data.float().numpy() for place, output in outputs}
+        vectors: Any = np.stack([found[place] for place in range(len(requests))])
+        return Outputs(vectors, tokens.truncated)
+
+    def details(self, engine: Engine) -> JSON:
+        """Return how vLLM pools."""
+        config = engine.llm.model_config.pooler_config
+        return {"pooling": str(getattr(config, "seq_pooling_type", None) or getattr(config, "pooling_type", ""))}
+
+
+class VllmCrossEncoder(VllmModel):
+    """A cross-encoder with one output."""
+
+    runner = "pooling"
+
+    def score_pairs(self, requests: Sequence[TextPair]) -> Outputs[float]:
+        """Return the score of every pair; the longer text of a pair that does not fit loses its end.
+
+        Raises:
+            ModelError: vLLM refuses a pair.
+        """
+        lefts, rights = [request.left for request in requests], [request.right for request in requests]
+        cut = tokenize(self.tokenizer, lefts, self.engine.limit, rights).truncated
+        scores: list[float] = []
+        for begin in range(0, len(requests), PAIRS):
+            part = slice(begin, begin + PAIRS)
+            try:
+                found = self.engine.llm.score(
+                    lefts[part],
+                    rights[part],
+                    use_tqdm=False,
+                    tokenization_kwargs={"truncate_prompt_tokens": self.engine.limit},
+                )
+            except load_errors() as error:
+                raise ModelError(f"vLLM cannot score pairs with {self.checkpoint.model!r}: {reason(error)}") from error
+            scores += [float(one.outputs.score) for one in found]
+            advance(len(found) / len(requests))
+        return Outputs(scores, cut)
+
+    def details(self, engine: Engine) -> JSON:
+        """Return nothing more than every model."""
+        del engine
+        return {}

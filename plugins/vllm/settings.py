@@ -1,0 +1,57 @@
+"""Options of `--model vllm:NAME`: figeval's own, and those that are passed to vLLM."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..encoders.settings import DTYPES, one_of
+
+SCORINGS = ("auto", "rows", "cached", "tree")
+# Options that change the speed of an answer, but not its content.
+PACE = frozenset({"disable_log_stats", "enforce_eager", "gpu_memory_utilization", "max_num_seqs", "scoring"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VllmSettings:
+    """Options of a model in vLLM.
+
+    Attributes:
+        model: folder or hub id.
+        revision: branch, tag or commit of a model from the hub; None for its main branch.
+        dtype: precision; "auto" is the stored one, or float32 on a CPU.
+        trust_remote_code: whether code that comes with the checkpoint may be executed.
+        apply_chat_template: whether conversations are rendered by the chat template; it must be True or False if the
+            tokenizer has one.
+        add_bos_token: whether contexts begin with the token that begins a text.
+        prefix_token_id: token that stands for an empty context; None for the one that begins a text, or else ends it.
+        enable_thinking: passed to chat templates that can switch thinking on and off.
+        scoring: way of computing log-likelihoods (see `scoring`), or "auto" for the fastest one that is right.
+        engine: options of vLLM's `LLM`, such as tensor_parallel_size, max_model_len or quantization.
+
+    Raises:
+        ModelError: a value of the wrong kind.
+    """
+
+    model: str = ""
+    revision: str | None = None
+    dtype: str = "auto"
+    trust_remote_code: bool = False
+    apply_chat_template: bool | None = None
+    add_bos_token: bool | None = None
+    prefix_token_id: int | None = None
+    enable_thinking: bool | None = None
+    scoring: str = "auto"
+    engine: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        one_of("dtype", self.dtype, DTYPES)
+        one_of("scoring", self.scoring, SCORINGS)
+
+    @property
+    def answering(self) -> dict[str, object]:
+        """The options that can change an answer beyond rounding."""
+        own = {name: getattr(self, name) for name in ("dtype", "add_bos_token", "prefix_token_id", "enable_thinking")}
+        engine = {name: value for name, value in self.engine.items() if name not in PACE}
+        return {name: value for name, value in sorted((own | engine).items()) if value is not None}

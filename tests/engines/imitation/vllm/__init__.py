@@ -1,0 +1,165 @@
+"""An imitation of vLLM's offline engine by transformers, for tests on machines without vLLM.
+
+It has what `plugins/vllm` uses, with the traits that matter: answers come back out of order and a few at a time; a
+prefix cache of whole blocks, whose tokens have no log-probabilities; `prompt_logprobs` ignores that cache unless told
+otherwise; at most 128 `logprob_token_ids`; prompts that leave no room for a token are refused.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+__version__ = "0.32.0+imitation"
+BLOCK = 4  # tokens of a block of the prefix cache
+STEP = 3  # requests that are finished in a step
+
+
+@dataclass
+class SamplingParams:
+    temperature: float = 1.0
+    max_tokens: int = 16
+    stop: list[str] = field(default_factory=list)
+    detokenize: bool = True
+    prompt_logprobs: int | None = None
+    skip_reading_prefix_cache: bool | None = None
+    logprob_token_ids: list[int] | None = None
+    structured_outputs: Any = None
+
+    def __post_init__(self) -> None:
+        assert self.temperature == 0.0
+        if len(self.logprob_token_ids or ()) > 128:
+            raise ValueError("Too many logprob_token_ids")
+        if self.skip_reading_prefix_cache is None:
+            self.skip_reading_prefix_cache = self.prompt_logprobs is not None
+
+
+@dataclass
+class PoolingParams:
+    task: str = ""
+
+
+@dataclass
+class EngineArgs:
+    model: str = ""
+    runner: str = "auto"
+    dtype: str = "auto"
+    trust_remote_code: bool = False
+    generation_config: str = "auto"
+    max_model_len: int | None = None
+    max_num_seqs: int = 256
+    tensor_parallel_size: int = 1
+    pipeline_parallel_size: int = 1
+    data_parallel_size: int = 1
+    gpu_memory_utilization: float = 0.9
+    quantization: str | None = None
+    enforce_eager: bool = False
+
+
+@dataclass
+class Logprob:
+    logprob: float
+
+
+class LLM:
+    """The engine; `count` is how many requests all engines have been sent."""
+
+    count = 0
+
+    def __init__(self, model: str, use_tqdm_on_load: bool = True, **options: Any) -> None:
+        from transformers import AutoModel, AutoModelForCausalLM, AutoTokenizer
+
+        args = EngineArgs(model, **options)
+        auto = AutoModel if args.runner == "pooling" else AutoModelForCausalLM
+        self.network = auto.from_pretrained(model).eval()
+        self.tokenizer = AutoTokenizer.from_pretrained(model)
+        most = int(self.network.config.max_position_embeddings)
+        if args.max_model_len and args.max_model_len > most:
+            raise ValueError(
+                "1 validation error for ModelConfig\n  Value error, User-specified max_model_len "
+                f"({args.max_model_len}) is greater than the derived max_model_len ({most}). [type=value_error, …]"
+            )
+        self.model_config = SimpleNamespace(max_model_len=args.max_model_len or most, pooler_config=None)
+        self.queue: list[tuple[str, list[int], Any]] = []
+        self.blocks: set[tuple[int, ...]] = set()
+        self.llm_engine = self
+        self.engine_core = SimpleNamespace(shutdown=lambda: None)
+
+    def reset_prefix_cache(self) -> None:
+        self.blocks.clear()
+
+    def add_request(self, request_id: str, prompt: dict[str, list[int]], params: Any) -> None:
+        ids = prompt["prompt_token_ids"]
+        if len(ids) > self.model_config.max_model_len - isinstance(params, SamplingParams):
+            raise ValueError(f"a prompt of {len(ids)} tokens is too long")
+        type(self).count += 1
+        self.queue.append((request_id, ids, params))
+
+    def abort_request(self, request_ids: list[str]) -> None:
+        self.queue = [one for one in self.queue if one[0] not in request_ids]
+
+    def step(self) -> list[Any]:
+        now, self.queue = self.queue[:STEP], self.queue[STEP:]
+        return [self.answer(*one) for one in now][::-1]
+
+    def answer(self, request_id: str, ids: list[int], params: Any) -> Any:
+        import torch
+
+        with torch.inference_mode():
+            if isinstance(params, PoolingParams):
+                states = self.network(input_ids=torch.tensor([ids])).last_hidden_state[0]
+                return SimpleNamespace(
+                    request_id=request_id, finished=True, outputs=SimpleNamespace(data=states.mean(0))
+                )
+            table = self.network(input_ids=torch.tensor([ids])).logits[0].float().log_softmax(-1)
+            written = self.written(ids, params) if params.detokenize else ([], "length")
+        known = self.covered(ids) if not params.skip_reading_prefix_cache else 0
+        self.blocks |= {tuple(ids[:end]) for end in range(BLOCK, len(ids) + 1, BLOCK)}
+        words = params.logprob_token_ids or []
+        output = SimpleNamespace(
+            token_ids=written[0],
+            finish_reason=written[1],
+            logprobs=[{word: Logprob(float(table[-1, word])) for word in words}],
+        )
+        prompt = [None, *({word: Logprob(float("nan"))} for word in ids[1:])]
+        for place in range(max(1, known + 1), len(ids)):
+            prompt[place] = {ids[place]: Logprob(float(table[place - 1, ids[place]]))}
+        return SimpleNamespace(
+            request_id=request_id,
+            finished=True,
+            num_cached_tokens=known,
+            outputs=[output],
+            prompt_logprobs=prompt if params.prompt_logprobs is not None else None,
+        )
+
+    def covered(self, ids: list[int]) -> int:
+        """How many tokens at the beginning are in the cache; the last one is always read."""
+        ends = range(BLOCK, len(ids), BLOCK)
+        return max((end for end in ends if tuple(ids[:end]) in self.blocks), default=0)
+
+    def written(self, ids: list[int], params: Any) -> tuple[list[int], str]:
+        import torch
+
+        held = params.structured_outputs
+        if held is not None:  # the likeliest choice, token by token
+            choices = [self.tokenizer.encode(choice, add_special_tokens=False) for choice in held.choice]
+            return self.likeliest(ids, choices), "stop"
+        text: list[int] = []
+        while len(text) < params.max_tokens:
+            token = int(self.network(input_ids=torch.tensor([[*ids, *text]])).logits[0, -1].argmax())
+            text.append(token)
+            shown = self.tokenizer.decode(text, skip_special_tokens=True)
+            if token == self.tokenizer.eos_token_id or any(stop in shown for stop in params.stop):
+                return text, "stop"
+        return text, "length"
+
+    def likeliest(self, ids: list[int], choices: list[list[int]]) -> list[int]:
+        import torch
+
+        text: list[int] = []
+        while text not in choices:
+            scores = self.network(input_ids=torch.tensor([[*ids, *text]])).logits[0, -1]
+            follow = {one[len(text)] for one in choices if one[: len(text)] == text}
+            text.append(max(follow, key=lambda token: float(scores[token])))
+        return text

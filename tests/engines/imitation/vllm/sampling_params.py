@@ -1,0 +1,11 @@
+"""What an answer is held to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass
+class StructuredOutputsParams:
+    json: str | None = None
+    choice: list[str] | None = None

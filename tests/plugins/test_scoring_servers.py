@@ -1,0 +1,187 @@
+"""Log-likelihoods from servers, against `causal` with the same weights; the servers are imitated by their documents."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from figeval.builtin.plugins.causal.language_model import causal
+from figeval.builtin.plugins.servers.dialects import LlamaCpp, SGLang, VllmServer
+from figeval.builtin.plugins.servers.model import llama_cpp, sglang, vllm_server
+from figeval.builtin.plugins.servers.settings import ServerSettings
+from figeval.errors import ModelError
+from figeval.types import Continuation, Message
+from tests.plugins.scoring_servers import Imitated, serving
+from tests.plugins.servers import free_port, talkative
+from tests.plugins.tiny import LINES, LONG, Workshop
+
+BACKENDS: dict[str, Any] = {"vllm": vllm_server, "sglang": sglang, "llama_cpp": llama_cpp}
+REQUESTS = [
+    *(Continuation(line, f" {other}") for line in LINES for other in ("Yes", "Yes, it does.", "No, it does not.")),
+    Continuation("Does it follow? ", "Yes"),
+]
+
+
+@pytest.fixture(autouse=True)
+def own_archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FIGEVAL_HOME", str(tmp_path / "home"))
+
+
+@pytest.fixture
+def folder(workshop: Workshop) -> Path:
+    return workshop("gpt2", "LMHeadModel")
+
+
+def opened(server: Imitated, **options: Any) -> Any:
+    given = {"base_url": server.url, "tokenizer": str(server.folder), "max_retries": 1, **options}
+    return BACKENDS[server.kind]("tiny", **given)
+
+
+@pytest.mark.parametrize("kind", BACKENDS)
+def test_log_likelihoods_are_those_of_causal(folder: Path, kind: str) -> None:
+    wanted = causal(str(folder)).loglikelihood([*REQUESTS, Continuation("", "Empty vessels")])
+    with serving(folder, kind) as server:
+        found = opened(server).loglikelihood([*REQUESTS, Continuation("", "Empty vessels")])
+    np.testing.assert_allclose(found.values, wanted.values, atol=1e-4)
+    assert found.truncated == set()
+
+
+def test_sglang_is_asked_from_the_last_token_of_the_context_on(folder: Path) -> None:
+    """Everything before it comes from the server's cache, and texts with a common beginning are neighbours."""
+    with serving(folder, "sglang") as server:
+        opened(server, max_concurrent=1).loglikelihood(REQUESTS[::-1])
+    assert [body["input_ids"] for body in server.asked] == sorted(body["input_ids"] for body in server.asked)
+    tokenizer = server.tokenizer
+    for body in server.asked:
+        after = tokenizer.decode(body["input_ids"][body["logprob_start_len"] + 1 :])
+        assert after.startswith((" Yes", " No"))
+
+
+@pytest.mark.parametrize("kind", BACKENDS)
+def test_what_is_answered_is_kept(folder: Path, kind: str) -> None:
+    with serving(folder, kind) as server:
+        first = opened(server).loglikelihood(REQUESTS).values
+        sent = len(server.asked)
+        assert opened(server).loglikelihood(REQUESTS).values == first
+        assert len(server.asked) == sent == len(REQUESTS)
+        opened(server, memo="off").loglikelihood(REQUESTS[:2])
+        assert len(server.asked) == sent + 2
+
+
+def test_a_failure_costs_only_its_request(folder: Path) -> None:
+    with serving(folder, "vllm") as server:
+        server.faults = [400]
+        with pytest.raises(ModelError, match=r"400 not now.*the same command continues"):
+            opened(server, max_concurrent=1).loglikelihood(REQUESTS)
+        sent = len(server.asked)
+        opened(server).loglikelihood(REQUESTS)
+        assert len(server.asked) == sent + 1
+
+
+def test_a_busy_server_is_asked_again(folder: Path) -> None:
+    with serving(folder, "sglang") as server:
+        server.faults = [503]
+        model = opened(server)
+        model.loglikelihood(REQUESTS[:3])
+        assert model.describe()["faults"] == {"503": 1}
+
+
+def test_a_long_context_loses_its_beginning(folder: Path) -> None:
+    with serving(folder, "vllm") as server:
+        model = opened(server)
+        assert model.loglikelihood([Continuation(LONG, " Yes"), REQUESTS[0]]).truncated == {0}
+        assert model.describe()["max_length"] == 94
+    with serving(folder, "llama_cpp") as server:
+        with pytest.raises(ModelError, match="max_length="):
+            opened(server, tokenizer=str(limitless(folder))).loglikelihood(REQUESTS[:1])
+        assert opened(server, max_length=32).loglikelihood([Continuation(LONG, " Yes")]).truncated == {0}
+
+
+def limitless(folder: Path) -> Path:
+    """Let the tokenizer of a checkpoint declare no limit."""
+    file = folder / "tokenizer_config.json"
+    told = json.loads(file.read_text())
+    told.pop("model_max_length", None)
+    file.write_text(json.dumps(told))
+    return folder
+
+
+@pytest.mark.parametrize("kind", BACKENDS)
+def test_another_tokenizer_is_noticed(workshop: Workshop, folder: Path, kind: str) -> None:
+    other = workshop("llama", "ForCausalLM")
+    with serving(other, kind) as server:
+        if kind != "llama_cpp":  # ids are ids: these servers say which they read
+            server.vllm = server.sglang = lambda body: shifted(kind, body)  # type: ignore[method-assign]
+        with pytest.raises(ModelError, match=r"splits texts into other tokens.*tokenizer="):
+            opened(server, tokenizer=str(folder), max_length=96).loglikelihood(REQUESTS[:2])
+
+
+def shifted(kind: str, body: dict[str, Any]) -> dict[str, Any]:
+    """The answer of a server that read other ids."""
+    ids = [token + 1 for token in body.get("prompt") or body["input_ids"]]
+    if kind == "vllm":
+        return {"choices": [{"prompt_logprobs": [None, *({str(token): {"logprob": -1.0}} for token in ids[1:])]}]}
+    return {"meta_info": {"input_token_logprobs": [[-1.0, token, None] for token in ids]}}
+
+
+@pytest.mark.parametrize("kind", BACKENDS)
+def test_another_server_is_noticed(folder: Path, kind: str) -> None:
+    other = {"vllm": "sglang", "sglang": "vllm", "llama_cpp": "sglang"}[kind]
+    with serving(folder, other) as server:
+        model = BACKENDS[kind]("tiny", base_url=server.url, tokenizer=str(folder), max_length=96)
+        with pytest.raises(ModelError, match="404"):
+            model.loglikelihood(REQUESTS[:2])
+
+
+def test_no_server_and_no_tokenizer_are_one_line(folder: Path) -> None:
+    nobody = f"http://127.0.0.1:{free_port()}/v1"
+    with pytest.raises(ModelError, match="no server at"):
+        vllm_server("tiny", base_url=nobody, tokenizer=str(folder)).loglikelihood(REQUESTS[:1])
+    with pytest.raises(ModelError, match="tokenizer= to a folder or hub id"):
+        vllm_server("no/such/tiny", base_url=nobody)
+    with pytest.raises(ModelError, match="not sampled"):
+        vllm_server("tiny", tokenizer=str(folder), temperature=0.5)
+
+
+def test_answers_in_words_need_the_chat_template(workshop: Workshop) -> None:
+    folder = str(talkative(workshop("gpt2", "LMHeadModel", n_layer=1)))
+    with pytest.raises(ModelError, match="--apply_chat_template or --no_chat_template"):
+        sglang("tiny", tokenizer=folder)
+    chatting = sglang("tiny", tokenizer=folder, apply_chat_template=True)
+    turns = (Message("user", "Does it follow?"),)
+    assert chatting.chat(turns) == causal(folder, apply_chat_template=True).chat(turns)
+    assert chatting.api.client.url == "http://localhost:30000/v1/chat/completions"
+    assert chatting.client.url == "http://localhost:30000/generate"
+    assert not hasattr(sglang("tiny", tokenizer=folder, apply_chat_template=False), "generate")
+
+
+BROKEN = [
+    (VllmServer, {}, "no choices"),
+    (VllmServer, {"choices": [{}]}, "choices without log-probabilities"),
+    (VllmServer, {"choices": [{"prompt_logprobs": [None, None]}]}, "a row without a token"),
+    (VllmServer, {"choices": [{"prompt_logprobs": [None, {"7": {"logprob": "x"}}]}]}, "a text for a number"),
+    (VllmServer, {"choices": [{"prompt_logprobs": [None, {"seven": {"logprob": -1.0}}]}]}, "a text for an id"),
+    (SGLang, {}, "no meta_info"),
+    (SGLang, {"meta_info": {"input_token_logprobs": [[None, 1], [None, 2]]}}, "a log-probability that is null"),
+    (SGLang, {"meta_info": {"input_token_logprobs": [[None, 1], [-1.0]]}}, "a row without its token"),
+    (SGLang, {"meta_info": {"input_token_logprobs": [[None, 1], [-1.0, {}]]}}, "an object for a token"),
+    (LlamaCpp, {"choices": [{"logprobs": None}]}, "logprobs that are null"),
+    (LlamaCpp, {"choices": [{"logprobs": {"tokens": ["a"], "token_logprobs": []}}]}, "lists of different lengths"),
+    (
+        LlamaCpp,
+        {"choices": [{"logprobs": {"tokens": ["a"], "token_logprobs": [None]}}], "usage": {"prompt_tokens": 9}},
+        "fewer tokens than counted",
+    ),
+]
+
+
+@pytest.mark.parametrize(("dialect", "body", "why"), BROKEN, ids=[why for _, _, why in BROKEN])
+def test_a_response_that_is_no_answer_is_unreadable(dialect: Any, body: dict[str, Any], why: str) -> None:
+    from figeval.builtin.plugins.api.dialects import Unreadable
+
+    with pytest.raises(Unreadable):
+        dialect(ServerSettings(model="tiny")).read(body)

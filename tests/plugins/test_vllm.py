@@ -1,0 +1,234 @@
+"""Models in vLLM, imitated by transformers with its prefix cache and order of answers; the real one: `make engines`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from figeval.builtin.plugins.causal.language_model import causal
+from figeval.builtin.plugins.encoders.encoder import encoder
+from figeval.builtin.plugins.vllm.language_model import decoding
+from figeval.builtin.plugins.vllm.opening import vllm
+from figeval.errors import ModelError, TaskError
+from figeval.types import AnswerFormat, Continuation, Message, Prompt, Text
+from tests.plugins.servers import talkative
+from tests.plugins.tiny import LINES, LONG, POSITIONS, Workshop
+
+IMITATION = Path(__file__).parent.parent / "engines" / "imitation"
+WAYS = ("rows", "cached", "tree")
+REQUESTS = [
+    *(Continuation(line, f" {other}") for line in LINES for other in ("Yes", "Yes, it does.", "No, it does not.")),
+    Continuation("Does it follow? ", "Yes"),
+    Continuation("", "Empty vessels"),
+]
+
+
+@pytest.fixture(autouse=True)
+def installed(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """The imitation in place of vLLM."""
+    monkeypatch.syspath_prepend(IMITATION)
+    monkeypatch.setenv("VLLM_LOGGING_LEVEL", "ERROR")  # set here, so that it is restored
+    import vllm as imitation
+
+    assert imitation.__version__.endswith("imitation")
+    yield imitation
+    for name in [name for name in sys.modules if name.partition(".")[0] == "vllm"]:
+        del sys.modules[name]
+
+
+@pytest.mark.parametrize("kind", ["gpt2", "llama"])
+@pytest.mark.parametrize("scoring", [*WAYS, "auto"])
+def test_log_likelihoods_are_those_of_causal(workshop: Workshop, kind: str, scoring: str) -> None:
+    folder = str(workshop(kind, "LMHeadModel" if kind == "gpt2" else "ForCausalLM"))
+    wanted = causal(folder).loglikelihood(REQUESTS)
+    model = vllm(folder, scoring=scoring)
+    for _ in range(2):  # the second time, the cache holds all texts whole
+        found = model.loglikelihood(REQUESTS)
+        np.testing.assert_allclose(found.values, wanted.values, atol=1e-4)
+    assert found.truncated == wanted.truncated == set()
+    assert max(wanted.values) - min(wanted.values) > 1
+
+
+def test_options_of_a_context_are_read_together_and_contexts_in_their_order(workshop: Workshop) -> None:
+    """So that an example is complete, and stored, before the next one is begun."""
+    lines = [*LINES[::-1], *LINES[::-1]]
+    options = [" Yes"] * len(LINES) + [" No"] * len(LINES)
+    requests = [Continuation(line, option) for line, option in zip(lines, options, strict=True)]
+    stream = vllm(str(workshop("gpt2", "LMHeadModel")), scoring="rows").loglikelihood(requests)
+    steps = [sorted(LINES[::-1].index(requests[row].context) for row in part.rows) for part in stream.parts]
+    seen = [place for step in steps for place in step]
+    assert seen == sorted([*range(len(LINES))] * 2)
+
+
+def test_the_tree_splits_a_node_with_many_words(workshop: Workshop, installed: Any) -> None:
+    folder = str(workshop("gpt2", "LMHeadModel"))
+    letters = [chr(code) for code in (*range(33, 127), *range(192, 382)) if chr(code).isalpha()]
+    requests = [Continuation("Does it follow?", f" {letter}") for letter in letters]
+    before = installed.LLM.count
+    found = vllm(folder, scoring="tree").loglikelihood(requests).values
+    np.testing.assert_allclose(found, causal(folder).loglikelihood(requests).values, atol=1e-4)
+    assert installed.LLM.count - before < len(requests)
+
+
+def test_the_ways_are_measured_per_number_of_options(workshop: Workshop) -> None:
+    model = vllm(str(workshop("gpt2", "LMHeadModel")))
+    model.loglikelihood(REQUESTS).gathered()
+    model.loglikelihood([Continuation(LINES[0], f" {word}") for word in "abcdefghijkl"]).gathered()
+    trials = model.describe()["scoring"]
+    assert [trial["options"] for trial in trials] == [2, 8]
+    for trial in trials:
+        assert set(trial["seconds"]) == set(WAYS)
+        assert trial["way"] == min(trial["seconds"], key=trial["seconds"].get)
+        assert all(apart < 1e-4 for apart in trial["apart"].values() if apart is not None)  # None: stopped
+
+
+def test_a_way_that_is_wrong_is_not_used(workshop: Workshop, installed: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An engine whose cache changes numbers: only whole rows remain, however slow they are."""
+    honest = installed.LLM.answer
+
+    def skewed(self: Any, request_id: str, ids: list[int], params: Any) -> Any:
+        output = honest(self, request_id, ids, params)
+        if not params.skip_reading_prefix_cache:
+            for row in (*output.outputs[0].logprobs, *filter(None, output.prompt_logprobs or ())):
+                for one in row.values():
+                    one.logprob -= 0.5
+        return output
+
+    monkeypatch.setattr(installed.LLM, "answer", skewed)
+    folder = str(workshop("gpt2", "LMHeadModel"))
+    model = vllm(folder)
+    np.testing.assert_allclose(
+        model.loglikelihood(REQUESTS).values, causal(folder).loglikelihood(REQUESTS).values, atol=1e-4
+    )
+    assert {trial["way"] for trial in model.describe()["scoring"]} == {"rows"}
+
+
+def test_a_long_context_loses_its_beginning_and_is_reported(workshop: Workshop) -> None:
+    model = vllm(str(workshop("gpt2", "LMHeadModel")))
+    output = model.loglikelihood([Continuation(LONG, " Yes"), REQUESTS[0]])
+    assert output.truncated == {0}
+    assert np.isfinite(output.values).all()
+    assert model.describe()["max_length"] == POSITIONS
+
+
+def test_answers_are_those_of_causal(workshop: Workshop) -> None:
+    folder = str(workshop("gpt2", "LMHeadModel"))
+    prompts = [Prompt((Message("user", line),), max_new_tokens=6) for line in (*LINES, LONG)]
+    wanted = causal(folder).generate(prompts)
+    found = vllm(folder).generate(prompts)
+    assert [(one.text, one.finish) for one in found.values] == [(one.text, one.finish) for one in wanted.values]
+    assert found.truncated == wanted.truncated == {len(LINES)}
+    stop = found.values[0].text[2:4]
+    (stopped,) = vllm(folder).generate([Prompt((Message("user", LINES[0]),), stop=(stop,), max_new_tokens=6)]).values
+    assert (stopped.text, stopped.finish) == (found.values[0].text.partition(stop)[0], "stop")
+
+
+def test_answers_come_while_others_are_written(workshop: Workshop, installed: Any) -> None:
+    """A reader that stops early keeps what it has, and takes the other requests back."""
+    model = vllm(str(workshop("gpt2", "LMHeadModel")))
+    prompts = [Prompt((Message("user", line),), max_new_tokens=2) for line in LINES]
+    stream = model.generate(prompts)
+    part = next(stream.parts)
+    assert len(part.rows) == installed.STEP < len(prompts)
+    assert list(part.rows) != sorted(part.rows)
+    stream.parts.close()
+    assert model.engine.llm.queue == []
+    assert len(model.generate(prompts[:2]).values) == 2
+
+
+def test_an_answer_is_held_to_its_format(workshop: Workshop) -> None:
+    model = vllm(str(workshop("gpt2", "LMHeadModel")))
+    asked = [Prompt((Message("user", line),), max_new_tokens=4, answer=AnswerFormat(("A", "B"))) for line in LINES]
+    replies = model.generate(asked).values
+    assert {reply.text for reply in replies} <= {"A", "B"}
+    assert {(reply.finish, reply.answer_tokens, reply.reasoning_tokens) for reply in replies} == {("stop", 1, 0)}
+    schema = AnswerFormat.of_object({"quote": {"type": "string"}})
+    held = decoding(Prompt(asked[0].messages, answer=schema)).structured_outputs
+    assert json.loads(held.json)["required"] == ["quote"]
+    assert decoding(Prompt(asked[0].messages)).structured_outputs is None
+    assert model.constrains_answers and vllm.constrains_answers
+
+
+def test_chat_templates_are_used_as_asked(workshop: Workshop) -> None:
+    folder = str(talkative(workshop("gpt2", "LMHeadModel", n_layer=1)))
+    with pytest.raises(ModelError, match="--apply_chat_template or --no_chat_template"):
+        vllm(folder)
+    chatting = vllm(folder, apply_chat_template=True)
+    turns = (Message("user", "Does it follow?"),)
+    assert chatting.chat(turns) == causal(folder, apply_chat_template=True).chat(turns)
+    assert not hasattr(vllm(folder, apply_chat_template=False), "chat")
+
+
+def test_vectors_are_those_of_encoder(workshop: Workshop) -> None:
+    folder = str(workshop("bert", "Model"))
+    texts = [Text(line) for line in (*LINES, LONG)]
+    wanted = encoder(folder, pooling="mean").embed(texts)
+    found = vllm(folder).embed(texts)
+    np.testing.assert_allclose(found.values, wanted.values, atol=1e-5)
+    assert found.truncated == wanted.truncated == {len(LINES)}
+
+
+def test_the_fingerprint_follows_what_changes_answers(workshop: Workshop) -> None:
+    folder = str(workshop("gpt2", "LMHeadModel"))
+    plain = vllm(folder).fingerprint()
+    assert plain == vllm(folder, gpu_memory_utilization=0.5, batch_size=4, scoring="tree").fingerprint()
+    assert plain != vllm(folder, max_model_len=32).fingerprint()
+    assert plain != vllm(str(workshop("llama", "ForCausalLM"))).fingerprint()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"tensor_parallel_size": 8}, "tensor_parallel_size=8 needs 8 GPUs, but this machine has 2"),
+        (
+            {"tensor_parallel_size": 2, "pipeline_parallel_size": 2},
+            "tensor_parallel_size=2 and pipeline_parallel_size=2 needs 4 GPUs",
+        ),
+        ({"data_parallel_size": 2}, "vllm serve"),
+        ({"tensor_paralel_size": 2}, "did you mean 'tensor_parallel_size'"),
+        ({"generation_config": "x"}, "no option 'generation_config'"),
+        ({"scoring": "trees"}, "did you mean 'tree'"),
+        ({"device": "cuda"}, "leave --device out"),
+        ({"batch_size": "many"}, "not a positive integer"),
+    ],
+)
+def test_a_wrong_option_is_one_line_with_a_cure(workshop: Workshop, options: dict[str, Any], words: str) -> None:
+    with pytest.raises(ModelError) as error:
+        vllm(str(workshop("gpt2", "LMHeadModel")), **options)
+    assert words in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_what_vllm_refuses_is_one_line(workshop: Workshop) -> None:
+    model = vllm(str(workshop("gpt2", "LMHeadModel")), max_model_len=10**6)
+    with pytest.raises(ModelError, match=r"User-specified max_model_len \(1000000\) is greater .* \(96\)\.$"):
+        model.loglikelihood(REQUESTS)
+
+
+def test_models_of_other_kinds_are_refused(workshop: Workshop) -> None:
+    with pytest.raises(ModelError, match="use --model seq2seq:"):
+        vllm(str(workshop("t5", "ForConditionalGeneration")))
+    with pytest.raises(ModelError, match="there is no folder"):
+        vllm("no/such/model/anywhere")
+
+
+def test_no_room_for_an_answer_or_an_empty_option(workshop: Workshop) -> None:
+    model = vllm(str(workshop("gpt2", "LMHeadModel")))
+    with pytest.raises(TaskError, match="leaves no room"):
+        model.generate([Prompt((Message("user", "?"),), max_new_tokens=POSITIONS)])
+    with pytest.raises(TaskError, match="no token to score"):
+        model.loglikelihood([Continuation("Does it follow?", " ")])
+
+
+def test_without_vllm_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", [entry for entry in sys.path if Path(entry) != IMITATION])
+    for name in [name for name in sys.modules if name.partition(".")[0] == "vllm"]:
+        monkeypatch.delitem(sys.modules, name)
+    with pytest.raises(ModelError, match=r"pip install 'figeval\[vllm\]'"):
+        vllm("anything")
