@@ -1,8 +1,8 @@
 """Causal and encoder-decoder models on this machine. Capabilities: loglikelihood, generate; causal also token_scores.
 
-Log-likelihoods come from the packed engine (`engine`). Loading, tokenization, chat templates and generation are
-lm-eval's, so that numbers match those of its `hf` model. An encoder is rejected: lm-eval would score RoBERTa from left
-to right although every token sees itself.
+Log-likelihoods come from the packed engine (`engine`), texts from `generation`. Loading, tokenization and chat
+templates are lm-eval's, so that numbers match those of its `hf` model. An encoder is rejected: lm-eval would score
+RoBERTa from left to right although every token sees itself.
 """
 
 from __future__ import annotations
@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING
 from figeval.errors import ModelError, TaskError
 from figeval.models.capabilities import Outputs, OutputStream, Part
 from figeval.models.model import refuse_model_name
-from figeval.models.progress import advance
 from figeval.types import JSON, Continuation, Message, Prompt, Reply
 
-from ..encoders.batching import TokenBudget, finished_batches, free_memory, run_batches
+from ..encoders.batching import TokenBudget, free_memory, run_batches
 from ..encoders.checkpoint import by_class, check_chat_template, locate, require
 from ..encoders.loading import (
     ModelSetup,
@@ -34,7 +33,8 @@ from ..encoders.settings import Configured, Settings
 from ..encoders.tokens import padded
 from .engine.bodies import kept_per_token
 from .engine.packed import logits_at_once
-from .lm_eval_requests import decoding, encode_pairs, fitted, instances, is_cut, reply
+from .generation.row import Row
+from .lm_eval_requests import encode_pairs, fitted, is_cut
 from .packaged import SMOLLM2
 
 if TYPE_CHECKING:
@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from .figeval_hf import FigevalHF
 
 IMPOSSIBLE = -1e4  # lowest log P of a token
-ONE_BATCH = 1 << 20  # rows: everything that one call passes to lm-eval is one batch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,7 +113,7 @@ class LanguageModel(Neural[LanguageSettings, "FigevalHF"]):
     def generate(self, requests: Sequence[Prompt]) -> OutputStream[Reply]:
         """Return greedy answers up to a stop text, which is cut off; a prompt that is too long loses its beginning.
 
-        They come batch by batch: as many prompts of similar length as fit into memory with their answers.
+        Each comes as soon as it has ended.
 
         Raises:
             TaskError: `max_new_tokens` leaves no room for a prompt.
@@ -125,28 +124,23 @@ class LanguageModel(Neural[LanguageSettings, "FigevalHF"]):
         room = [lm.max_length - request.max_new_tokens * causal for request in requests]
         if min(room) <= 0:
             raise TaskError(f"--max_new_tokens leaves no room for a prompt: the model takes {lm.max_length} tokens")
-        prompts = [lm.tok_encode(text) for text in texts]
+        prompts = [lm.tok_encode(text) or [lm.prefix_token_id] for text in texts]
         self._note(prompts[0])
-        cut = frozenset(index for index, ids in enumerate(prompts) if len(ids) > room[index])
-        return OutputStream(len(requests), self._written(requests, texts, list(map(len, prompts)), cut))
+        ends = {stop: lm.end(stop) for stop in {request.stop for request in requests}}
+        rows = [
+            Row(ids[-most:], request.max_new_tokens, ends[request.stop])
+            for ids, most, request in zip(prompts, room, requests, strict=True)
+        ]
+        cut = {index for index, ids in enumerate(prompts) if len(ids) > room[index]}
+        return OutputStream(len(requests), self._written(rows, cut))
 
-    def _written(
-        self, requests: Sequence[Prompt], texts: Sequence[str], lengths: Sequence[int], cut: Set[int]
-    ) -> Iterator[Part[Reply]]:
-        """Yield the answers that lm-eval generates, a batch of prompts of similar length at a time."""
-        lm = self.network
-        asked = instances("generate_until", zip(texts, map(decoding, requests), strict=True))
-        costs = [length + request.max_new_tokens for length, request in zip(lengths, requests, strict=True)]
+    def _written(self, rows: Sequence[Row], cut: Set[int]) -> Iterator[Part[Reply]]:
+        """Yield the answers one by one; `cut` are the indexes of prompts without their beginning."""
         self.wrote = True
-        lm.on_end = lambda texts: advance(texts / len(requests))
-
-        def forward(rows: list[int]) -> list[Reply]:
-            with suppress_logging("lm_eval"):
-                written = lm.generate_until([asked[row] for row in rows], disable_tqdm=True)
-            return [reply(lm, text, requests[row].max_new_tokens) for row, text in zip(rows, written, strict=True)]
-
-        for rows, replies in finished_batches(costs, forward, self.writing):
-            yield Part(rows, list(replies), cut & set(rows))
+        places = {id(row): index for index, row in enumerate(rows)}
+        for row in self.network.write(rows):
+            index = places[id(row)]
+            yield Part([index], [Reply(text=row.text, finish=row.finish or "stop")], cut & {index})
 
     def _token_scores(self, texts: Sequence[str]) -> Outputs[NDArray[np.float64]]:
         """Return what `figeval.ScoresTokens` describes. Raises `TaskError` for an empty text."""
@@ -201,12 +195,10 @@ class LanguageModel(Neural[LanguageSettings, "FigevalHF"]):
             with suppress_logging("lm_eval"):
                 from .figeval_hf import FigevalHF
 
-                lm = FigevalHF(
-                    **arguments, backend=self.kind, dtype=setup.dtype, device=setup.device, batch_size=ONE_BATCH
-                )
+                lm = FigevalHF(**arguments, backend=self.kind, dtype=setup.dtype, device=setup.device)
         except load_errors() as error:
             raise ModelError(f"{setup.checkpoint.model!r} cannot be loaded: {one_line(error)}") from error
-        lm.budget = self.budget
+        lm.budget, lm.writing = self.budget, self.writing
         self._check(lm)
         self.writing.limit(free_memory(setup.device), kept_per_token(lm.model))
         return lm
@@ -224,7 +216,7 @@ class LanguageModel(Neural[LanguageSettings, "FigevalHF"]):
         if "engine" in vars(network):
             found |= network.engine.describe()
         if self.wrote:
-            found |= {"writing": self.writing.describe()}
+            found |= {"writing": network.writer.describe()}
         if self.first_prompt is not None:
             found |= {"first_prompt_ids": self.first_prompt, "chat_template": hasattr(self, "chat")}
             found |= {"warnings": list(opening_warnings(network.tokenizer, self.first_prompt))}
