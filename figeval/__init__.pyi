@@ -195,6 +195,7 @@ from figeval.training.contract import (
     Setup as Setup,
 )
 from figeval.types import (
+    AnswerFormat as AnswerFormat,
     Cloze as Cloze,
     Continuation as Continuation,
     Example as Example,

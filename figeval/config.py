@@ -22,6 +22,7 @@ from pydantic import (
     ValidationError,
 )
 
+from figeval.reasoning import Reasoning
 from figeval.text import cleaned, whole_number
 from figeval.validation import first_problem
 
@@ -30,7 +31,7 @@ ANSWERED = ("tasks", "model", "model_args", "limit", "num_fewshot", "seed", "rou
 SINCE = (
     *("system_instruction", "apply_chat_template", "max_new_tokens", "shots", "orders", "prompts", "probes"),
     *("protocol", "split", "metrics", "temperature", "augment", "fewshot_sampler", "calibrate"),
-    *("sample", "stratify"),
+    *("sample", "stratify", "reasoning", "constrain"),
 )
 # Options of models behind an API that change how an answer is obtained, but not the answer.
 UNSEEN = ("max_concurrent", "timeout", "max_retries", "input_price", "output_price", "memo", "api_key_env")
@@ -90,6 +91,12 @@ Augment = Annotated[
     AfterValidator(_augmented),
 ]
 Orders = Annotated[str, AfterValidator(_in_orders)]
+Thinking = Annotated[
+    str,
+    BeforeValidator(
+        lambda value: str(Reasoning.parse(value)) if value != "" else "", json_schema_input_type=str | bool
+    ),
+]
 SHARE = re.compile(r"0?\.[0-9]{1,18}")
 
 
@@ -138,6 +145,8 @@ class RunConfig:
     )
     orders: Orders = ""  # orders of the options: cyclic, all, or their number
     calibrate: bool = False  # divide the probabilities of answers by those for content-free inputs
+    reasoning: Thinking = ""  # on, off or budget=N: how long the model thinks before it answers
+    constrain: bool = False  # hold the model to acceptable answers
     prompts: tuple[str, ...] = ()  # names of further prompts of the tasks, or "all"
     probes: bool = False  # also ask without the query, and with that of another example
     protocol: str = ""  # for the tasks that have a protocol of this name, e.g. published
@@ -168,6 +177,11 @@ class RunConfig:
         texts = cleaned({**values, "log_samples": self.log_samples, **given})  # as the record has them
         text = json.dumps(texts, sort_keys=True, default=dict)
         return hashlib.sha256(text.encode()).hexdigest()[:8]
+
+    @property
+    def thinking(self) -> Reasoning | None:
+        """The parsed `reasoning`; None for the model's default."""
+        return Reasoning.parse(self.reasoning) if self.reasoning else None
 
     @property
     def settings(self) -> dict[str, Any]:

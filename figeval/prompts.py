@@ -23,9 +23,10 @@ from figeval.errors import TaskError, near
 from figeval.files import read_template
 from figeval.sandbox import MAX_SOURCE, EvaluationError, compiling, environment, evaluating
 from figeval.steps import joined
-from figeval.types import Example, Message, Prompt, plain_text
+from figeval.types import AnswerFormat, Example, Message, Prompt, plain_text
 
 Chat: TypeAlias = Callable[[Sequence[Message]], str]
+Format: TypeAlias = "Callable[[Any, PromptContext], AnswerFormat]"
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"  # names of the options, in the order shown
 
 
@@ -209,6 +210,7 @@ class PromptContext:
         system: the system message, or an empty string.
         chat: function that formats a conversation with the model's chat template; None if there is no template, or
             only one behind an API.
+        constrain: whether prompts say what an acceptable answer is.
         stop: texts at which an answer in words ends.
         max_new_tokens: maximum length of an answer in words.
         pool: `pool()` returns the examples of the training split, for routes that answer with one of them.
@@ -226,6 +228,7 @@ class PromptContext:
     chat: Chat | None = None
     stop: tuple[str, ...] = ()
     max_new_tokens: int = 16
+    constrain: bool = False
     pool: Callable[[], Sequence[Any]] = tuple
 
     def turns(self, block: str, example: Example, **extra: Any) -> tuple[Message, ...]:
@@ -245,15 +248,19 @@ class PromptContext:
         turns = self.turns(block, example, **extra)
         return plain_text(turns) if self.chat is None else self.chat(turns)
 
-    def prompt(self, block: str, example: Example) -> Prompt:
+    def prompt(self, block: str, example: Example, answer_format: Format | None = None) -> Prompt:
         """Return the conversation as a request for an answer in words.
+
+        `answer_format(example, context)` is called if answers are constrained.
 
         A model that merely continues a text is also stopped when it writes the next question itself: at a line that
         begins like the last line of the prompt ("Answer:").
         """
         turns = self.turns(block, example)
         cue = turns[-1].content.rpartition("\n")[2].strip()
-        return Prompt(turns, (*self.stop, f"\n{cue}") if self.stop and cue else self.stop, self.max_new_tokens)
+        stop = (*self.stop, f"\n{cue}") if self.stop and cue else self.stop
+        wanted = answer_format(example, self) if answer_format is not None and self.constrain else None
+        return Prompt(turns, stop, self.max_new_tokens, wanted)
 
     def answer_start(self, answer: str) -> str:
         """Return an answer as the model would begin it: no blank separates it from a chat template's header."""

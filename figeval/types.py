@@ -6,6 +6,7 @@ One request class per capability of a model; the example classes are beside thei
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeAlias
@@ -142,17 +143,53 @@ class Message:
 
 
 @dataclass(frozen=True, slots=True)
+class AnswerFormat:
+    """What an acceptable answer is, for models that can be held to it (`--constrain`).
+
+    Attributes:
+        choices: the acceptable answers: letters of options, or words for labels.
+        schema: JSON Schema of the answer, as text because requests are hashable; empty if there are choices.
+    """
+
+    choices: tuple[str, ...] = ()
+    schema: str = ""
+
+    @classmethod
+    def of_list(cls, name: str, items: JSON, most: int) -> AnswerFormat:
+        """Return the format of an object with a list of up to `most` items under one key."""
+        return cls.of_object({name: {"type": "array", "items": items, "maxItems": most}})
+
+    @classmethod
+    def of_object(cls, properties: JSON) -> AnswerFormat:
+        """Return the format of an object with exactly these properties."""
+        whole = {"type": "object", "properties": properties, "required": [*properties], "additionalProperties": False}
+        return cls(schema=json.dumps(whole))
+
+    @property
+    def json_schema(self) -> JSON:
+        """The JSON Schema of the answer; choices are strings."""
+        found: JSON = json.loads(self.schema) if self.schema else {"type": "string", "enum": list(self.choices)}
+        return found
+
+
+@dataclass(frozen=True, slots=True)
 class Prompt:
     """A conversation whose next turn the model writes, until one of `stop` or `max_new_tokens`.
 
     An assistant's turn begins as it would continue the user's text (a blank before the letter), because a model
-    without a chat template reads the turns as one text, `plain`.
+    without a chat template reads the turns as one text, `plain`. `answer` is what an acceptable answer is. It is None
+    unless the run asks for constrained answers, which only models with `constrains_answers = True` are asked for.
     """
 
     capability: ClassVar[str] = "generate"
     messages: tuple[Message, ...]
     stop: tuple[str, ...] = ()
     max_new_tokens: int = 64
+    answer: AnswerFormat | None = None
+
+    def __repr__(self) -> str:  # a prompt without a format keeps its digest of earlier versions (`digest_of`)
+        answer = "" if self.answer is None else f", answer={self.answer!r}"
+        return f"Prompt(messages={self.messages!r}, stop={self.stop!r}, max_new_tokens={self.max_new_tokens!r}{answer})"
 
     @property
     def plain(self) -> str:
@@ -236,12 +273,16 @@ class Reply:
     `finish` is the reason for its end: the model stopped, `max_new_tokens` was reached, a filter refused, or an error
     occurred (`error` describes it; the next run asks about such an example again).
     `reasoning` is a trace that the server returned separately; a trace within `text` is removed by the extractor.
+    `answer_tokens` and `reasoning_tokens` are the numbers of tokens that the model wrote for the answer and for its
+    reasoning; None if unknown. Without reasoning, the latter is 0.
     """
 
     text: str
     finish: Finish = "stop"
     reasoning: str = ""
     error: str = ""
+    answer_tokens: int | None = None
+    reasoning_tokens: int | None = None
 
 
 class KeptReply(NamedTuple):
@@ -278,7 +319,8 @@ class Prediction:
     `status` distinguishes "could not be parsed" and "was NaN" from "wrong"; `tied` counts the options that share the
     best score; `truncated` says that the model did not see the whole input. If classes of several labels tie for
     the best (pairs), `tied_labels` has the label of each of these classes, so a label may occur more than once.
-    `priors` are scores without the query; `raw`, `finish` and `error` describe an answer in words. If the options were
+    `priors` are scores without the query; `raw`, `finish`, `error` and the numbers of tokens describe an answer in
+    words, as in `Reply`. If the options were
     shown in several orders, `answers` has a prediction for each, with its `order`: `order[p]` is the option at place p.
     `parts` are the spans of a joint example; those that were not requested are missing at the end. If spans tie for
     the best, `tied_spans` holds all of them and the first is the value. `source` is the id of the example that a text
@@ -302,11 +344,19 @@ class Prediction:
     parts: tuple[Prediction, ...] = ()
     tied_spans: tuple[Span, ...] = ()
     source: str = ""
+    answer_tokens: int | None = None
+    reasoning_tokens: int | None = None
 
 
-def written(prediction: Prediction) -> dict[str, str]:
-    """Return the fields about a model's text that are set, as JSON: `raw`, `finish` and `error`."""
-    said = {"raw": prediction.raw, "finish": prediction.finish, "error": prediction.error or None}
+def written(prediction: Prediction) -> JSON:
+    """Return the fields about a model's text that are set, as JSON: `raw`, `finish`, `error` and its tokens."""
+    said = {
+        "raw": prediction.raw,
+        "finish": prediction.finish,
+        "error": prediction.error or None,
+        "answer_tokens": prediction.answer_tokens,
+        "reasoning_tokens": prediction.reasoning_tokens,
+    }
     return {key: value for key, value in said.items() if value is not None}
 
 

@@ -26,6 +26,8 @@ GIVEN = {
     "calibrate": True,
     "sample": 0.1,
     "stratify": "cluster",
+    "reasoning": "budget=100",
+    "constrain": True,
 }
 
 

@@ -30,6 +30,7 @@ PLUMBING = {
     "nltk_data",
     "plots",
     "plugins",
+    "reasoning",
     "registry",
     "sandbox",
     "spacy_pipeline",

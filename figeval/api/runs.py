@@ -82,6 +82,8 @@ class RunOptions(ScoreOptions, total=False):
     augment: Mapping[str, Any]
     orders: str
     calibrate: bool
+    reasoning: str | bool
+    constrain: bool
     prompts: Names
     probes: bool
     max_cost: float | None

@@ -91,6 +91,16 @@ def augmented(context: click.Context, parameter: click.Parameter, value: str | N
         raise click.BadParameter(first_problem(error), param=parameter) from error
 
 
+def thinking(_context: click.Context, parameter: click.Parameter, value: str | None) -> str:
+    """Return `on`, `off` or `budget=N` as it is, and refuse anything else."""
+    from figeval.reasoning import Reasoning
+
+    try:
+        return str(Reasoning.parse(value)) if value else ""
+    except ValueError as error:
+        raise click.BadParameter(f"must be {error}, not {value!r:.80}", param=parameter) from error
+
+
 def several(_context: click.Context, parameter: click.Parameter, value: str | None) -> str:
     """Return `cyclic`, `all` or a number of at least 2 as it is, and refuse anything else."""
     if not value or value in {"cyclic", "all"} or (whole_number(value) or 0) > 1:
@@ -159,6 +169,17 @@ PROMPTING = (  # in the order of --help; flags that lm-eval also has keep its na
         help="Format prompts with the model's chat template, or as plain text.",
     ),
     click.option("--max_new_tokens", type=click.IntRange(min=1), help="Maximum length of a written answer, in tokens."),
+    click.option(
+        "--reasoning",
+        callback=thinking,
+        metavar="on|off|budget=N",
+        help="Let the model think before it answers, or not; for N tokens in addition to those of the answer.",
+    ),
+    click.option(
+        "--constrain",
+        is_flag=True,
+        help="Hold the model to acceptable answers: a letter or label of the question, or JSON for quotations.",
+    ),
     click.option(
         "--orders", callback=several, metavar="cyclic|all|N", help="Ask with the options in several orders (by_letter)."
     ),

@@ -87,6 +87,8 @@ def parts(request: object) -> dict[str, str]:
     if "after" in values:
         values = {"cloze": f"{values.pop('before')}{GAP}{values.pop('after')}", **values}
     values |= dict(values.pop("values", ()))  # inputs have their own names
+    if values.get("answer", "") is None:  # of a prompt whose answer is free
+        del values["answer"]
     turns = enumerate(values.pop("messages", ()), start=1)
     values = {**{f"{number} {message.role}": message.content for number, message in turns}, **values}
     return {

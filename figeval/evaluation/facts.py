@@ -28,7 +28,7 @@ SHOWN = (  # of the config of a training, in this order
 )
 ASKED = (  # of the settings of a task, in this order
     *("threshold", "temperature", "decision", "max_new_tokens", "stop", "chat_template", "system_instruction"),
-    *("orders", "calibration"),
+    *("orders", "reasoning", "constrain", "calibration"),
 )
 NOT_OPTIONS = ("sha256", "seed")  # of scored predictions
 

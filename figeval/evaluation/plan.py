@@ -14,6 +14,7 @@ from typing import Any
 
 from figeval.config import RunConfig
 from figeval.errors import CapabilityError, ModelError, TaskError, near
+from figeval.evaluation.flags import check_model, check_room, check_temperature, flagged
 from figeval.evaluation.harness import Harness
 from figeval.evaluation.retrieval.augmentation import Augmenter, augmenter
 from figeval.evaluation.retrieval.shots import shots_of, shots_record
@@ -29,8 +30,7 @@ from figeval.spec.examples import check_languages
 from figeval.spec.subset import CLUSTER, LANGUAGE, Portion
 from figeval.spec.survey import Survey, survey
 from figeval.task_types.base import Metric
-from figeval.task_types.calibration import CONTENT_FREE, calibrated
-from figeval.task_types.orders import in_orders
+from figeval.task_types.calibration import CONTENT_FREE
 from figeval.task_types.routes import Route, choose
 from figeval.training.floor import Floor, floor_in
 from figeval.training.seen import about_in
@@ -131,6 +131,8 @@ class Plan:
         found |= self.retrieval
         scored = bool(context.labels) and bool(self.route.needs & {"fill", "loglikelihood"})
         given = {
+            "reasoning": config.reasoning,
+            "constrain": config.constrain,
             "decision": scored and "argmax",  # over the labels' words; earlier versions added up the words of a label
             "chat_template": context.chat is not None,
             "system_instruction": config.system_instruction,
@@ -163,6 +165,7 @@ def prepare(config: RunConfig, harness: Harness) -> tuple[Model, list[Plan], lis
     routes = [route_of(task, model, harness, config) for task in tasks]
     check_temperature(routes, config)
     plans = [plan for task, route in zip(tasks, routes, strict=True) for plan in planner.plans(task, route)]
+    check_room(model, (plan.context for plan in plans), config)
     check_columns(config, [plan.available for plan in plans])
     return model, plans, left_out
 
@@ -293,18 +296,16 @@ def opened(config: RunConfig, harness: Harness) -> Model:
 
     Raises:
         UnknownName, ModelError: there is no such model, or it does not support --processes.
-        CapabilityError: the model does not support --apply_chat_template or --no_chat_template.
+        CapabilityError: the model does not support --apply_chat_template, --no_chat_template or --constrain.
     """
     flags = ("device", "batch_size", "seed", "apply_chat_template", "max_cost", "max_tokens")
-    common = {flag: getattr(config, flag) for flag in flags} | {"account": config.identity()}
+    common = {flag: getattr(config, flag) for flag in flags}
+    common |= {"account": config.identity(), "reasoning": config.thinking}
     model = open_model(harness.backends, config.model, config.model_args, common)
     batched = getattr(model.backend, "min_batch_size", 1) > 1
     if config.processes > 1 and batched:  # the processes would also have to share one budget
         raise ModelError(f"{model.name} already answers many requests in parallel; leave out --processes")
-    if config.apply_chat_template is True and not model.is_chat_model:
-        raise CapabilityError(f"{model.name} has no chat template to apply; leave out --apply_chat_template")
-    if config.apply_chat_template is False and model.is_chat_model:
-        raise CapabilityError(f"{model.name} accepts chat messages only; leave out --no_chat_template")
+    check_model(model, config, harness)
     return model
 
 
@@ -334,30 +335,6 @@ def allowed(route: Route, task: TaskSpec, config: RunConfig, wanted: str | None)
     if route.task_type == task.type:
         return route.name == wanted or route.can_distinguish(task.labels)
     return config.routes.get(route.task_type, route.name) == route.name
-
-
-WITHOUT_EFFECT = {  # flag → why it has no effect on routes that render no prompt
-    "num_fewshot": "shows no examples",
-    "system_instruction": "has no place for a system message",
-    "prompts": "shows no prompt",
-}
-
-
-def flagged(task: TaskSpec, route: Route, config: RunConfig) -> Route:
-    """Return the route, with --calibrate and --orders applied.
-
-    Raises:
-        CapabilityError: a flag would have no effect on it.
-    """
-    for flag, why in WITHOUT_EFFECT.items():
-        if getattr(config, flag) and not route.is_prompted:
-            raise CapabilityError(f"{task.name} takes the route {route.name}, which {why}; leave out --{flag}")
-    try:
-        if config.calibrate:
-            route = calibrated(route)
-        return in_orders(route, config.orders, config.seed) if config.orders else route
-    except CapabilityError as error:
-        raise CapabilityError(f"{task.name}: {error}") from error
 
 
 # ---- prompts and settings --------------------------------------------------------------------------------------------
@@ -434,6 +411,7 @@ def context_of(
         system=config.system_instruction,
         chat=model.chat if model is not None else None,
         stop=() if is_chat_model else PARAGRAPH,
+        constrain=config.constrain,
         max_new_tokens=config.max_new_tokens or max(task.max_new_tokens or SHORT, LONG if is_chat_model else 0),
     )
 
@@ -478,12 +456,6 @@ def _renderer(task: TaskSpec, template: PromptTemplate | None) -> Callable[..., 
         return template.render(name, shared | own)
 
     return block
-
-
-def check_temperature(routes: Sequence[Route], config: RunConfig) -> None:
-    """Raise `TaskError` if --temperature would have no effect."""
-    if "temperature" in config.settings and not any("temperature" in route.settings for route in routes):
-        raise TaskError("--temperature applies only to tasks that compare distributions; leave it out")
 
 
 def check_columns(config: RunConfig, surveys: Sequence[Survey]) -> None:

@@ -8,8 +8,9 @@ from itertools import islice
 
 from figeval.config import RunConfig
 from figeval.errors import CapabilityError, DataError, TaskError, near
+from figeval.evaluation.flags import flagged
 from figeval.evaluation.harness import Harness
-from figeval.evaluation.plan import context_of, flagged, opened, pool_of, route_of, template_of
+from figeval.evaluation.plan import context_of, opened, pool_of, route_of, template_of
 from figeval.evaluation.retrieval.augmentation import Augmenter, augmenter
 from figeval.evaluation.retrieval.shots import shots_of
 from figeval.evaluation.variants import Variant, check_prompts, variants

@@ -215,7 +215,13 @@ class RowReader:
 
     def _heard(self, stored: AnswerRow | PredictionRow, example: Example) -> Prediction:
         error = stored.get("error", "")
-        reply = Reply(text=stored.get("raw") or "", finish=stored.get("finish") or "stop", error=error)
+        reply = Reply(
+            text=stored.get("raw") or "",
+            finish=stored.get("finish") or "stop",
+            error=error,
+            answer_tokens=stored.get("answer_tokens"),
+            reasoning_tokens=stored.get("reasoning_tokens"),
+        )
         return self.read(example, self.context, reply)
 
 

@@ -21,7 +21,7 @@ from figeval.metrics.aggregation import GroupAggregator, MetricAggregator
 from figeval.metrics.catalogue import statistic_of
 from figeval.metrics.statistic import Batched, Case, Collective, Family, Measured, Statistic
 from figeval.plugins import foreign_code
-from figeval.records.predictions import PredictionRow, answers_of
+from figeval.records.predictions import PredictionRow, answers_of, tokens_of
 from figeval.records.schema import (
     BaselineRecord,
     BreakdownRecord,
@@ -268,8 +268,10 @@ class TaskScorer:
         """
         total = Aggregator(self.metrics, strict=self.strict)
         seen: Counter[Role] = Counter()
+        tokens: Counter[str] = Counter()
         for row in rows():
             total.add(row)
+            tokens.update(tokens_of(row))
             if role := row.get("seen"):
                 seen[role] += 1
         found = self._by_language(rows) if self._languages else Scored(total.scores(self.seed))
@@ -278,6 +280,7 @@ class TaskScorer:
         for one in task.languages:
             one.baselines = baselines.get(one.language, [])
         task.choices = self._option_kinds(rows) if total.has_option_kinds else []
+        task.tokens = dict(tokens)
         task.counts = {key: count for key, count in sorted(total.counts.items()) if count}
         task.breakdowns = [self.breakdown(key, rows) for key in by]
         task.overlap = overlap(task, rows, seen, lambda rest: self.scores(rest).scores)

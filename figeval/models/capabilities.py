@@ -183,7 +183,12 @@ class Generates(Protocol):
     """Generates answers to conversations.
 
     figeval infers whether the model reads conversations or plain text; an attribute `is_chat_model` overrides this (see
-    `Model.is_chat_model`). An attribute `min_batch_size` sets the minimum number of examples per batch.
+    `Model.is_chat_model`). An attribute `min_batch_size` sets the minimum number of examples per batch, and
+    `context_length` says how many tokens the model reads and writes together, if that is known.
+
+    An attribute `constrains_answers = True`, of the model and of its factory, declares that replies keep to
+    `Prompt.answer`, of which there is one only with --constrain. A factory with an option `reasoning` receives the
+    `figeval.reasoning.Reasoning` of --reasoning, or None.
     """
 
     def generate(self, requests: Sequence[Prompt], /) -> Answers[Reply | str]:

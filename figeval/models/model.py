@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,11 @@ from figeval.text import one_line
 from figeval.types import JSON, Example, Message
 
 Factory = Callable[..., Any]
-BUDGETS = ("max_cost", "max_tokens")
+OWN_FLAGS = {  # flag that only some models take, which is no option of theirs → why others refuse it
+    "max_cost": "limits the spending of API models",
+    "max_tokens": "limits the spending of API models",
+    "reasoning": "is for models that write and can think before they answer",
+}
 CHANGING = "a text that changes whenever an answer could"
 WANTED = f"return {CHANGING} (a version, a digest of the weights)"
 
@@ -55,6 +60,18 @@ class Backends:
         if resolved is not None:
             return resolved, model
         raise UnknownName("model", name if colon else model, known, see="figeval ls models")
+
+    def constraining(self) -> list[str]:
+        """Return the names of the backends whose answers can be constrained; those that cannot be loaded are left out.
+
+        A factory declares it by an attribute `constrains_answers`, as the model itself does.
+        """
+        found = []
+        for entry in self.registry:
+            with suppress(FigevalError):
+                if getattr(self.registry.get(entry.name), "constrains_answers", False):
+                    found.append(entry.name)
+        return found
 
     def folder_name(self, folder: Path) -> str:
         """Return the `--model` that names a folder; one that is called like a registered model needs a `./`."""
@@ -207,11 +224,11 @@ def open_model(
     for option in options:
         if option not in known and not open_ended:
             raise ModelError(f"model {name!r} has no option {option!r}{near(option, set(known) - {'model'})}")
-        if option in BUDGETS and option in known:  # a changed option makes another run, a raised budget must not
+        if option in OWN_FLAGS and option in known:  # a changed option makes another run, a raised budget must not
             raise ModelError(f"{option} is a flag, not an option of the model; write --{option}")
-    for flag in BUDGETS:
+    for flag, why in OWN_FLAGS.items():
         if (common or {}).get(flag) is not None and flag not in known:
-            raise ModelError(f"--{flag} limits the spending of API models; leave it out for {name!r}")
+            raise ModelError(f"--{flag} {why}; leave it out for {name!r}")
     shared = {key: value for key, value in (common or {}).items() if key in known and value is not None}
     given = {**shared, **options}
     _check_call(name, signature, wanted, given)

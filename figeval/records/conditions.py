@@ -1,7 +1,8 @@
 """The conditions under which a run asked its tasks, as tables, comparisons and exports print them.
 
 Two runs of one model may differ in nothing but a condition: the examples that were retrieved and added to the input,
-the solved examples before a question, the system message, the orders of the options, or calibration. Prompts and
+the solved examples before a question, the system message, the orders of the options, reasoning, answers held to a
+format, or calibration. Prompts and
 probes are not conditions: they are tasks of their own, with names of their own.
 """
 
@@ -51,6 +52,10 @@ def conditions(task: TaskRecord) -> list[Condition]:
     if orders := settings.get("orders"):
         orders = one_line(orders)
         found.append(Condition("orders", orders, f"asked with the options in several orders ({orders})"))
+    if thinking := settings.get("reasoning"):
+        found.append(_reasoning(one_line(thinking)))
+    if settings.get("constrain"):
+        found.append(Condition("constrained", "acceptable answers", "constrained to acceptable answers"))
     if texts := settings.get("calibration"):
         free = ", ".join(repr(one_line(text, 20)) for text in texts)
         found.append(Condition("calibrated", free, f"calibrated with content-free inputs ({free})"))
@@ -71,6 +76,12 @@ def _augmented(settings: dict[str, Any]) -> Condition:
     nearest = f"the nearest {whose} example" if one else f"the {k} nearest {whose} examples"
     what = {"neighbours": nearest, "outline": f"outline{'s' * (not one)} of {nearest}"}.get(add, f"{add} of {nearest}")
     return Condition(add, detail, f"augmented: {what} ({retriever})")
+
+
+def _reasoning(thinking: str) -> Condition:
+    if thinking == "off":
+        return Condition("no reasoning", thinking, "asked to answer without reasoning")
+    return Condition("reasoning", thinking, f"asked with reasoning ({thinking})")
 
 
 def _shots(k: int, nearest: dict[str, Any] | None, shots: str | None) -> Condition:

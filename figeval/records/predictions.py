@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import lru_cache, partial
@@ -23,6 +24,7 @@ from typing import (
     NamedTuple,
     NotRequired,
     Protocol,
+    TypeAlias,
     cast,
 )
 
@@ -46,8 +48,11 @@ COMMON = frozenset(  # fields that `prediction_row` fills for every task type
     (
         *("id", "status", "pred", "tied", "truncated", "metrics", "seen", "cluster", "group", "meta", "language"),
         *("priors", "remarks", "retrieved", "raw", "finish", "error", "answers", "texts", "all_scores"),
+        *("answer_tokens", "reasoning_tokens"),
     )
 )
+
+Tokens: TypeAlias = Annotated[int, Field(ge=0)]
 
 # ---- a row ----------------------------------------------------------------------------------------------------------
 
@@ -64,6 +69,8 @@ class AnswerRow(TypedDict):
     raw: NotRequired[str | None]
     finish: NotRequired[Finish | None]
     error: NotRequired[str]
+    answer_tokens: NotRequired[Tokens]
+    reasoning_tokens: NotRequired[Tokens]
 
 
 @with_config(ConfigDict(extra="forbid"))
@@ -79,6 +86,8 @@ class PartRow(TypedDict):
     raw: NotRequired[str | None]
     finish: NotRequired[Finish | None]
     error: NotRequired[str]
+    answer_tokens: NotRequired[Tokens]
+    reasoning_tokens: NotRequired[Tokens]
 
 
 @with_config(ConfigDict(extra="forbid"))
@@ -166,6 +175,10 @@ class PredictionRow(TypedDict):
     raw: NotRequired[Annotated[str | None, Field(description="the text that a model wrote")]]
     finish: NotRequired[Annotated[Finish | None, Field(description="why that text ended")]]
     error: NotRequired[Annotated[str, Field(description="why there is no answer")]]
+    answer_tokens: NotRequired[Annotated[Tokens, Field(description="tokens of that text; missing where unknown")]]
+    reasoning_tokens: NotRequired[
+        Annotated[Tokens, Field(description="tokens that the model thought before it; missing where unknown")]
+    ]
     answers: NotRequired[
         Annotated[list[AnswerRow], Field(description="only with --orders; scores are then shares of answers")]
     ]
@@ -249,6 +262,19 @@ def _answer(form: RowForm, answer: Prediction) -> JSON:
 def answers_of(row: PredictionRow) -> Sequence[AnswerRow | PredictionRow]:
     """Return the answers of a row: one per order of the options, or the row itself."""
     return row.get("answers") or [row]
+
+
+def tokens_of(row: PredictionRow) -> dict[str, int]:
+    """Return the tokens of the replies of a row: those of `answers` and of `reasoning`, as far as they are known.
+
+    `answers_known` and `reasoning_known` are the numbers of replies of which they are.
+    """
+    found: Counter[str] = Counter()
+    for one in (*answers_of(row), *row.get("parts", ())):
+        for name, count in (("answers", one.get("answer_tokens")), ("reasoning", one.get("reasoning_tokens"))):
+            if count is not None:
+                found.update({name: count, f"{name}_known": 1})
+    return dict(found)
 
 
 def form_problem(form: RowForm, example: Example, prediction: Prediction) -> str:

@@ -15,9 +15,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import (
+    TYPE_CHECKING,
+    Literal,
+    NotRequired,  # pydantic asks for this one before Python 3.12
+)
 
-from typing_extensions import TypedDict  # pydantic asks for this one before Python 3.12
+from typing_extensions import TypedDict
 
 from figeval.errors import FolderInUse, RecordError
 from figeval.jsonfile import InvalidJSON, bounded, read_json
@@ -244,9 +248,7 @@ class RunFolder:
             for line in iter(partial(stream.readline, MAX_BYTES), b""):
                 with suppress(ValueError):
                     kept = _kept_reply().validate_json(line, strict=True)
-                    text, finish = kept["text"], kept["finish"]
-                    output = text if finish is None else Reply(text=text, finish=finish, reasoning=kept["reasoning"])
-                    found[kept["request"]] = KeptReply(output, kept["truncated"])
+                    found[kept["request"]] = KeptReply(_output(kept), kept["truncated"])
         return found
 
     def keep_replies(self, task: str, replies: Mapping[str, KeptReply]) -> None:
@@ -259,6 +261,7 @@ class RunFolder:
                     reply = Reply(text=output) if isinstance(output, str) else output
                     finish = None if isinstance(output, str) else reply.finish
                     kept = {"text": reply.text, "finish": finish, "reasoning": reply.reasoning, "truncated": truncated}
+                    kept |= {"answer_tokens": reply.answer_tokens, "reasoning_tokens": reply.reasoning_tokens}
                     stream.write(json.dumps(cleaned({"request": request, **kept}, valid)) + "\n")
 
     def forget_replies(self, task: str) -> None:
@@ -275,6 +278,20 @@ class _KeptReply(TypedDict):
     finish: Literal["stop", "length", "refusal"] | None  # None: the model returned a plain string
     reasoning: str
     truncated: bool
+    answer_tokens: NotRequired[int | None]
+    reasoning_tokens: NotRequired[int | None]
+
+
+def _output(kept: _KeptReply) -> Reply | str:
+    if kept["finish"] is None:
+        return kept["text"]
+    return Reply(
+        text=kept["text"],
+        finish=kept["finish"],
+        reasoning=kept["reasoning"],
+        answer_tokens=kept.get("answer_tokens"),
+        reasoning_tokens=kept.get("reasoning_tokens"),
+    )
 
 
 @lru_cache(maxsize=1)

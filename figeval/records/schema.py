@@ -35,8 +35,9 @@ from figeval.validation import first_problem
 # chosen (`choices` of a task, `choice` of a prediction), rows in several languages (`languages` of a task, `language`
 # of a prediction), the meaning of a route's settings (`legend` of a task), a digest of the ids of a random sample
 # (`sample_sha256` of a task); these keys are omitted if they are empty, and so are `weights` of a baseline (the
-# trained floor of a model), and `contrasts` and `digests` of a run
-SCHEMA_VERSION = "2.1"
+# trained floor of a model), and `contrasts` and `digests` of a run; 2.2: tokens that a model wrote (`tokens` of a task,
+# `answer_tokens` and `reasoning_tokens` of a prediction), omitted where they are unknown
+SCHEMA_VERSION = "2.2"
 READABLE = ("1", "2")  # major versions
 
 # Part of a file name, so no separator, control character or leading dot, and no longer than file systems allow.
@@ -74,6 +75,7 @@ class _ReadAgain(TypedDict, total=False):
 
     augment: _Retrieved
     calibration: list[str]
+    constrain: bool
     fewshot_sampler: str | _Retrieved  # a run stores the flag, a task the settings
     labels: list[str]
     language: str
@@ -82,6 +84,7 @@ class _ReadAgain(TypedDict, total=False):
     metrics: list[str]
     num_fewshot: int
     orders: str
+    reasoning: str
     remark: str
     routes: dict[str, str]
     seed: int
@@ -246,6 +249,7 @@ SPARSE = (
     "languages",
     "legend",
     "sample_sha256",
+    "tokens",
 )  # fields of a task that are omitted if they are empty
 
 
@@ -289,6 +293,7 @@ class TaskRecord(Stored):
     counts: dict[str, int] = Field(
         default={}, description="number of answers by status, of ties and of truncated inputs"
     )
+    tokens: dict[str, int] = Field(default={}, description="of `answers` and `reasoning`, and of how many replies")
     warnings: list[str] = []
     error: str | None = Field(default=None, description="traceback of a failed task")
     only_label: str | None = Field(default=None, description="the right answer to every example, if all share one")

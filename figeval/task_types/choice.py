@@ -26,7 +26,7 @@ from figeval.task_types.routes import (
     dot_scores,
     pair_scores,
 )
-from figeval.types import JSON, LATER, Continuation, Example, Prediction, Reply, Value
+from figeval.types import JSON, LATER, AnswerFormat, Continuation, Example, Prediction, Reply, Value
 
 CLASSES = "figeval.metrics.classification"
 
@@ -107,6 +107,11 @@ def letters_of(example: ChoiceExample) -> str:
     return LETTERS[:n]
 
 
+def letter_format(example: ChoiceExample, _context: PromptContext) -> AnswerFormat:
+    """Return the letters of the options as the acceptable answers."""
+    return AnswerFormat(choices=tuple(letters_of(example)))
+
+
 def shares(example: ChoiceExample, answers: Sequence[Prediction]) -> list[float]:
     """Return the probability with which each option was chosen, as the mean over valid answers, or an empty list.
 
@@ -167,6 +172,7 @@ class Choice(TaskType[ChoiceExample]):
             "letter",
             ReplyReader(read_letter, VERSION),
             check=letters_of,
+            answer_format=letter_format,
             metrics=("acc_of_all", "parse_rate"),
             metrics_of_orders=("consistency", "position_bias"),
         ),

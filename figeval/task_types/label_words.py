@@ -20,7 +20,7 @@ from figeval.task_types.base import HIDDEN, E, Metric, TaskType, metric
 from figeval.task_types.fields import Definition
 from figeval.task_types.given import Given, decided, label_of
 from figeval.task_types.routes import Dialogue, ReplyReader, Route, by_reply, decide
-from figeval.types import Cloze, Continuation, Example, Prediction, Reply, Value
+from figeval.types import AnswerFormat, Cloze, Continuation, Example, Prediction, Reply, Value
 
 GAP = "\ue000"  # private-use character that replaces the label word while the cloze block is rendered
 METRICS = "figeval.metrics.classification"
@@ -81,6 +81,12 @@ def by_verbalizer(example: Example, context: PromptContext) -> Dialogue:
     return of_classes(example, context, word_shares(context, logprobs))
 
 
+def word_format(_example: Example, context: PromptContext) -> AnswerFormat:
+    """Return the words for all labels as the acceptable answers."""
+    words = (word for label in context.labels for word in context.words(label))
+    return AnswerFormat(choices=tuple(dict.fromkeys(words)))
+
+
 def read_word(example: Example, context: PromptContext, reply: Reply) -> Prediction:
     """Return the label whose word a reply names."""
     from figeval.answers.extract import extract_label
@@ -100,7 +106,13 @@ BY_VERBALIZER = Route(
     question="context",
     compares_words=True,
 )
-BY_LABEL_WORD = by_reply("by_label_word", "word", ReplyReader(read_word, VERSION), metrics=("acc_of_all", "parse_rate"))
+BY_LABEL_WORD = by_reply(
+    "by_label_word",
+    "word",
+    ReplyReader(read_word, VERSION),
+    answer_format=word_format,
+    metrics=("acc_of_all", "parse_rate"),
+)
 
 
 class SingleLabelType(TaskType[E]):

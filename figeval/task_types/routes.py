@@ -20,7 +20,7 @@ from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from figeval.errors import CapabilityError, PluginError, near
-from figeval.prompts import PromptContext, no_shots
+from figeval.prompts import Format, PromptContext, no_shots
 from figeval.registry import a_type, loaded
 from figeval.types import REQUESTS, Continuation, Example, Prediction, Reply, Request, Text, TextPair
 
@@ -39,7 +39,7 @@ DOT = "dot"  # not a request: vectors of `embed` are to be compared by their dot
 TAKEN = frozenset(  # names that figeval itself writes among the settings of a task's record
     (
         *("calibration", "chat_template", "decision", "labels", "languages", "max_new_tokens", "metric_arguments"),
-        *("metrics", "num_fewshot", "orders"),
+        *("metrics", "num_fewshot", "orders", "constrain", "reasoning"),
         *("prompt_fields", "routes", "seed", "shots", "signatures", "split", "stop", "system_instruction", "tasks"),
         *("verbalizer", "vocabulary"),
     )
@@ -79,7 +79,13 @@ class ReplyReader:
         read = loaded(self.function)(example, context, reply)
         if not isinstance(read, Prediction):
             raise PluginError(f"the reader of replies returned {a_type(read)}; return a figeval.Prediction")
-        return replace(read, raw=reply.text, finish=reply.finish)
+        return replace(
+            read,
+            raw=reply.text,
+            finish=reply.finish,
+            answer_tokens=reply.answer_tokens,
+            reasoning_tokens=reply.reasoning_tokens,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +101,8 @@ class Route:
         question: template block with the question, which solved examples and a system message may precede.
         blocks: further template blocks that the route renders.
         reader: reader of the reply, on routes that ask for an answer in words.
+        answer_format: `answer_format(example, context)` returns the `AnswerFormat` that --constrain holds a reply to;
+            None on routes whose replies have none.
         settings: defaults of the route's settings, by name; a task file or a flag may give another value.
         legend: explanation of these settings in tables, a format string in which `{labels}` are those of the task, e.g.
             "a pair is labelled {labels[0]} if its score is {threshold:g} or more"; by default their names and values.
@@ -117,6 +125,7 @@ class Route:
     question: str = ""
     blocks: frozenset[str] = frozenset()
     reader: ReplyReader | None = None
+    answer_format: Format | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
     legend: str = ""
     metrics: tuple[str, ...] = ()
@@ -145,6 +154,11 @@ class Route:
             "question": (self.question, str, "the name of a template block"),
             "blocks": (self.blocks, Set, "a frozenset of names of template blocks"),
             "reader": (self.reader, (ReplyReader, type(None)), "a figeval.ReplyReader"),
+            "answer_format": (
+                self.answer_format if not callable(self.answer_format) else None,
+                type(None),
+                "a function",
+            ),
             "settings": (self.settings, Mapping, "a mapping of names to defaults"),
             "legend": (self.legend, str, "a format string of its settings"),
             "metrics": (self.metrics, tuple, "a tuple of names"),
@@ -184,6 +198,11 @@ class Route:
     def is_prompted(self) -> bool:
         """True if the model reads a conversation, which may contain solved examples and a system message."""
         return bool(self.question) or any(part.is_prompted for part in self.parts)
+
+    @property
+    def has_answer_format(self) -> bool:
+        """True if replies can be held to a format, on this route or one of its parts."""
+        return self.answer_format is not None or any(part.has_answer_format for part in self.parts)
 
     @property
     def requirements(self) -> tuple[str, ...]:
@@ -295,20 +314,35 @@ def decide(example_id: str, scores: Iterable[float], n_options: int | None = Non
 
 
 def by_reply(
-    name: str, question: str, reader: ReplyReader, *, check: Callable[[Any], Any] | None = None, **declared: Any
+    name: str,
+    question: str,
+    reader: ReplyReader,
+    *,
+    check: Callable[[Any], Any] | None = None,
+    answer_format: Format | None = None,
+    **declared: Any,
 ) -> Route:
     """Return a route on which a model writes its answer to one question, and a reader makes a prediction from it.
 
-    `check(example)` raises `CapabilityError` for an example that cannot be asked in this way.
+    `check(example)` raises `CapabilityError` for an example that cannot be asked in this way, and
+    `answer_format(example, context)` returns what an acceptable answer is.
     """
 
     def start(example: Example, context: PromptContext) -> Dialogue:
         if check is not None:
             check(example)
-        (reply,) = yield [context.prompt(question, example)]
+        (reply,) = yield [context.prompt(question, example, answer_format)]
         return reader.read(example, context, reply)
 
-    return Route(name=name, start=start, needs=frozenset({"generate"}), question=question, reader=reader, **declared)
+    return Route(
+        name=name,
+        start=start,
+        needs=frozenset({"generate"}),
+        question=question,
+        reader=reader,
+        answer_format=answer_format,
+        **declared,
+    )
 
 
 @lru_cache(maxsize=64)

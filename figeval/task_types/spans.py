@@ -18,6 +18,7 @@ from figeval.task_types.routes import Dialogue, ReplyReader, Route, by_reply, co
 from figeval.task_types.windows import windows
 from figeval.types import (
     NO_SPAN,
+    AnswerFormat,
     Example,
     Prediction,
     Reply,
@@ -119,6 +120,11 @@ def read_quote(example: SpanExample, _context: PromptContext, reply: Reply) -> P
     )
 
 
+def quote_format(_example: SpanExample, _context: PromptContext) -> AnswerFormat:
+    """Return the format of the JSON object that the prompt asks for."""
+    return AnswerFormat.of_object({"quote": {"type": "string"}})
+
+
 def texts_of(example: SpanExample, places: Sequence[Span]) -> list[str]:
     """Return the stretches of the text at these places."""
     return [example.text[place.start : place.end] for place in places]
@@ -173,6 +179,7 @@ class Spans(TaskType[SpanExample]):
             "by_json",
             "json",
             ReplyReader(read_quote, VERSION),
+            answer_format=quote_format,
             metrics=("squad_f1_of_all", "verbatim", "parse_rate"),
         ),
     )

@@ -212,7 +212,7 @@ class _Asked:
             return isinstance(b, Mapping) and list(a) == list(b) and self.alike(list(a.values()), list(b.values()))
         if is_dataclass(a) and not isinstance(a, type):
             return type(a) is type(b) and self.alike(astuple(a), astuple(b))
-        if isinstance(a, str | bytes) or a is None:
+        if isinstance(a, str | bytes) or a is None or b is None:
             return bool(a == b)
         if hasattr(a, "__len__"):
             return len(a) == len(b) and all(self.alike(x, y) for x, y in zip(a, b, strict=True))

@@ -30,7 +30,7 @@ from figeval.task_types.routes import (
     pair_scores,
 )
 from figeval.task_types.texts import TextExample
-from figeval.types import JSON, Continuation, Example, PairLabel, Prediction, Value
+from figeval.types import JSON, AnswerFormat, Continuation, Example, PairLabel, Prediction, Value
 
 from ..baselines.guessing import gold_answers
 from .classification import (
@@ -133,6 +133,12 @@ def by_closeness(
     return _decided(example, context, [score - plain for score in scores])
 
 
+def list_format(_example: MultilabelExample, context: PromptContext) -> AnswerFormat:
+    """Return the format of an object with a list of labels, in their words; the list is empty if none applies."""
+    words = list(dict.fromkeys(word for label in context.labels for word in context.words(label)))
+    return AnswerFormat.of_list("labels", {"type": "string", "enum": words}, most=len(context.labels))
+
+
 # ---- the type --------------------------------------------------------------------------------------------------------
 
 
@@ -163,7 +169,7 @@ class Multilabel(TaskType[MultilabelExample]):
             legend="a label applies if {yes} is more probable than {no}",
         ),
         *closeness_routes(by_closeness, blocks=DESCRIPTION),
-        by_reply("by_list", "list", READER, metrics=("parse_rate",)),
+        by_reply("by_list", "list", READER, answer_format=list_format, metrics=("parse_rate",)),
     )
     metrics = (
         metric("exact_match", f"{METRICS}:exact_match"),

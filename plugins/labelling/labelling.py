@@ -19,7 +19,7 @@ from figeval.task_types.fields import Definition, Field, RowContext, TextsField
 from figeval.task_types.given import Given
 from figeval.task_types.routes import Dialogue, ReplyReader, Route
 from figeval.task_types.texts import TextExample
-from figeval.types import JSON, Prediction, Value
+from figeval.types import JSON, AnswerFormat, Prediction, Value
 
 from .requests import LabelWords
 from .tags import OUTSIDE, Chunk, chunks, kinds, scheme_problem, strays, tagged
@@ -27,6 +27,7 @@ from .tags import OUTSIDE, Chunk, chunks, kinds, scheme_problem, strays, tagged
 Answer: TypeAlias = "tuple[str | tuple[str, ...], ...]"
 METRICS = f"{__package__}.chunk_metrics"
 QUOTES = "by_quotes"
+MOST = 100  # quotations of a constrained reply, as many as are read
 
 
 # ---- examples --------------------------------------------------------------------------------------------------------
@@ -165,8 +166,13 @@ def by_quotes(example: LabellingExample, context: PromptContext) -> Dialogue:
             f"the task distinguishes kinds of spans ({', '.join(kinds(context.labels))}), which quotations cannot "
             "express, so language models cannot answer it; use a model that labels words"
         )
-    (reply,) = yield [context.prompt("quotes", example)]
+    (reply,) = yield [context.prompt("quotes", example, quotes_format)]
     return READER.read(example, context, reply)
+
+
+def quotes_format(_example: LabellingExample, _context: PromptContext) -> AnswerFormat:
+    """Return the format of an object with a list of quotations, which is empty if there is nothing to quote."""
+    return AnswerFormat.of_list("quotes", {"type": "string"}, most=MOST)
 
 
 # ---- the type --------------------------------------------------------------------------------------------------------
@@ -188,6 +194,7 @@ class Labelling(TaskType[LabellingExample]):
             needs=frozenset({"generate"}),
             question="quotes",
             reader=READER,
+            answer_format=quotes_format,
             metrics=("span_f1_of_all", "quotes_found", "parse_rate"),
         ),
     )

@@ -32,7 +32,7 @@ from figeval.task_types.routes import (
     by_reply,
     closeness_routes,
 )
-from figeval.types import JSON, Continuation, Example, PairLabel, Prediction, Reply, Value
+from figeval.types import JSON, AnswerFormat, Continuation, Example, PairLabel, Prediction, Reply, Value
 
 from ..baselines.guessing import gold_answers
 
@@ -152,6 +152,11 @@ def read_number(example: RatingExample, context: PromptContext, reply: Reply) ->
     return Prediction(example_id=example.id, value=value, labels=context.labels, status=status)
 
 
+def point_format(_example: RatingExample, context: PromptContext) -> AnswerFormat:
+    """Return the points of the scale as the acceptable answers."""
+    return AnswerFormat(choices=context.labels)
+
+
 def _total(probability: float | tuple[float, ...]) -> float:
     """Return the probability of a point, summed over its classes if a head has several for it."""
     return math.fsum(probability) if isinstance(probability, tuple) else float(probability)
@@ -207,7 +212,7 @@ class Rating(TaskType[RatingExample]):
             question="context",
             compares_words=True,
         ),
-        by_reply("by_number", "number", READER, metrics=("parse_rate",)),
+        by_reply("by_number", "number", READER, answer_format=point_format, metrics=("parse_rate",)),
     )
     metrics = (
         metric("spearman", f"{METRICS}:SPEARMAN"),

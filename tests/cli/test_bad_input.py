@@ -58,6 +58,13 @@ def complaint(cli: Cli, tasks: Path, tmp_path: Path) -> Callable[..., str]:
         (("--route", "choice=by_loglikelihood"), "overlap cannot answer t: this model offers score_pairs"),
         (("--by", "knd"), "--by knd: none of these tasks has it; did you mean 'kind'?"),
         (("--num_fewshot", "2"), "shows no examples; leave out --num_fewshot"),
+        (
+            ("--reasoning", "hard"),
+            "must be on, off, or budget=N with a number of tokens such as budget=2000, not 'hard'",
+        ),
+        (("--reasoning", "budget=0"), "must be a budget from 1 to 1,000,000 tokens"),
+        (("--reasoning", "on"), "--reasoning is for models that write and can think before they answer; leave it out"),
+        (("--constrain",), "the answers of overlap cannot be constrained; leave out --constrain, or use a model"),
         (("--include_path", "nowhere"), "'nowhere' does not exist"),
         (("--limt", "3"), "--limit"),
     ],

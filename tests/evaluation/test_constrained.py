@@ -1,0 +1,113 @@
+"""Answers that are held to a format, and tokens of answers and thoughts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import figeval
+from figeval.models.batching import digest_of
+from figeval.types import AnswerFormat, Message, Prompt, Reply
+
+ASKED = {  # task → route, and an answer that fits its format
+    "mini_proverbs": "by_letter",
+    "mini_pairs": "by_label_word",
+    "mini_alignment": "by_json",
+}
+
+
+@dataclass
+class Obedient:
+    """Writes the first acceptable answer, or "A" if it is told of none."""
+
+    constrains_answers: bool = True
+    deterministic_by_name: bool = True
+    tokens: tuple[int | None, int | None] = (None, None)
+    asked: list[Prompt] = field(default_factory=list)
+
+    def generate(self, requests: Sequence[Prompt]) -> list[Reply]:
+        self.asked += requests
+        return [
+            Reply(text=self._text(one.answer), answer_tokens=self.tokens[0], reasoning_tokens=self.tokens[1])
+            for one in requests
+        ]
+
+    def _text(self, answer: AnswerFormat | None) -> str:
+        if answer is None:
+            return "A"
+        return answer.choices[0] if answer.choices else json.dumps(dict.fromkeys(answer.json_schema["properties"], ""))
+
+
+def first_row(run: figeval.Run) -> dict[str, Any]:
+    lines = (run.path / "predictions/mini_pairs.jsonl").read_text(encoding="utf-8").splitlines()
+    row: dict[str, Any] = json.loads(lines[0])
+    return row
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize("task", ASKED)
+def test_prompts_say_what_an_acceptable_answer_is_only_if_asked_to(task: str) -> None:
+    free, held = Obedient(), Obedient()
+    options = {"routes": {"choice": "by_letter"}, "baselines": False}
+    plain = figeval.run(task, free, name="m", **options)
+    constrained = figeval.run(task, held, name="m", constrain=True, **options)
+    assert {one.answer for one in free.asked} == {None}
+    assert None not in {one.answer for one in held.asked}
+    assert {one.messages for one in free.asked} == {one.messages for one in held.asked}, "the question is the same"
+    assert "constrain" not in plain.record.tasks[0].settings
+    assert constrained.record.tasks[0].settings["constrain"] is True
+    assert constrained.record.tasks[0].route == ASKED[task]
+    assert constrained.record.identity != plain.record.identity
+    assert "constrained to acceptable answers" in str(constrained)
+    (parsed,) = (score.value for score in constrained.record.tasks[0].scores if score.metric == "parse_rate")
+    assert parsed == 1
+
+
+def test_the_letters_are_those_that_are_shown() -> None:
+    model = Obedient()
+    figeval.run("mini_proverbs", model, name="m", constrain=True, orders="cyclic", baselines=False)
+    for prompt in model.asked:
+        assert prompt.answer is not None
+        letters = prompt.answer.choices
+        assert letters == tuple("ABCDEFGH"[: len(letters)])
+        assert f"\n{letters[-1]}." in prompt.plain and f"\n{chr(ord(letters[-1]) + 1)}." not in prompt.plain
+
+
+def test_who_cannot_be_held_to_a_format_is_refused() -> None:
+    with pytest.raises(figeval.CapabilityError, match=r"answers of m cannot be constrained; .* that can: "):
+        figeval.run("mini_pairs", Obedient(constrains_answers=False), name="m", constrain=True)
+
+
+def test_a_route_without_a_format_is_refused() -> None:
+    with pytest.raises(figeval.CapabilityError, match="by_decoding, which does not say what an acceptable answer is"):
+        figeval.run("mini_narrative", Obedient(), name="m", constrain=True)
+
+
+def test_rows_and_record_know_what_was_written_and_zero_is_not_unknown() -> None:
+    known = figeval.run("mini_pairs", Obedient(tokens=(1, 20)), name="a", limit=5, baselines=False)
+    half = figeval.run("mini_pairs", Obedient(tokens=(2, None)), name="b", limit=5, baselines=False)
+    nothing = figeval.run("mini_pairs", Obedient(), name="c", limit=5, baselines=False)
+    told = {"answers": 5, "reasoning": 100, "answers_known": 5, "reasoning_known": 5}
+    assert known.record.tasks[0].tokens == told
+    assert half.record.tasks[0].tokens == {"answers": 10, "answers_known": 5}
+    assert nothing.record.tasks[0].tokens == {}
+    row = first_row(known)
+    assert (row["answer_tokens"], row["reasoning_tokens"]) == (1, 20)
+    assert not {"answer_tokens", "reasoning_tokens"} & set(first_row(nothing))
+    assert figeval.verify(known, include_path=()).problems == ()
+
+
+def test_a_prompt_without_a_format_keeps_its_digest() -> None:
+    """A literal of the version before formats, whose kept replies are found by it."""
+    prompt = Prompt((Message("user", "Why?"),), ("\n\n",), 16)
+    assert digest_of(prompt) == "674e3fc516d779f901b109e9b4bad8176bd6486f502a9c36fe2aeae14cac9ec1"
+    assert digest_of(prompt) != digest_of(Prompt(*(prompt.messages, prompt.stop, 16), AnswerFormat(("A", "B"))))
