@@ -274,15 +274,16 @@ class Reply:
     occurred (`error` describes it; the next run asks about such an example again).
     `reasoning` is a trace that the server returned separately; a trace within `text` is removed by the extractor.
     `answer_tokens` and `reasoning_tokens` are the numbers of tokens that the model wrote for the answer and for its
-    reasoning; None if unknown. Without reasoning, the latter is 0.
+    reasoning; None if unknown. Without reasoning, the latter is 0. Equal texts are equal replies, however they are
+    counted.
     """
 
     text: str
     finish: Finish = "stop"
     reasoning: str = ""
     error: str = ""
-    answer_tokens: int | None = None
-    reasoning_tokens: int | None = None
+    answer_tokens: int | None = field(default=None, compare=False)
+    reasoning_tokens: int | None = field(default=None, compare=False)
 
 
 class KeptReply(NamedTuple):

@@ -51,20 +51,30 @@ def strip_reasoning(text: str) -> str:
     A trace whose opening mark was part of the prompt starts where the text does; one that is never closed extends to
     the end.
     """
+    return split_reasoning(text)[1]
+
+
+def split_reasoning(text: str) -> tuple[str, str]:
+    """Return the reasoning traces of a text, without their marks, and the text without them, as `strip_reasoning`."""
+    traces: list[str] = []
     for opening, closing in TRACES:
-        text = _without(text, opening, closing)
-    return text
+        own, text = _split(text, opening, closing)
+        traces += own
+    return "\n\n".join(trace.strip() for trace in traces if trace.strip()), text
 
 
-def _without(text: str, opening: re.Pattern[str], closing: re.Pattern[str]) -> str:
-    kept, position = [], 0
+def _split(text: str, opening: re.Pattern[str], closing: re.Pattern[str]) -> tuple[list[str], str]:
+    traces, kept, position = [], [], 0
     while start := opening.search(text, position):
         end = closing.search(text, start.end())
         kept.append(text[position : start.start()])
+        traces.append(text[start.end() : end.start() if end else len(text)])
         position = end.end() if end else len(text)
     rest = "".join(kept) + text[position:]
     closed = list(closing.finditer(rest))
-    return rest[closed[-1].end() :] if closed else rest
+    if not closed:
+        return traces, rest
+    return [rest[: closed[-1].start()], *traces], rest[closed[-1].end() :]
 
 
 # ---- markup ----------------------------------------------------------------------------------------------------------

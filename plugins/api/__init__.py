@@ -9,7 +9,8 @@ and the next run of the same command asks again. Finished replies are stored on 
 nothing is asked or paid for twice.
 
 `model` is the backend, `request_batch` sends many requests at once, and `client` makes one attempt at one request in
-one of the `dialects`; `settings`, `budget` and `cache` are what their names say.
+one of the `dialects`, in which `thinking` and `formats` of answers are asked for; `settings`, `budget` and `cache` are
+what their names say.
 """
 
 from __future__ import annotations

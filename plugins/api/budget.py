@@ -15,11 +15,11 @@ BYTES = 4  # bytes of text per token, roughly: in English and, because of UTF-8,
 PER_TURN = 4  # tokens around each turn
 
 
-def expected(prompt: Prompt, settings: ApiSettings) -> Usage:
-    """Return the estimated tokens that a request reads, and the most that it may write."""
+def expected(prompt: Prompt, thinking: int) -> Usage:
+    """Return the estimated tokens that a request reads, and the most that it may write, `thinking` included."""
     texts = [message.content for message in prompt.messages]
     read = sum(PER_TURN + len(text.encode("utf-8", "replace")) // BYTES for text in texts)
-    return Usage(read, prompt.max_new_tokens + settings.reasoning_tokens)
+    return Usage(read, prompt.max_new_tokens + thinking)
 
 
 def estimated_tokens(text: str) -> int:

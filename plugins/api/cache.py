@@ -29,7 +29,8 @@ def key_of(url: str, served: str, body: bytes, settings: ApiSettings) -> str:
     The request includes model, conversation and decoding options. If answers are sampled, the seed is part of the key,
     so that another seed gets another sample.
     """
-    sample = settings.seed if settings.sampled else None
+    thinks = settings.thinking is not None and settings.thinking.on  # most such models are sampled at any temperature
+    sample = settings.seed if settings.sampled or thinks else None
     return hashlib.sha256(json.dumps([url, served, body.decode("ascii"), sample]).encode()).hexdigest()
 
 
@@ -47,7 +48,9 @@ def unpacked(stored: object) -> Reply | None:
     except (TypeError, ValueError):
         return None
     texts = (reply.text, reply.reasoning, reply.error)
+    counts = (reply.answer_tokens, reply.reasoning_tokens)
     whole = all(isinstance(text, str) for text in texts) and reply.finish in ANSWERED
+    whole = whole and all(count is None or (type(count) is int and count >= 0) for count in counts)
     return reply if whole else None
 
 

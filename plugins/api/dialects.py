@@ -6,16 +6,21 @@ and Anthropic's messages.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Protocol
 
+from figeval.answers.reply_text import strip_reasoning
 from figeval.errors import ModelError
 from figeval.jsonfile import JSONObject, JSONValue
 from figeval.models.archive import Usage
+from figeval.reasoning import Reasoning
 from figeval.text import one_line, valid
 from figeval.types import JSON, Finish, Message, Prompt, Reply
 
+from ..encoders.settings import one_of
+from .formats import ANTHROPIC, OPENAI, as_text
 from .settings import ApiSettings, Endpoint
+from .thinking import STYLES, style_at
 
 ENDINGS: dict[str, Finish] = {
     "length": "length",
@@ -24,6 +29,7 @@ ENDINGS: dict[str, Finish] = {
     "model_context_window_exceeded": "length",
     "refusal": "refusal",
 }
+LEAST = 1024  # tokens of the smallest budget for thinking at Anthropic
 LONGEST = 200  # characters of a model's own name
 MOST = 10**8  # tokens of one request; no model reads or writes as many
 STOPS = 4  # the most stop texts that OpenAI accepts; the others are applied here
@@ -50,7 +56,7 @@ class Dialect(Protocol):
     path: ClassVar[str]
 
     def headers(self, key: str) -> dict[str, str]: ...
-    def body(self, prompt: Prompt) -> JSON: ...
+    def body(self, prompt: Prompt, thinking: Reasoning | None = None) -> JSON: ...
     def read(self, answer: JSONObject) -> ApiAnswer: ...
 
 
@@ -63,15 +69,25 @@ class OpenAISettings(ApiSettings):
 
     Attributes:
         reasoning_effort: how long the model thinks, for models that accept it: `low`, `medium`, `high`.
+        reasoning_style: how the server is asked to think, or not: effort, template, openrouter or qwen; empty for what
+            fits its address (`figeval.builtin.plugins.api.thinking`).
+        structured: how the server is held to a format: response_format, json_object, structured_outputs or guided
+            (`figeval.builtin.plugins.api.formats`).
         max_completion_tokens_key: the server's name for the limit of an answer: `max_completion_tokens` at OpenAI
             itself, whose newer models accept no other, `max_tokens` elsewhere.
     """
 
     reasoning_effort: str | None = None
+    reasoning_style: str = ""
+    structured: str = "response_format"
     max_completion_tokens_key: str | None = None
 
     def __post_init__(self) -> None:
         ApiSettings.__post_init__(self)
+        one_of("reasoning_style", self.reasoning_style, ("", *STYLES))
+        one_of("structured", self.structured, tuple(OPENAI))
+        if self.reasoning_effort and self.reasoning is not None and not self.reasoning.on:
+            raise ModelError("reasoning_effort and --reasoning off contradict each other; give only one of them")
         if self.max_completion_tokens_key not in (None, "max_tokens", "max_completion_tokens"):
             raise ModelError("max_completion_tokens_key is max_tokens or max_completion_tokens")
 
@@ -89,24 +105,36 @@ class OpenAI:
         """Return the headers with the key, if there is one."""
         return {"Authorization": f"Bearer {key}"} if key else {}
 
-    def body(self, prompt: Prompt) -> JSON:
-        """Return the body of a request."""
+    def body(self, prompt: Prompt, thinking: Reasoning | None = None) -> JSON:
+        """Return the body of a request. OpenAI's own models take no temperature while they think."""
         settings = self.settings
         ours = settings.base_url.rstrip("/") in ("", self.url)
         limit = settings.max_completion_tokens_key or ("max_completion_tokens" if ours else "max_tokens")
+        thinks = thinking is not None and thinking.on
         optional: JSON = {
-            "stop": list(prompt.stop[:STOPS]) if settings.send_stop else [],
+            # Within thoughts, a stop text would end the answer before it begins; it is applied here instead.
+            "stop": list(prompt.stop[:STOPS]) if settings.send_stop and not thinks else [],
             "seed": settings.seed if settings.sampled else None,  # some servers reject it
-            "reasoning_effort": settings.reasoning_effort,
         }
         return {
             "model": settings.model,
             "messages": [turn(message) for message in prompt.messages],
-            limit: prompt.max_new_tokens + settings.reasoning_tokens,
-            **settings.decoding,
+            limit: prompt.max_new_tokens + settings.room(thinking),
+            **({} if thinks and ours else settings.decoding),
             **{name: value for name, value in optional.items() if value not in (None, [])},
+            **self._thinking(thinking),
+            **({} if prompt.answer is None else OPENAI[settings.structured](prompt.answer)),
             **settings.extra_body,
         }
+
+    def _thinking(self, thinking: Reasoning | None) -> JSON:
+        settings = self.settings
+        fields = (
+            {}
+            if thinking is None
+            else STYLES[settings.reasoning_style or style_at(settings.base_url or self.url)](thinking)
+        )
+        return fields | ({"reasoning_effort": settings.reasoning_effort} if settings.reasoning_effort else {})
 
     def read(self, answer: JSONObject) -> ApiAnswer:
         """Return the first choice. Raises `Unreadable`."""
@@ -117,23 +145,58 @@ class OpenAI:
             raise Unreadable("the server interrupted its answer")
         text, thoughts = parts(message.get("content"))
         refusal = message.get("refusal")
+        thoughts = str(message.get("reasoning_content") or message.get("reasoning") or thoughts)
+        used = counts_of(answer)
+        spent = usage(used, "prompt_tokens", "completion_tokens")
+        details = used.get("completion_tokens_details")
+        told = details.get("reasoning_tokens") if isinstance(details, dict) else None
+        answer_tokens, reasoning_tokens = divided(spent, told, text, thoughts)
         reply = Reply(
             text=text or str(refusal or ""),
             finish="refusal" if refusal else ENDINGS.get(reason, "stop"),
-            reasoning=str(message.get("reasoning_content") or message.get("reasoning") or thoughts),
+            reasoning=thoughts,
+            answer_tokens=answer_tokens,
+            reasoning_tokens=reasoning_tokens,
         )
-        used = counts_of(answer)
-        return ApiAnswer(reply, usage(used, "prompt_tokens", "completion_tokens"), str(answer.get("model") or ""))
+        return ApiAnswer(reply, spent, str(answer.get("model") or ""))
 
 
 # ---- Anthropic -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnthropicSettings(ApiSettings):
+    """Settings of Anthropic's models.
+
+    Attributes:
+        reasoning_style: `adaptive`, with which models from Claude 4.6 on decide how long they think, or `enabled`, the
+            budget of earlier ones; empty for `enabled` if there is a budget, and `adaptive` otherwise.
+        structured: `output_config`, or `tool` for models before Claude 4.5.
+    """
+
+    reasoning_style: str = ""
+    structured: str = "output_config"
+
+    def __post_init__(self) -> None:
+        ApiSettings.__post_init__(self)
+        one_of("reasoning_style", self.reasoning_style, ("", "adaptive", "enabled"))
+        one_of("structured", self.structured, tuple(ANTHROPIC))
+        thinking = self.thinking
+        if thinking is not None and thinking.budget is not None and thinking.budget < LEAST:
+            raise ModelError(
+                f"--reasoning {thinking}: Anthropic's smallest budget is {LEAST:,} tokens; give that or more"
+            )
+        if thinking is not None and thinking.on and self.structured == "tool":
+            raise ModelError(
+                "a model that thinks cannot be made to call a tool; leave out structured=tool or --reasoning"
+            )
 
 
 @dataclass(frozen=True, slots=True)
 class Anthropic:
     """The dialect of https://docs.anthropic.com/en/api/messages. It has no seed, and no blank stop texts."""
 
-    settings: ApiSettings
+    settings: AnthropicSettings
     url: ClassVar[str] = "https://api.anthropic.com/v1"
     variable: ClassVar[str] = "ANTHROPIC_API_KEY"
     path: ClassVar[str] = "/messages"
@@ -142,31 +205,54 @@ class Anthropic:
         """Return the headers with the key, if there is one, and the version of the API."""
         return {"anthropic-version": "2023-06-01", **({"x-api-key": key} if key else {})}
 
-    def body(self, prompt: Prompt) -> JSON:
-        """Return the body of a request; system turns are separate from the others."""
+    def body(self, prompt: Prompt, thinking: Reasoning | None = None) -> JSON:
+        """Return the body of a request; system turns are separate, and a model that thinks takes no temperature."""
         settings = self.settings
+        thinks = thinking is not None and thinking.on
         system = "\n\n".join(message.content for message in prompt.messages if message.role == "system")
-        stops = [text for text in prompt.stop if text.strip()] if settings.send_stop else []
+        stops = [text for text in prompt.stop if text.strip()] if settings.send_stop and not thinks else []
         return {
             "model": settings.model,
             "messages": [turn(message) for message in prompt.messages if message.role != "system"],
-            "max_tokens": prompt.max_new_tokens + settings.reasoning_tokens,
+            "max_tokens": prompt.max_new_tokens + settings.room(thinking),
             **({"system": system} if system else {}),
             **({"stop_sequences": stops} if stops else {}),
-            **settings.decoding,
+            **({} if thinks else settings.decoding),
+            **({} if thinking is None else {"thinking": self._thinking(thinking)}),
+            **({} if prompt.answer is None else ANTHROPIC[settings.structured](prompt.answer)),
             **settings.extra_body,
         }
 
+    def _thinking(self, thinking: Reasoning) -> JSON:
+        if not thinking.on:
+            return {"type": "disabled"}
+        budgeted = self.settings.thinking is not None and self.settings.thinking.budget is not None
+        style = self.settings.reasoning_style or ("enabled" if budgeted else "adaptive")
+        return {"type": style, **({"budget_tokens": thinking.tokens} if style == "enabled" else {})}
+
     def read(self, answer: JSONObject) -> ApiAnswer:
         """Return the text blocks. Raises `Unreadable`."""
-        if not isinstance(answer.get("content"), list):
+        content = answer.get("content")
+        if not isinstance(content, list):
             raise Unreadable("no content in it")
-        text, thoughts = parts(answer["content"])
+        text, thoughts = parts(content)
+        called = [block for block in map(mapping, content) if block.get("type") == "tool_use"]
+        text = as_text(called[0].get("input")) if called and not text.strip() else text
         finish = ENDINGS.get(str(answer.get("stop_reason")), "stop")
         used = counts_of(answer)
         cached = ("cache_read_input_tokens", "cache_creation_input_tokens")
         spent = usage(used, "input_tokens", "output_tokens", *cached)
-        return ApiAnswer(Reply(text=text, finish=finish, reasoning=thoughts), spent, str(answer.get("model") or ""))
+        details = used.get("output_tokens_details")
+        told = details.get("thinking_tokens") if isinstance(details, dict) else None
+        answer_tokens, reasoning_tokens = divided(spent, told, text, thoughts)
+        reply = Reply(
+            text=text,
+            finish=finish,
+            reasoning=thoughts,
+            answer_tokens=answer_tokens,
+            reasoning_tokens=reasoning_tokens,
+        )
+        return ApiAnswer(reply, spent, str(answer.get("model") or ""))
 
 
 # ---- both ----------------------------------------------------------------------------------------------------------
@@ -196,6 +282,23 @@ def usage(used: JSONObject, read: str, written: str, *also_read: str) -> Usage |
     return Usage(sum(told[1:]), told[0]) if len(told) == len(counts) + 1 and any(told[1:]) else None
 
 
+def divided(spent: Usage | None, thinking: JSONValue, text: str, thoughts: str) -> tuple[int | None, int | None]:
+    """Return the numbers of tokens of the answer and of the thoughts before it; None if they are unknown.
+
+    Args:
+        spent: tokens that the server counted.
+        thinking: its number of tokens of the thoughts, if it gives one; some servers write 0 whatever they think.
+        text: the text of the answer, in which there may be thoughts between marks.
+        thoughts: the thoughts that it sent apart from the text.
+    """
+    if spent is None:
+        return None, None
+    visible = bool(thoughts.strip()) or strip_reasoning(text) != text
+    if type(thinking) is int and 0 <= thinking <= spent.tokens_out and (thinking or not visible):
+        return spent.tokens_out - thinking, thinking
+    return (None, None) if visible else (spent.tokens_out, 0)
+
+
 def counts_of(answer: JSONObject) -> JSONObject:
     """Return the server's counts, or {} if they are malformed, since the answer itself is already paid for."""
     used = answer.get("usage")
@@ -221,4 +324,4 @@ def scrubbed(answer: ApiAnswer, endpoint: Endpoint) -> ApiAnswer:
     reply = answer.reply
     text, reasoning = (valid(endpoint.scrub(told)) for told in (reply.text, reply.reasoning))
     model = one_line(endpoint.scrub(answer.model), LONGEST)
-    return ApiAnswer(Reply(text=text, finish=reply.finish, reasoning=reasoning), answer.usage, model)
+    return ApiAnswer(replace(reply, text=text, reasoning=reasoning), answer.usage, model)

@@ -52,6 +52,10 @@ class ApiSession:
     failed: int = 0
     in_a_row: int = 0
     last_failure: str = ""
+    complete: int = 0  # replies that ended by themselves
+    thought: int = 0  # of these, those with a sign of thinking
+    unheld: int = 0  # of these, those that do not keep to the format of --constrain
+    extended: int = 0  # requests that were asked again with more room for thinking
     models: set[str] = field(default_factory=set)  # names by the server of the models that answered
 
     def note(self, answer: ApiAnswer) -> None:

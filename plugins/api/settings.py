@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 from figeval.errors import ModelError
 from figeval.jsonfile import JSONObject, JSONValue, parse_json
+from figeval.reasoning import Reasoning
 
 from ..encoders.settings import positive
 
@@ -33,7 +34,9 @@ class ApiSettings:
         max_retries: number of further attempts after one that failed.
         temperature: sampling temperature; None for the server's default.
         top_p: share of the probability from which tokens are sampled; None for the server's default.
-        reasoning_tokens: tokens added to the limit of every answer, for models whose limit includes thinking.
+        reasoning: whether and how long the model thinks before it answers (--reasoning); None for its default.
+        reasoning_tokens: tokens added to the limit of every answer, for models whose limit includes thinking; without
+            it, those of `reasoning`.
         send_stop: whether stop texts are also sent to the server, which then stops writing; they are always cut off
             here.
         extra_body: further fields of every request, as a JSON object.
@@ -58,6 +61,7 @@ class ApiSettings:
     temperature: float | None = 0.0
     top_p: float | None = None
     seed: int | None = None
+    reasoning: Reasoning | None = None
     reasoning_tokens: int = 0
     send_stop: bool = True
     extra_body: Mapping[str, JSONValue] = field(default_factory=dict)
@@ -92,6 +96,20 @@ class ApiSettings:
                 object.__setattr__(self, name, check(name, value))
         if self.max_cost is not None and (self.input_price is None or self.output_price is None):
             raise ModelError("--max_cost needs prices: --model_args input_price=…,output_price=… per million tokens")
+
+        if self.reasoning_tokens and self.reasoning is not None and self.reasoning.budget is not None:
+            raise ModelError("--reasoning budget=N and reasoning_tokens are the same; give only one of them")
+
+    @property
+    def thinking(self) -> Reasoning | None:
+        """The setting `reasoning`, with `reasoning_tokens` as its budget if the user gave both."""
+        if self.reasoning is not None and self.reasoning.on and self.reasoning_tokens:
+            return Reasoning(on=True, budget=self.reasoning_tokens)
+        return self.reasoning
+
+    def room(self, thinking: Reasoning | None) -> int:
+        """Return the tokens for thinking that are added to the limit of an answer."""
+        return self.reasoning_tokens if thinking is None else thinking.tokens
 
     @property
     def sampled(self) -> bool:

@@ -1,0 +1,372 @@
+"""Thinking and formats of answers at three families of servers, each imitated with its rules, and at bad ones."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from figeval.answers.reply_text import split_reasoning, strip_reasoning
+from figeval.builtin.plugins.api.model import anthropic, openai
+from figeval.errors import BudgetExhausted, ModelError
+from figeval.reasoning import Reasoning
+from figeval.types import AnswerFormat, Message, Prompt
+from tests.plugins.servers import Desk, Handler, desk_open
+
+LETTERS = AnswerFormat(("A", "B"))
+QUOTE = AnswerFormat.of_object({"quote": {"type": "string"}})
+THOUGHT = 300  # tokens that every server here needs for thinking
+
+
+@pytest.fixture
+def desk() -> Iterator[Desk]:
+    with desk_open() as desk:
+        yield desk
+
+
+@pytest.fixture(autouse=True)
+def no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def asked(answer: AnswerFormat | None = None, stop: tuple[str, ...] = ()) -> list[Prompt]:
+    return [Prompt((Message("user", "A or B?"),), stop, 16, answer)]
+
+
+def refused(handler: Handler, why: str) -> None:
+    handler.send(400, json.dumps({"error": {"message": why, "type": "invalid_request_error"}}).encode())
+
+
+def chat(handler: Handler, reason: str, used: dict[str, Any], **message: Any) -> None:
+    choice = {"message": {"role": "assistant", **message}, "finish_reason": reason}
+    handler.send(200, json.dumps({"model": "served", "choices": [choice], "usage": used}).encode())
+
+
+# ---- three families --------------------------------------------------------------------------------------------------
+
+
+def like_vllm(handler: Handler, body: bytes) -> None:
+    """The template decides whether it thinks; thoughts come apart from the text, and are not counted apart."""
+    said = json.loads(body)
+    thinks = said.get("chat_template_kwargs", {}).get("enable_thinking", True)
+    wanted = said.get("structured_outputs", {})
+    text = wanted["choice"][1] if "choice" in wanted else '{"quote": "x"}' if "json" in wanted else "The answer is B."
+    if "response_format" in said:
+        schema = said["response_format"]["json_schema"]["schema"]
+        text = json.dumps({name: one.get("enum", ["x"])[-1] for name, one in schema["properties"].items()})
+    if not thinks:
+        return chat(handler, "stop", {"prompt_tokens": 9, "completion_tokens": 4}, content=text, reasoning=None)
+    enough = said["max_tokens"] >= THOUGHT + 4
+    used = {"prompt_tokens": 9, "completion_tokens": THOUGHT + 4 if enough else said["max_tokens"]}
+    reason, content = ("stop", text) if enough else ("length", None)
+    return chat(handler, reason, used, content=content, reasoning="A or B? Stop! B.")
+
+
+def like_openai(handler: Handler, body: bytes) -> None:
+    """Thoughts are hidden but counted; a model that thinks takes neither temperature nor stop texts."""
+    said = json.loads(body)
+    thinks = said.get("reasoning_effort", "medium") != "none"
+    if thinks and ("temperature" in said or "stop" in said):
+        return refused(handler, "Unsupported parameter")
+    text = "The answer is B."
+    if "response_format" in said:
+        form = said["response_format"]
+        if form["type"] != "json_schema" or form["json_schema"]["schema"]["type"] != "object":
+            return refused(handler, "schema must be a JSON Schema of 'type: \"object\"'")
+        text = json.dumps({"answer": "B"})
+    limit = said.get("max_completion_tokens", said.get("max_tokens"))
+    enough = limit >= THOUGHT + 4 or not thinks
+    thought = min(THOUGHT, limit) if thinks else 0
+    used = {
+        "prompt_tokens": 9,
+        "completion_tokens": thought + 4 * enough,
+        "completion_tokens_details": {"reasoning_tokens": thought},
+    }
+    return chat(handler, "stop" if enough else "length", used, content=text if enough else "")
+
+
+def like_anthropic(handler: Handler, body: bytes) -> None:
+    """Thoughts are blocks; budgets have a least size and are less than the limit; temperature is 1 or absent."""
+    said = json.loads(body)
+    thinking = said.get("thinking", {"type": "disabled"})
+    thinks = thinking["type"] != "disabled"
+    budget = thinking.get("budget_tokens", said["max_tokens"] - 1)
+    if thinks and said.get("temperature", 1) != 1:
+        return refused(handler, "temperature may only be set to 1 when thinking is enabled")
+    if thinks and not 1024 <= budget < said["max_tokens"]:
+        return refused(handler, "max_tokens must be greater than thinking.budget_tokens")
+    if thinks and "tool_choice" in said:
+        return refused(handler, "Thinking may not be enabled when tool_choice forces tool use.")
+    text: dict[str, Any] = {"type": "text", "text": "The answer is B."}
+    if "output_config" in said:
+        assert "maxItems" not in json.dumps(said["output_config"])
+        text["text"] = json.dumps({"answer": "B"})
+    if "tool_choice" in said:
+        text = {"type": "tool_use", "id": "1", "name": said["tool_choice"]["name"], "input": {"answer": "B"}}
+    blocks = [{"type": "thinking", "thinking": "A or B?", "signature": "s"}] if thinks else []
+    used = {"input_tokens": 9, "output_tokens": 304 if thinks else 4}
+    answer = {"model": "served", "content": [*blocks, text], "stop_reason": "end_turn", "usage": used}
+    return handler.send(200, json.dumps(answer).encode())
+
+
+OPENAI = {"reasoning_style": "effort", "temperature": None}  # what its address would decide, and its own models need
+FAMILIES: dict[str, tuple[Any, Any, dict[str, Any]]] = {
+    "vllm": (openai, like_vllm, {}),
+    "openai": (openai, like_openai, OPENAI),
+    "anthropic": (anthropic, like_anthropic, {}),
+}
+
+
+@pytest.fixture(params=FAMILIES)
+def family(request: pytest.FixtureRequest, desk: Desk) -> Callable[..., Any]:
+    """`family(reasoning=…)`: a model at a server of one of the families."""
+    factory, desk.usual, options = FAMILIES[request.param]
+    return lambda **more: factory("m", **{"base_url": desk.url, **options, **more})
+
+
+def test_thoughts_are_apart_from_the_answer(family: Callable[..., Any], desk: Desk) -> None:
+    backend = family(reasoning=Reasoning.parse("budget=2000"))
+    (reply,) = backend.generate(asked(stop=("Stop!",)))
+    assert (reply.text, reply.finish) == ("The answer is B.", "stop")
+    body = desk.asked[0]
+    assert body.get("max_tokens", body.get("max_completion_tokens")) == 16 + 2000
+    assert not {"stop", "stop_sequences"} & body.keys(), "it would fire within thoughts"
+    assert (reply.answer_tokens, reply.reasoning_tokens) in [(None, None), (4, THOUGHT)], "unknown, or what was counted"
+    assert "warnings" not in backend.describe()
+
+
+def test_a_model_can_be_asked_not_to_think(family: Callable[..., Any], desk: Desk) -> None:
+    backend = family(reasoning=Reasoning.parse("off"))
+    (reply,) = backend.generate(asked())
+    assert (reply.text, reply.reasoning, reply.answer_tokens, reply.reasoning_tokens) == ("The answer is B.", "", 4, 0)
+    assert desk.asked[0].get("max_tokens", desk.asked[0].get("max_completion_tokens")) == 16
+    assert "warnings" not in backend.describe()
+
+
+@pytest.mark.parametrize("reasoning", [None, "on", "off"])
+def test_a_letter_comes_without_its_envelope(family: Callable[..., Any], reasoning: str | None, desk: Desk) -> None:
+    thinking = {"reasoning_tokens": 900} if reasoning is None else {"reasoning": Reasoning.parse(reasoning)}
+    backend = family(**thinking)
+    (reply,) = backend.generate(asked(LETTERS))
+    assert reply.text == "B"
+    assert "warnings" not in backend.describe()
+    assert len(desk.asked) == 1
+
+
+def test_without_the_flags_nothing_of_this_is_sent(family: Callable[..., Any], desk: Desk) -> None:
+    family().generate(asked())
+    assert desk.asked[0].keys() <= {"model", "messages", "max_tokens", "temperature"}
+
+
+# ---- what each family is asked ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("style", "reasoning", "fields"),
+    [
+        ("effort", "on", {"reasoning_effort": "medium"}),
+        ("effort", "off", {"reasoning_effort": "none"}),
+        ("template", "off", {"chat_template_kwargs": {"enable_thinking": False, "thinking": False}}),
+        ("template", "budget=900", {"thinking_token_budget": 900}),
+        ("openrouter", "on", {"reasoning": {"enabled": True}}),
+        ("openrouter", "budget=900", {"reasoning": {"max_tokens": 900}}),
+        ("openrouter", "off", {"reasoning": {"effort": "none"}}),
+        ("qwen", "budget=900", {"enable_thinking": True, "thinking_budget": 900}),
+        ("", "off", {"chat_template_kwargs": {"enable_thinking": False, "thinking": False}}),
+    ],
+)
+def test_how_thinking_is_asked_for(style: str, reasoning: str, fields: dict[str, Any], desk: Desk) -> None:
+    desk.usual = like_vllm
+    openai("m", base_url=desk.url, reasoning_style=style, reasoning=Reasoning.parse(reasoning)).generate(asked())
+    assert desk.asked[0].items() >= fields.items()
+
+
+def test_the_address_decides_how_thinking_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-none-at-all")
+    on = Reasoning.parse("on")
+    (prompt,) = asked()
+    bodies = {
+        url: openai("m", base_url=url, reasoning=on).dialect.body(prompt, on)
+        for url in (
+            "",
+            "https://openrouter.ai/api/v1",
+            "https://dashscope-intl.aliyuncs.com/v1",
+            "https://notopenrouter.ai/v1",
+        )
+    }
+    assert [*map(sorted, bodies.values())] == [
+        ["max_completion_tokens", "messages", "model", "reasoning_effort"],
+        ["max_tokens", "messages", "model", "reasoning", "temperature"],
+        ["enable_thinking", "max_tokens", "messages", "model", "temperature"],
+        ["chat_template_kwargs", "max_tokens", "messages", "model", "temperature"],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("way", "answer", "fields"),
+    [
+        ("structured_outputs", LETTERS, {"structured_outputs": {"choice": ["A", "B"]}}),
+        ("structured_outputs", QUOTE, {"structured_outputs": {"json": QUOTE.json_schema}}),
+        ("guided", LETTERS, {"guided_choice": ["A", "B"]}),
+        ("guided", QUOTE, {"guided_json": QUOTE.json_schema}),
+        ("json_object", QUOTE, {"response_format": {"type": "json_object", "schema": QUOTE.json_schema}}),
+    ],
+)
+def test_how_a_format_is_asked_for(way: str, answer: AnswerFormat, fields: dict[str, Any], desk: Desk) -> None:
+    desk.usual = lambda handler, _: chat(handler, "stop", {}, content="A")
+    openai("m", base_url=desk.url, structured=way).generate(asked(answer))
+    assert desk.asked[0].items() >= fields.items()
+
+
+def test_anthropic_is_asked_as_its_models_need(desk: Desk) -> None:
+    desk.usual = like_anthropic
+    for options in ({"reasoning": Reasoning.parse("on")}, {"reasoning": Reasoning.parse("budget=1500")}):
+        anthropic("m", base_url=desk.url, **options).generate(asked())
+    (reply,) = anthropic("m", base_url=desk.url, structured="tool").generate(asked(LETTERS))
+    assert [body.get("thinking") for body in desk.asked] == [
+        {"type": "adaptive"},
+        {"type": "enabled", "budget_tokens": 1500},
+        None,
+    ]
+    assert reply.text == "B"
+
+
+# ---- a second attempt ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["vllm", "openai"])
+def test_an_answer_that_was_cut_off_while_thinking_is_asked_for_once_more(name: str, desk: Desk) -> None:
+    factory, desk.usual, options = FAMILIES[name]
+    settings = {"base_url": desk.url, **options, "input_price": 1, "output_price": 1}
+    backend = factory("m", **settings, reasoning=Reasoning.parse("budget=200"))
+    (reply,) = backend.generate(asked())
+    assert (reply.text, reply.finish) == ("The answer is B.", "stop")
+    limits = [body.get("max_tokens", body.get("max_completion_tokens")) for body in desk.asked]
+    assert limits == [16 + 200, 16 + 400]
+    told = backend.describe()
+    assert told["asked_again_with_more_room"] == 1
+    assert told["tokens_out"] == 216 + THOUGHT + 4, "both attempts are paid for"
+    again = factory("m", **settings, reasoning=Reasoning.parse("budget=200"))
+    assert again.generate(asked()) == [reply]
+    assert len(desk.asked) == 2, "both are remembered"
+
+
+def test_after_the_second_attempt_an_answer_is_truncated(desk: Desk) -> None:
+    desk.usual = like_vllm
+    (reply,) = openai("m", base_url=desk.url, reasoning=Reasoning.parse("budget=100")).generate(asked())
+    assert (reply.text, reply.finish, len(desk.asked)) == ("", "length", 2)
+
+
+def test_a_limit_that_the_server_refuses_leaves_the_answer_truncated(desk: Desk) -> None:
+    desk.usual = lambda handler, body: (
+        refused(handler, "maximum context length is 300 tokens") if b":416," in body else like_vllm(handler, body)
+    )
+    (reply,) = openai("m", base_url=desk.url, reasoning=Reasoning.parse("budget=200")).generate(asked())
+    assert (reply.text, reply.finish, len(desk.asked)) == ("", "length", 2)
+
+
+def test_a_budget_of_money_covers_the_second_attempt(desk: Desk) -> None:
+    desk.usual = like_vllm
+    options = {"base_url": desk.url, "reasoning": Reasoning.parse("budget=200"), "account": "a"}
+    with pytest.raises(BudgetExhausted):
+        openai("m", **options, max_tokens=400).generate(asked())
+    assert len(desk.asked) == 1, "the second attempt would cost more than is left"
+    (reply,) = openai("m", **options, max_tokens=4000).generate(asked())
+    assert (reply.text, len(desk.asked)) == ("The answer is B.", 2), "the first one is not paid for twice"
+
+
+def test_a_limit_of_the_answer_is_not_asked_for_again(desk: Desk) -> None:
+    desk.usual = lambda handler, _: chat(handler, "length", {}, content="B, because", reasoning="B.")
+    (reply,) = openai("m", base_url=desk.url, reasoning=Reasoning.parse("on")).generate(asked())
+    assert (reply.text, reply.finish, len(desk.asked)) == ("B, because", "length", 1)
+
+
+# ---- bad servers -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("content", "reason", "text", "thoughts"),
+    [
+        ("<think>A? Stop! No.</think>\n\nB", "stop", "B", "A? Stop! No."),
+        ("A? No.</think>B", "stop", "B", "A? No."),
+        ("<think>\n\n</think>\n\nB", "stop", "B", ""),
+        ("[THINK]A?[/THINK]B", "stop", "B", "A?"),
+        ("B", "stop", "B", ""),
+        ("<think>on and on", "length", "", "on and on"),
+        ("on and on without a mark", "length", "", "on and on without a mark"),
+    ],
+)
+def test_thoughts_within_the_text_are_taken_out(
+    content: str, reason: str, text: str, thoughts: str, desk: Desk
+) -> None:
+    desk.usual = lambda handler, _: chat(
+        handler,
+        reason,
+        {"prompt_tokens": 1, "completion_tokens": 9, "completion_tokens_details": None},
+        content=content,
+    )
+    (reply,) = openai("m", base_url=desk.url, reasoning=Reasoning.parse("on")).generate(asked(stop=("Stop!",)))
+    assert (reply.text, reply.reasoning) == (text, thoughts)
+
+
+def test_a_server_that_ignores_the_flags_is_found_out(desk: Desk) -> None:
+    desk.usual = lambda handler, _: chat(
+        handler, "stop", {"prompt_tokens": 1, "completion_tokens": 9}, content="Well, B"
+    )
+    backend = openai("m", base_url=desk.url, reasoning=Reasoning.parse("on"))
+    (reply,) = backend.generate(asked(LETTERS))
+    assert reply.text == "Well, B", "the extractor may still read it"
+    held, thinks = backend.describe()["warnings"]
+    assert held.startswith("1 of 1 answers do not keep to the format of --constrain;")
+    assert thinks.startswith("--reasoning on: none of 1 answers shows a sign of reasoning;")
+    silent = openai("m", base_url=desk.url, reasoning=Reasoning.parse("off"))
+    desk.usual = lambda handler, _: chat(handler, "stop", {}, content="B", reasoning="Hm.")
+    silent.generate(asked())
+    (warned,) = silent.describe()["warnings"]
+    assert warned == "--reasoning off: the model reasoned all the same before 1 of 1 answers"
+
+
+@pytest.mark.parametrize(
+    "details", [{"reasoning_tokens": -1}, {"reasoning_tokens": "3"}, {"reasoning_tokens": 99}, 3, []]
+)
+def test_impossible_counts_of_thoughts_are_unknown(details: Any, desk: Desk) -> None:
+    used = {"prompt_tokens": 1, "completion_tokens": 9, "completion_tokens_details": details}
+    desk.usual = lambda handler, _: chat(handler, "stop", used, content="B", reasoning="Hm.")
+    (reply,) = openai("m", base_url=desk.url).generate(asked())
+    assert (reply.answer_tokens, reply.reasoning_tokens) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("factory", "options", "words"),
+    [
+        (anthropic, {"reasoning": "budget=1000"}, "smallest budget is 1,024 tokens"),
+        (anthropic, {"reasoning": "on", "structured": "tool"}, "cannot be made to call a tool"),
+        (anthropic, {"reasoning_style": "effort"}, "reasoning_style=effort is not one of"),
+        (openai, {"structured": "grammar"}, "structured=grammar is not one of"),
+        (openai, {"reasoning": "budget=9", "reasoning_tokens": 8}, "are the same; give only one"),
+        (openai, {"reasoning": "off", "reasoning_effort": "high"}, "contradict each other"),
+    ],
+)
+def test_options_that_do_not_go_together(factory: Any, options: dict[str, Any], words: str, desk: Desk) -> None:
+    thinking = {"reasoning": Reasoning.parse(options["reasoning"])} if "reasoning" in options else {}
+    with pytest.raises(ModelError, match=words):
+        factory("m", **{"base_url": desk.url, **options, **thinking})
+
+
+def test_a_server_that_lists_its_context_tells_how_much_room_there_is(desk: Desk) -> None:
+    desk.models = {"data": [{"id": "m", "max_model_len": 4096}]}
+    assert openai("m", base_url=desk.url).context_length == 4096
+    desk.models = None
+    assert openai("m", base_url=desk.url).context_length is None
+
+
+@given(st.text(alphabet="ab <>/think[]THINK\n", max_size=60))
+def test_splitting_loses_nothing_but_marks(text: str) -> None:
+    traces, rest = split_reasoning(text)
+    assert rest == strip_reasoning(text)
+    assert len(traces) + len(rest) <= len(text) + 2 * text.count("<") + 2 * text.count("[")
