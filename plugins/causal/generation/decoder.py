@@ -90,7 +90,7 @@ class Decoder:
     def _retreat(self, batch: Batch, waiting: deque[Waiting]) -> Batch:
         """Halve the batch that did not fit: all of its rows wait again, with what they have written."""
         rows = batch.rows or [waiting[0]]
-        longest = max(len(one.row.prompt) + one.row.room for one in rows)
+        longest = max(len(one.row.prompt) + one.row.most for one in rows)
         waiting.extendleft(reversed(batch.rows))
         self.writing.halve(len(rows), longest)
         self.reading.tokens = max(1, self.reading.tokens // 2)
@@ -222,10 +222,8 @@ class Batch:
         import torch
 
         rows = [one.row for one in self.rows[first:]]
-        if self.decoder.processors:
-            read = [torch.tensor([row.ids], device=scores.device) for row in rows]
-            pairs = zip(read, scores.split(1), strict=True)
-            scores = torch.cat([self.decoder.processors(ids, row) for ids, row in pairs])
+        if self.decoder.processors or any(row.format is not None for row in rows):
+            scores = torch.cat([self._changed(row, one) for row, one in zip(rows, scores.split(1), strict=True)])
         for row, token in zip(rows, scores.argmax(-1).tolist(), strict=True):
             row.take(token)
         for slot in reversed(range(first, len(self.rows))):
@@ -234,3 +232,11 @@ class Batch:
                 self.rows[slot] = self.rows[-1]
                 self.rows.pop()
         return [row for row in rows if row.finish is not None]
+
+    def _changed(self, row: Row, scores: Tensor) -> Tensor:
+        """Return the scores of a row's next token, (1, vocabulary), with what its format and the decoder change."""
+        import torch
+
+        if self.decoder.processors:
+            scores = self.decoder.processors(torch.tensor([row.ids], device=scores.device), scores)
+        return row.masked(scores)

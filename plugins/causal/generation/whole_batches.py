@@ -47,29 +47,33 @@ class WholeBatches:
         Raises:
             ModelError: memory runs out and the batch cannot be halved.
         """
-        costs = [len(row.prompt) + row.room for row in rows]
+        costs = [len(row.prompt) + row.most for row in rows]
         for _, batch in finished_batches(costs, partial(self._written, rows), self.writing):
             yield from batch
 
     def _written(self, texts: Sequence[Row], chosen: list[int]) -> list[Row]:
         import torch
-        from transformers import StoppingCriteriaList
+        from transformers import LogitsProcessorList, StoppingCriteriaList
 
         rows = [texts[index] for index in chosen]
         for row in rows:  # an earlier attempt may have run out of memory
-            row.written.clear()
-            row.finish = None
+            row.restart()
         model = self.model
-        beams = (model.generation_config.num_beams or 1) > 1  # one row per beam, of which the best is known at the end
+        held = any(row.format is not None for row in rows)
+        beams = (
+            not held and (model.generation_config.num_beams or 1) > 1
+        )  # one row per beam, of which the best is known at the end
         lower = torch.autocast(model.device.type, self.autocast, enabled=self.autocast is not None)
         with torch.inference_mode(), lower:
             written = model.generate(
                 **self._inputs(rows),
-                max_new_tokens=max(row.room for row in rows),
+                max_new_tokens=max(row.most for row in rows),
                 do_sample=False,
                 use_cache=True,
                 pad_token_id=self.padding,
                 stopping_criteria=StoppingCriteriaList([] if beams else [Listening(rows)]),
+                logits_processor=LogitsProcessorList([Holding(rows)] if held else []),
+                **({"num_beams": 1} if held else {}),  # a beam would need a format of its own
             )
         if beams:
             before = 1 if model.config.is_encoder_decoder else max(len(row.prompt) for row in rows)
@@ -105,6 +109,20 @@ class Listening:
 
         take(self.rows, input_ids[:, -1].tolist())
         return torch.tensor([row.finish is not None for row in self.rows], device=input_ids.device)
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """A logits processor of transformers that holds rows to the formats of their answers."""
+
+    rows: Sequence[Row]
+
+    def __call__(self, _input_ids: Tensor, scores: Tensor) -> Tensor:
+        """Return scores with −∞ for tokens that may not follow."""
+        import torch
+
+        pairs = zip(self.rows, scores.split(1), strict=True)
+        return torch.cat([one if row.finish is not None else row.masked(one) for row, one in pairs])
 
 
 def take(rows: Sequence[Row], tokens: Sequence[int]) -> None:
