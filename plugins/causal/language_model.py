@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from .figeval_hf import FigevalHF
 
 IMPOSSIBLE = -1e4  # lowest log P of a token
+TEMPLATE_ERRORS = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)  # of its code
 LIMITS = ("n_positions", "max_position_embeddings", "n_ctx")  # names of a model's limit in configs, as in lm-eval
 
 
@@ -224,7 +225,7 @@ class LanguageModel(Neural[LanguageSettings, "FigevalHF"]):
         turns = [{"role": message.role, "content": message.content.strip()} for message in messages]
         try:
             text = self.tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True, **options)
-        except TemplateError as error:
+        except (TemplateError, *TEMPLATE_ERRORS) as error:
             raise TaskError(
                 f"the chat template of {self.setup.checkpoint.model!r} refuses these turns ({one_line(error)}); "
                 "leave out --system_instruction or --num_fewshot, or use --no_chat_template"

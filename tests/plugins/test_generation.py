@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import wraps
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -18,9 +22,10 @@ from figeval.builtin.plugins.causal.generation.self_test import writer_for
 from figeval.builtin.plugins.causal.generation.whole_batches import WholeBatches
 from figeval.builtin.plugins.causal.language_model import hf
 from figeval.builtin.plugins.encoders.batching import TokenBudget
+from figeval.errors import ModelError
 from figeval.models.capabilities import ask
 from figeval.models.progress import listening
-from figeval.types import Message, Prompt
+from figeval.types import AnswerFormat, Message, Prompt
 from tests.plugins.architectures import PACKED, PLAIN, SHARING, WINDOW, WORDS, build
 from tests.plugins.tiny import LINES, Workshop
 
@@ -206,6 +211,40 @@ def test_unusual_decoding_is_left_to_transformers(options: dict[str, int]) -> No
         assert row.written == whole[0, len(row.prompt) :].tolist()
 
 
+# ---- formats -------------------------------------------------------------------------------------------------------
+
+FORMATS = [
+    AnswerFormat(choices=("B", "C")),
+    AnswerFormat(choices=("not entailed", 'Äpfel "x"', "a\\b")),
+    AnswerFormat.of_object({"word": {"type": "string", "enum": ["x", "y"]}}),
+]
+
+
+def is_acceptable(answer: AnswerFormat, text: str) -> bool:
+    return text.removeprefix(" ") in answer.choices or json.loads(text)["word"] in "xy"
+
+
+@pytest.mark.parametrize(("kind", "head"), [("gpt2", "LMHeadModel"), ("t5", "ForConditionalGeneration")])
+def test_answers_keep_to_their_formats(kind: str, head: str, workshop: Workshop) -> None:
+    backend = hf(str(workshop(kind, head)))
+    asked = [replace(prompt, answer=answer) for prompt in prompts(40)[:4] for answer in FORMATS]
+    free = backend.generate([prompts(40)[0]]).values[0].text
+    assert free[:1] not in ("B", "C", "{")
+    for prompt, reply in zip(asked, backend.generate(asked).values, strict=True):
+        assert prompt.answer is not None
+        assert reply.finish == "stop"
+        assert is_acceptable(prompt.answer, reply.text), reply.text
+    (cut,) = backend.generate([replace(asked[2], max_new_tokens=3)]).values
+    assert cut.finish == "length"
+
+
+def test_without_xgrammar_a_format_names_the_extra(workshop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "xgrammar", None)
+    backend = hf(str(workshop("gpt2", "LMHeadModel")))
+    with pytest.raises(ModelError, match=r"pip install 'figeval\[constrain\]'"):
+        backend.generate([replace(prompts()[0], answer=FORMATS[0])])
+
+
 # ---- beginnings ----------------------------------------------------------------------------------------------------
 
 words = st.lists(st.integers(0, 3), min_size=1, max_size=4)
@@ -231,4 +270,4 @@ def test_every_prompt_has_one_place_and_begins_with_its_beginning(texts: list[li
         for one in parents(beginning):
             assert texts[index][: len(one.ids)] == list(one.ids)
     order = [beginning for _, beginning in found]
-    assert len(set(map(id, order))) == 1 + sum(a is not b for a, b in zip(order, order[1:], strict=False))
+    assert len(set(map(id, order))) == 1 + sum(a is not b for a, b in pairwise(order))

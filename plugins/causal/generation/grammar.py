@@ -24,10 +24,10 @@ MISSING = "--constrain needs xgrammar for models on this machine; pip install 'f
 
 def check_installed() -> None:
     """Raise `ModelError` if xgrammar is not installed."""
-    from importlib.util import find_spec
-
-    if find_spec("xgrammar") is None:
-        raise ModelError(MISSING)
+    try:
+        import xgrammar  # noqa: F401
+    except ImportError as error:
+        raise ModelError(MISSING) from error
 
 
 class Grammars:
