@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from figeval.errors import ModelError
 from figeval.types import AnswerFormat
@@ -15,7 +15,7 @@ from figeval.types import AnswerFormat
 if TYPE_CHECKING:
     from torch import Tensor
     from transformers import PreTrainedTokenizerBase
-    from xgrammar import CompiledGrammar, GrammarCompiler
+    from xgrammar import CompiledGrammar, GrammarCompiler, GrammarMatcher
 
     from .row import Format
 
@@ -50,7 +50,7 @@ class Grammars:
         """Return a format for one answer."""
         if answer not in self._known:
             self._known[answer] = self._compiled(answer)
-        return Grammar.of(self._known[answer], self.vocabulary)
+        return Grammar.of(self._known[answer], self.vocabulary, self.final)
 
     def _compiled(self, answer: AnswerFormat) -> CompiledGrammar:
         from xgrammar import GrammarCompiler, TokenizerInfo
@@ -68,32 +68,50 @@ class Grammars:
 
 @dataclass(slots=True)
 class Grammar:
-    """The format of one answer."""
+    """The format of one answer.
 
-    matcher: Any
+    Attributes:
+        matcher: xgrammar's state.
+        mask: bits of the tokens that may follow.
+        final: ids of the tokens that end a text.
+        stuck: whether no token may follow, because the tokenizer cannot write what the format asks for; the answer then
+            ends.
+    """
+
+    matcher: GrammarMatcher
     mask: Tensor
+    final: frozenset[int]
+    stuck: bool = False
 
     @classmethod
-    def of(cls, grammar: CompiledGrammar, vocabulary: int) -> Grammar:
+    def of(cls, grammar: CompiledGrammar, vocabulary: int, final: frozenset[int]) -> Grammar:
         """Return a format at the beginning of an answer."""
         from xgrammar import GrammarMatcher, allocate_token_bitmask
 
-        return cls(GrammarMatcher(grammar), allocate_token_bitmask(1, vocabulary))
+        return cls(GrammarMatcher(grammar), allocate_token_bitmask(1, vocabulary), final)
 
     def masked(self, scores: Tensor) -> Tensor:
         """Return the scores of the next token, (1, vocabulary), with −∞ for tokens that may not follow."""
+        import torch
         from xgrammar import apply_token_bitmask_inplace
 
         self.matcher.fill_next_token_bitmask(self.mask)
+        self.stuck = not bool(self.mask.any())
+        if self.stuck:
+            final = sorted(self.final)
+            held = torch.full_like(scores, -torch.inf)
+            held[:, final] = scores[:, final]
+            return held
         held = scores.clone()
         apply_token_bitmask_inplace(held, self.mask.to(scores.device))
         return held
 
     def take(self, token: int) -> None:
         """Continue the answer by a token. Raises `RuntimeError` if it may not follow."""
-        if not self.matcher.accept_token(token):
+        if not self.stuck and not self.matcher.accept_token(token):
             raise RuntimeError(f"token {token} does not fit the format of the answer")
 
     def restart(self) -> None:
         """Begin the answer anew."""
         self.matcher.reset()
+        self.stuck = False
