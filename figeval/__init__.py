@@ -64,8 +64,8 @@ _PUBLIC = {
     "figeval.records.schema": "RunRecord TaskRecord",
     "figeval.config": "RunConfig",
     "figeval.errors": (
-        "CapabilityError DataError DuplicateName FigevalError FigevalWarning ModelError OptionError PluginError "
-        "RecordError TaskError TrainError UnknownName"
+        "CapabilityError DataError DuplicateName FigevalError FigevalWarning ModelError NotFinished OptionError "
+        "PluginError RecordError TaskError TrainError UnknownName"
     ),
 }
 _REMOVED = {  # names of figeval 0.1 → their replacement

@@ -72,6 +72,7 @@ from figeval.errors import (
     FigevalError as FigevalError,
     FigevalWarning as FigevalWarning,
     ModelError as ModelError,
+    NotFinished as NotFinished,
     OptionError as OptionError,
     PluginError as PluginError,
     RecordError as RecordError,

@@ -163,6 +163,7 @@ class RunConfig:
     fresh: bool = False
     max_cost: Positive | None = None  # of a model behind an API, in the currency of its prices
     max_tokens: PositiveInt | None = None
+    batch: bool = False  # ask through the batch API of such a model
     trackers: tuple[str, ...] = ()  # names of accelerate's trackers that receive the scores
 
     def identity(self) -> str:

@@ -7,7 +7,13 @@ from difflib import get_close_matches
 
 
 class FigevalError(Exception):
-    """An error that the user can fix; the message is one line and says how."""
+    """An error that the user can fix; the message is one line and says how.
+
+    Attributes:
+        exit_code: the code with which a command ends.
+    """
+
+    exit_code = 2
 
 
 class FigevalWarning(UserWarning):
@@ -67,6 +73,12 @@ class OptionNeeded(ModelError):
 
 class BudgetExhausted(ModelError):
     """The next request would exceed the budget of the run; earlier answers are kept."""
+
+
+class NotFinished(ModelError):
+    """A batch is still being processed; the same command collects its answers later."""
+
+    exit_code = 75  # EX_TEMPFAIL of sysexits.h: try again later
 
 
 class CapabilityError(FigevalError):

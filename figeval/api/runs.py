@@ -88,6 +88,7 @@ class RunOptions(ScoreOptions, total=False):
     probes: bool
     max_cost: float | None
     max_tokens: int | None
+    batch: bool
     trackers: Names
 
 

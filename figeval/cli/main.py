@@ -238,7 +238,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         with command_line(words), interrupted_by_sigterm(terminated):
             code = cli.main(args=list(words), prog_name="figeval", standalone_mode=False)
     except FigevalError as error:
-        fail(str(error))
+        fail(str(error), error.exit_code)
     except click.exceptions.NoArgsIsHelpError as error:
         print(error.format_message(), file=sys.stderr)
         sys.exit(2)
@@ -296,10 +296,10 @@ def print_warning(
     print(text, end="", file=sys.stderr if file is None else file)
 
 
-def fail(message: str) -> None:
-    """Print one line on stderr and exit with code 2."""
+def fail(message: str, code: int = 2) -> None:
+    """Print one line on stderr and exit."""
     print(f"figeval: {one_line(message, LONGEST)}", file=sys.stderr)
-    sys.exit(2)
+    sys.exit(code)
 
 
 if __name__ == "__main__":

@@ -46,6 +46,11 @@ from figeval.text import whole_number
     "--max_tokens", type=click.IntRange(min=1), help="Stop before an API model uses more than this number of tokens."
 )
 @click.option(
+    "--batch",
+    is_flag=True,
+    help="Ask an API model through its batch API, at half the price; the same command collects the answers later.",
+)
+@click.option(
     "--trackers",
     multiple=True,
     callback=listed,

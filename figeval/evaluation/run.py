@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import Protocol, TypeAlias
 
 from figeval.config import RunConfig
-from figeval.errors import BudgetExhausted
+from figeval.errors import BudgetExhausted, ModelError, NotFinished
 from figeval.evaluation.baselines import Baselines, are_scored
+from figeval.evaluation.batches import answer_in_batches
 from figeval.evaluation.contrasts import Discrimination, check_columns, contrasts_of
 from figeval.evaluation.evaluate import (
     CachedModel,
@@ -104,6 +105,8 @@ def carry_out(
         workers = nullcontext(here) if config.processes == 1 else several(config, folder, plans, here)
         with workers as executor, trackers_of(config, record, folder) as log:
             session = _Session(config, harness, observer, folder, executor, record, line, told_apart, log)
+            if config.batch:
+                session.batch(model, plans)
             for plan in plans:
                 session.do(plan)
             session.contrast(plans)
@@ -186,6 +189,15 @@ class _Session:
         """Baselines of the run; trivial models are opened on first use."""
         return Baselines(self.harness, self.config.seed, self.discrimination.note)
 
+    def batch(self, model: Model, plans: Sequence[Plan]) -> None:
+        """Ask all questions of the run in batches. Raises `NotFinished` while one is being processed."""
+        try:
+            answer_in_batches(model.backend, plans, self.folder)
+        except ModelError:  # the record names the batches, and what they have cost so far
+            self.record.model.description = self.executor.description()
+            self.folder.write(self.record)
+            raise
+
     def do(self, plan: Plan) -> None:
         """Run or continue one task; a failure is recorded and does not stop the others."""
         task = next(task for task in self.record.tasks if task.task == plan.name)
@@ -196,7 +208,7 @@ class _Session:
                 task.status = "done"
                 self.folder.seal(task)
                 self.folder.forget_replies(plan.name)
-        except BudgetExhausted:  # the record says what was spent
+        except (BudgetExhausted, NotFinished):  # the record says what was spent
             self._keep(task)
             raise
         task.peak_memory_mb = max(task.peak_memory_mb, provenance.peak_memory_mb())

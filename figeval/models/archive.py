@@ -7,10 +7,11 @@ neither or both. It uses SQLite's rollback journal, because the faster write-ahe
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from figeval.errors import RecordError
 
@@ -55,6 +56,8 @@ class PaidAnswer:
 class Archive:
     """Answers by key, and tokens by account (the owner of a budget)."""
 
+    tables = TABLES
+
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
 
@@ -80,21 +83,27 @@ class Archive:
 
     def record(self, account: str, entries: Sequence[PaidAnswer]) -> Usage:
         """Store answers and charge their cost to an account, in one commit; return the account's total."""
+        with self._connection:
+            self._store(account, entries)
+            return self.spent(account)
+
+    def _store(self, account: str, entries: Sequence[PaidAnswer]) -> None:
         used = sum((entry.usage for entry in entries), Usage())
         answers = [(entry.key, entry.answer) for entry in entries if entry.answer is not None]
-        with self._connection:
-            self._connection.executemany("INSERT OR REPLACE INTO answers VALUES (?, ?)", answers)
-            self._connection.execute(
-                "INSERT INTO spending VALUES (?, ?, ?) ON CONFLICT (account) DO UPDATE SET "
-                "tokens_in = tokens_in + excluded.tokens_in, tokens_out = tokens_out + excluded.tokens_out",
-                (account, used.tokens_in, used.tokens_out),
-            )
-            return self.spent(account)
+        self._connection.executemany("INSERT OR REPLACE INTO answers VALUES (?, ?)", answers)
+        self._connection.execute(
+            "INSERT INTO spending VALUES (?, ?, ?) ON CONFLICT (account) DO UPDATE SET "
+            "tokens_in = tokens_in + excluded.tokens_in, tokens_out = tokens_out + excluded.tokens_out",
+            (account, used.tokens_in, used.tokens_out),
+        )
+
+
+A = TypeVar("A", bound=Archive)
 
 
 @contextmanager
-def open_archive(file: Path) -> Iterator[Archive]:
-    """Open the archive in a file, which is created if it does not exist.
+def open_archive(file: Path, kind: Callable[[sqlite3.Connection], A] = Archive) -> Iterator[A]:  # type: ignore[assignment]
+    """Open the archive in a file, which is created if it does not exist, as an `Archive` or a class derived from it.
 
     Raises:
         RecordError: the file cannot be written, is not an archive, or there is no space left.
@@ -108,8 +117,9 @@ def open_archive(file: Path) -> Iterator[Archive]:
         with closing(sqlite3.connect(file, timeout=PATIENCE, check_same_thread=False)) as connection:
             # One damaged answer must not make the others unreadable.
             connection.text_factory = lambda stored: stored.decode("utf-8", "replace")
-            connection.executescript(TABLES)
-            yield Archive(connection)
+            archive = kind(connection)
+            connection.executescript(archive.tables)
+            yield archive
     except sqlite3.Error as error:
         raise RecordError(
             f"cannot use the reply cache {file} ({error}); free some space, delete it if it is damaged, {ELSEWHERE}"

@@ -131,13 +131,13 @@ class Client:
             raise RetryableError("timeout", f"no answer within {self.settings.timeout:g} s", lost=True) from None
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
             if not self.met:
-                raise ModelError(self._nobody_there(error)) from None
+                raise ModelError(self.nobody_there(error)) from None
             raise RetryableError("connection", "the server can no longer be reached") from None
         except httpx.RequestError as error:
             raise RetryableError("connection", f"the connection broke ({type(error).__name__})", lost=True) from None
         except BadBody as error:
             raise RetryableError("unreadable", f"unreadable response: {error}", lost=True) from None
-        return self._judge(response.status_code, response.headers, received.content)
+        return self.judge(response.status_code, response.headers, received.content)
 
     def served(self) -> str:
         """Return the models that a server on this machine lists, or "" for other servers. It is asked once.
@@ -157,7 +157,7 @@ class Client:
         try:
             content = run_async(self._listed())
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
-            raise ModelError(self._nobody_there(error)) from None
+            raise ModelError(self.nobody_there(error)) from None
         except (httpx.RequestError, BadBody, TimeoutError):
             return ""
         return self.endpoint.scrub(declared(parsed(content), self.settings.model))
@@ -177,11 +177,13 @@ class Client:
                 received.feed(piece)
         return received.content
 
-    def _nobody_there(self, error: Exception) -> str:
+    def nobody_there(self, error: Exception) -> str:
+        """Return the message for a server that cannot be reached."""
         what = " ".join(str(error).split()) or type(error).__name__
         return f"no server at {self.endpoint.url} ({what}); start it, or correct --model_args base_url="
 
-    def _judge(self, status: int, headers: Mapping[str, str], content: bytes) -> ApiAnswer:
+    def judge(self, status: int, headers: Mapping[str, str], content: bytes) -> ApiAnswer:
+        """Return the answer in a response. Raises what `attempt` raises."""
         body = parsed(content)
         if HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES:
             error = body.get("error")

@@ -1,206 +1,21 @@
-"""The backend of models behind an API, which asks only questions whose replies are not stored yet."""
+"""The factories of models behind an API, asked one by one or in batches."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
-
-from figeval.jsonfile import parse_json
-from figeval.models.archive import Archive, Usage, open_archive
-from figeval.models.progress import advance
-from figeval.reasoning import Reasoning
-from figeval.types import JSON, Prompt, Reply
-
 from ..encoders.settings import Configured
-from .budget import Budget, expected
-from .cache import archive_file, cut, key_of, unpacked
-from .client import Client, run_async
+from .api_model import ApiModel
+from .batch_api import AnthropicBatches, BatchApi, OpenAIBatches
+from .batches import BatchedModel
+from .client import Client
 from .dialects import Anthropic, AnthropicSettings, Dialect, OpenAI, OpenAISettings
-from .formats import keeps_to, unwrapped
-from .request_batch import ApiSession, Call, RequestBatch
 from .settings import ApiSettings, endpoint
-from .thinking import apart, cut_off, thought
-
-REFUSED = "400 "  # begins the error of a request that the server will never answer
-DEEP = 4  # requests per call for each concurrent one, so that few workers wait for the slowest of a call
 
 
-class ApiModel:
-    """A chat model. Replies are in the order of the requests, whatever the order of the answers.
-
-    With --reasoning, an answer that was cut off while the model still thought is asked for once more, with twice the
-    room, before it counts as truncated.
-    """
-
-    constrains_answers = True
-
-    def __init__(self, dialect: Dialect, client: Client, settings: ApiSettings) -> None:
-        self.dialect = dialect
-        self.client = client
-        self.settings = settings
-        self.budget = Budget(settings)
-        self.session = ApiSession(width=settings.max_concurrent, narrowest=settings.max_concurrent)
-        self.min_batch_size = DEEP * settings.max_concurrent
-
-    def generate(self, requests: Sequence[Prompt]) -> list[Reply]:
-        """Return one reply per conversation.
-
-        Raises:
-            ModelError: no request would be answered: no server, a wrong key, no such model.
-            BudgetExhausted: the next request would cost more than is left.
-            RecordError: the archive of replies cannot be written.
-        """
-        thinking = self.settings.thinking
-        replies = [self._finished(reply, one, thinking) for reply, one in self._asked(requests, thinking)]
-        short = [
-            place for place, reply in enumerate(replies) if thinking is not None and thinking.on and cut_off(reply)
-        ]
-        if thinking is not None and short:
-            longer = thinking.extended
-            self.session.extended += len(short)
-            again = self._asked([requests[place] for place in short], longer)
-            for place, (reply, request) in zip(short, again, strict=True):
-                if not reply.error.startswith(REFUSED):  # the longer limit itself, which leaves the answer truncated
-                    replies[place] = self._finished(reply, request, longer)
-        self._note(replies, requests)
-        return replies
-
-    def _asked(self, requests: Sequence[Prompt], thinking: Reasoning | None) -> list[tuple[Reply, Prompt]]:
-        """Return the reply to each request, from the archive or the server, with the request."""
-        calls = [self._call(request, thinking) for request in requests]
-        with open_archive(archive_file()) as archive:
-            replies = self._remembered(archive, calls)
-            self.budget.spent = archive.spent(self.settings.account)
-            fresh = {call.key: call for call in calls if call.key not in replies}
-            different = len({call.key for call in calls})
-            advance(1 - len(fresh) / different if different else 0)
-            if fresh:
-                work = RequestBatch(self.client, self.session, self.budget, archive, per_reply=1 / different)
-                replies |= run_async(work.run(list(fresh.values())))
-        return [(replies[call.key], request) for call, request in zip(calls, requests, strict=True)]
-
-    def _finished(self, reply: Reply, request: Prompt, thinking: Reasoning | None) -> Reply:
-        """Return a reply as routes read it: without thoughts, envelope, and what follows a stop text."""
-        found = cut(apart(reply, thinking), request.stop)
-        return found if request.answer is None else replace(found, text=unwrapped(found.text, request.answer))
-
-    def _note(self, replies: Sequence[Reply], requests: Sequence[Prompt]) -> None:
-        """Count what the server did with flags that it may not know."""
-        for reply, request in zip(replies, requests, strict=True):
-            if reply.finish == "stop":
-                self.session.complete += 1
-                self.session.thought += thought(reply)
-                self.session.unheld += request.answer is not None and not keeps_to(reply.text, request.answer)
-
-    def _remembered(self, archive: Archive, calls: Sequence[Call]) -> dict[str, Reply]:
-        if not self.settings.memo:
-            return {}
-        found = remembered(archive, {call.key for call in calls})
-        self.session.from_memo += len(found)
-        return found
-
-    def _call(self, request: Prompt, thinking: Reasoning | None) -> Call:
-        body = json.dumps(self.dialect.body(request, thinking), separators=(",", ":")).encode("ascii")
-        key = key_of(self.client.url, self.client.served(), body, self.settings)
-        return Call(key, body, expected(request, self.settings.room(thinking)))
-
-    def estimate(self, requests: Iterable[Prompt]) -> str:
-        """Return the estimated cost of answering the requests, as one line."""
-        calls = (self._call(request, self.settings.thinking) for request in requests)
-        costs = {call.key: call.expected for call in calls}
-        with open_archive(archive_file()) as archive:
-            known = remembered(archive, costs) if self.settings.memo else {}
-            self.budget.spent = archive.spent(self.settings.account)
-        total = sum((cost for key, cost in costs.items() if key not in known), Usage())
-        cost = self.budget.cost(total)
-        told = [
-            f"{len(costs) - len(known):,} requests, about {total.tokens_in:,} input tokens and at most "
-            f"{total.tokens_out:,} output tokens" + ("" if cost is None else f", a cost of at most {cost:,.4f}"),
-            f"{len(known):,} answers are already cached" if known else "",
-            f"spent so far: {self.budget.say(self.budget.spent)}" if self.budget.spent.total else "",
-            "" if self.budget.allows(total) else "the budget may not be sufficient",
-        ]
-        return "; ".join(filter(None, told))
-
-    def fingerprint(self) -> str:
-        """Return the model, host and decoding options: everything that can change an answer and is known on this side.
-
-        Raises:
-            ModelError: the server on this machine, which is asked for its models, is down.
-        """
-        settings = self.settings
-        options = {
-            **settings.decoding,
-            **settings.extra_body,
-            "reasoning_effort": getattr(settings, "reasoning_effort", None),
-            "reasoning_tokens": settings.reasoning_tokens,
-            "reasoning": None if settings.reasoning is None else str(settings.reasoning),
-            "seed": settings.seed if settings.sampled else None,
-        }
-        given = {name: value for name, value in options.items() if value not in (None, 0) or name == "temperature"}
-        told = (
-            settings.model,
-            f"at {self.client.endpoint.host}",
-            json.dumps(given, sort_keys=True),
-            self.client.served(),
-        )
-        return " ".join(filter(None, told))
-
-    def describe(self) -> JSON:
-        """Return the address, options and statistics; tokens and cost are those of the run over all its sessions."""
-        session, spent = self.session, self.budget.spent
-        return {
-            "base_url": self.client.endpoint.url,
-            "answered_as": sorted(session.models),
-            "requests": session.sent,
-            "answered": session.answered,
-            "from_memo": session.from_memo,
-            "failed": session.failed,
-            **({"asked_again_with_more_room": session.extended} if session.extended else {}),
-            "faults": dict(sorted(session.faults.items())),
-            "max_concurrent": self.settings.max_concurrent,
-            "narrowest": session.narrowest,
-            "tokens_in": spent.tokens_in,
-            "tokens_out": spent.tokens_out,
-            "cost": self.budget.cost(spent),
-            **({"warnings": warnings} if (warnings := [*self._warnings()]) else {}),
-        }
-
-    def _warnings(self) -> Iterator[str]:
-        """Yield sentences about flags that the server seems not to know."""
-        session, reasoning = self.session, self.settings.reasoning
-        if session.unheld:
-            yield (
-                f"{session.unheld} of {session.complete} answers do not keep to the format of --constrain; the server "
-                "may not know this way to ask for it; see structured= of --model_args"
-            )
-        if reasoning is not None and reasoning.on and session.complete and not session.thought:
-            yield (
-                f"--reasoning {reasoning}: none of {session.complete} answers shows a sign of reasoning; the model may "
-                "not be able to, or its server may not know this way to ask; see reasoning_style= of --model_args"
-            )
-        if reasoning is not None and not reasoning.on and session.thought:
-            times = f"{session.thought} of {session.complete} answers"
-            yield f"--reasoning off: the model reasoned all the same before {times}"
-
-    @property
-    def context_length(self) -> int | None:
-        """Number of tokens that the model reads and writes together, if a server on this machine lists it."""
-        models = parse_json(self.client.served() or "[]")
-        lengths = [one.get("max_model_len") for one in models] if isinstance(models, list) else []
-        return min((length for length in lengths if type(length) is int), default=None)
-
-
-def remembered(archive: Archive, keys: Iterable[str]) -> dict[str, Reply]:
-    """Return the stored replies by key, without damaged rows, which are replaced when their question is asked again."""
-    read = ((key, unpacked(stored)) for key, stored in archive.known(keys).items())
-    return {key: reply for key, reply in read if reply is not None}
-
-
-def opened(dialect: Dialect, settings: ApiSettings) -> ApiModel:
+def opened(dialect: Dialect, settings: ApiSettings, batches: BatchApi) -> ApiModel:
     """Return the model without sending anything. Raises `ModelError` if there is no key."""
     client = Client(dialect, endpoint(settings, dialect.url, dialect.variable), settings)
+    if settings.batch:
+        return BatchedModel(dialect, client, settings, batches)
     return ApiModel(dialect, client, settings)
 
 
@@ -210,7 +25,7 @@ def open_openai(settings: OpenAISettings) -> ApiModel:
     Raises:
         ModelError: an invalid option or address, or no key.
     """
-    return opened(OpenAI(settings), settings)
+    return opened(OpenAI(settings), settings, OpenAIBatches())
 
 
 def open_anthropic(settings: AnthropicSettings) -> ApiModel:
@@ -219,7 +34,7 @@ def open_anthropic(settings: AnthropicSettings) -> ApiModel:
     Raises:
         ModelError: an invalid option or address, or no key.
     """
-    return opened(Anthropic(settings), settings)
+    return opened(Anthropic(settings), settings, AnthropicBatches())
 
 
 openai = Configured(OpenAISettings, open_openai, constrains_answers=True)

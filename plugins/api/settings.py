@@ -44,6 +44,7 @@ class ApiSettings:
         output_price: price per million tokens written.
         max_cost: limit of a run over all its sessions, in the currency of the prices.
         max_tokens: limit of a run over all its sessions, in tokens read and written.
+        batch: whether requests go through the batch API (--batch).
         memo: whether answers are remembered, so that the same question is not paid for twice.
         account: name that tells the spending of one run from that of others.
         seed: number that distinguishes samples.
@@ -69,6 +70,7 @@ class ApiSettings:
     output_price: float | None = None
     max_cost: float | None = None
     max_tokens: int | None = None
+    batch: bool = False
     memo: bool = True
     account: str = ""
 
@@ -97,6 +99,8 @@ class ApiSettings:
         if self.max_cost is not None and (self.input_price is None or self.output_price is None):
             raise ModelError("--max_cost needs prices: --model_args input_price=…,output_price=… per million tokens")
 
+        if self.batch and not self.memo:
+            raise ModelError("--batch keeps answers in the memo until all have arrived; leave out memo=off")
         if self.reasoning_tokens and self.reasoning is not None and self.reasoning.budget is not None:
             raise ModelError("--reasoning budget=N and reasoning_tokens are the same; give only one of them")
 

@@ -101,7 +101,7 @@ def test_two_hundred_questions_through_a_faulty_proxy(served: tuple[str, str], m
         assert sum(proxy.upstream_saw.values()) == 200 + lost_on_the_way
         assert backend.describe()["requests"] == 200 + faults == len(proxy.asked)
         with open_archive(archive_file()) as archive:
-            keys = {backend._call(prompt).key for prompt in prompts}
+            keys = {backend.call(prompt).key for prompt in prompts}
             assert len(archive.known(keys)) == 200
         again = openai(name, base_url=proxy.url)
         assert again.generate(prompts) == replies

@@ -1,0 +1,151 @@
+"""Batches of requests on disk: which were submitted, under which name the server knows them, and what they may cost.
+
+They are tables of the archive of answers, so that an answer, its cost and the state of its request are one commit.
+A batch is written down before it is submitted (`begin`), and its name at the server as soon as that is known
+(`created`), so a process may be killed at any moment without a batch being lost or submitted twice.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from figeval.models.archive import Archive, PaidAnswer, Usage
+
+TABLES = """
+CREATE TABLE IF NOT EXISTS batches (
+    label TEXT PRIMARY KEY, account TEXT NOT NULL, url TEXT NOT NULL, name TEXT NOT NULL, requests INTEGER NOT NULL,
+    began REAL NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS batch_requests (
+    label TEXT NOT NULL, key TEXT NOT NULL, tokens_in INTEGER NOT NULL, tokens_out INTEGER NOT NULL,
+    state TEXT NOT NULL, PRIMARY KEY (label, key)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS other_batches (name TEXT PRIMARY KEY) WITHOUT ROWID;
+"""
+
+BATCHED = "/batched"  # ends the name of the account that counts what batches have used
+
+
+@dataclass(frozen=True, slots=True)
+class StoredBatch:
+    """A batch that has requests without an answer.
+
+    Attributes:
+        label: our own name for it, a digest of its requests.
+        name: its id at the server; empty while it is not known whether the server has received it.
+        requests: number of its requests.
+        began: when it was about to be submitted, in seconds since 1970.
+    """
+
+    label: str
+    name: str
+    requests: int
+    began: float
+
+
+class BatchArchive(Archive):
+    """An archive that also knows the batches whose answers it waits for. Its file may hold both."""
+
+    tables = Archive.tables + TABLES
+
+    def open_batches(self, account: str) -> list[StoredBatch]:
+        """Return the batches of an account with requests that wait for an answer, oldest first."""
+        found = self._connection.execute(
+            "SELECT label, name, requests, began FROM batches WHERE account = ? AND EXISTS (SELECT 1 FROM "
+            "batch_requests WHERE batch_requests.label = batches.label AND state = 'sent') ORDER BY began",
+            [account],
+        )
+        return [StoredBatch(*row) for row in found]
+
+    def waiting(self, account: str) -> dict[str, Usage]:
+        """Return the requests of an account that wait for the answer of a batch, with what they may use."""
+        found = self._connection.execute(
+            "SELECT key, tokens_in, tokens_out FROM batch_requests JOIN batches USING (label) "
+            "WHERE account = ? AND state = 'sent'",
+            [account],
+        )
+        return {key: Usage(read, wrote) for key, read, wrote in found}
+
+    def names(self) -> set[str]:
+        """Return the ids at servers of all batches that are known, be they ours or not."""
+        found = self._connection.execute("SELECT name FROM batches UNION SELECT name FROM other_batches")
+        return {name for (name,) in found}
+
+    def attempts(self, account: str, keys: Iterable[str]) -> dict[str, int]:
+        """Return how often each of these requests was submitted without an answer."""
+        failed: dict[str, int] = {}
+        wanted = set(keys)
+        found = self._connection.execute(
+            "SELECT key, COUNT(*) FROM batch_requests JOIN batches USING (label) "
+            "WHERE account = ? AND state = 'failed' GROUP BY key",
+            [account],
+        )
+        failed.update((key, count) for key, count in found if key in wanted)
+        return failed
+
+    def begin(self, label: str, account: str, url: str, requests: Mapping[str, Usage]) -> None:
+        """Write down that a batch with these requests is about to be submitted."""
+        with self._connection:
+            self._connection.execute(
+                "INSERT INTO batches VALUES (?, ?, ?, '', ?, ?)", [label, account, url, len(requests), time.time()]
+            )
+            self._connection.executemany(
+                "INSERT INTO batch_requests VALUES (?, ?, ?, ?, 'sent')",
+                [(label, key, usage.tokens_in, usage.tokens_out) for key, usage in requests.items()],
+            )
+
+    def created(self, label: str, name: str) -> None:
+        """Write down the id of a batch at the server."""
+        with self._connection:
+            self._connection.execute("UPDATE batches SET name = ? WHERE label = ?", [name, label])
+
+    def never_created(self, label: str) -> None:
+        """Forget a batch that did not reach the server."""
+        with self._connection:
+            self._connection.execute("DELETE FROM batches WHERE label = ?", [label])
+            self._connection.execute("DELETE FROM batch_requests WHERE label = ?", [label])
+
+    def not_ours(self, label: str, name: str) -> None:
+        """Write down that the batch with this id, which was taken for ours, is somebody else's."""
+        with self._connection:
+            self._connection.execute("INSERT OR IGNORE INTO other_batches VALUES (?)", [name])
+            self._connection.execute("UPDATE batches SET name = '' WHERE label = ?", [label])
+
+    def collected(self, account: str, label: str, answers: Sequence[PaidAnswer], failed: Iterable[str] = ()) -> None:
+        """Store answers of a batch and charge the account, once for each request, however often they are collected.
+
+        Args:
+            account: account that pays.
+            label: the batch.
+            answers: answers by key.
+            failed: keys of requests that got none.
+        """
+        with self._connection:
+            for entry in answers:
+                changed = self._connection.execute(
+                    "UPDATE batch_requests SET state = 'answered' WHERE label = ? AND key = ? AND state = 'sent'",
+                    [label, entry.key],
+                )
+                if changed.rowcount:
+                    self._store(account, [entry])
+                    self._store(f"{account}{BATCHED}", [PaidAnswer(entry.usage)])
+            self._connection.executemany(
+                "UPDATE batch_requests SET state = 'failed' WHERE label = ? AND key = ? AND state = 'sent'",
+                [(label, key) for key in failed],
+            )
+
+    def batched(self, account: str) -> Usage:
+        """Return the part of what was charged to the account that batches have used."""
+        return self.spent(f"{account}{BATCHED}")
+
+    def unanswered(self, label: str) -> dict[str, Usage]:
+        """Return the requests of a batch that wait for an answer, with what they may use."""
+        found = self._connection.execute(
+            "SELECT key, tokens_in, tokens_out FROM batch_requests WHERE label = ? AND state = 'sent'", [label]
+        )
+        return {key: Usage(read, wrote) for key, read, wrote in found}
+
+    def count(self, account: str) -> int:
+        """Return the number of batches that an account has submitted."""
+        (number,) = self._connection.execute("SELECT COUNT(*) FROM batches WHERE account = ?", [account]).fetchone()
+        return int(number)

@@ -1,0 +1,183 @@
+"""The connection to a batch API: small questions, which are repeated, a submission, which is not, and long results."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, TypeVar
+
+from figeval.errors import ModelError
+from figeval.jsonfile import JSONObject, parse_json
+
+from .client import CONNECT, MAX_BYTES, Client, PermanentError, RetryableError, certificates, parsed
+
+if TYPE_CHECKING:
+    import httpx
+
+T = TypeVar("T")
+FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0  # seconds between attempts
+IDENTITY = {"Accept-Encoding": "identity"}  # results are long, and must not be longer than they look
+UPLOADING = 3600.0  # seconds that the upload of a batch may take
+
+
+class Unexpected(Exception):
+    """A response that this API does not give; the message says in what way."""
+
+
+class Absent(Exception):
+    """There is nothing at an address: no batch of this name, or no batch API."""
+
+
+class Unclear(Exception):
+    """The server may or may not have received a submission."""
+
+
+class BatchHttp:
+    """A connection to the batch API of a client's server, to be used as a context manager.
+
+    Args:
+        client: client of the server, which knows address, key and how to judge errors.
+        http: the connection itself.
+    """
+
+    def __init__(self, client: Client, http: httpx.Client) -> None:
+        self._client = client
+        self._http = http
+
+    def get(self, path: str, parameters: Mapping[str, str] | None = None) -> JSONObject:
+        """Return the object at a path.
+
+        Raises:
+            Absent: there is no such path.
+            ModelError: the server cannot be reached, or gives no such object after several attempts.
+        """
+        return self._expected(lambda: self._answer("GET", path, params=dict(parameters or {})))
+
+    def upload(self, path: str, name: str, content: bytes, fields: Mapping[str, str]) -> JSONObject:
+        """Upload a file. It is free, so it is repeated. Raises what `get` raises."""
+        files = {"file": (name, content, "application/jsonl")}
+        return self._expected(lambda: self._answer("POST", path, files=files, data=dict(fields), timeout=UPLOADING))
+
+    def submit(self, path: str, content: bytes) -> JSONObject:
+        """Send what must not be sent twice.
+
+        Raises:
+            Absent: there is no such path.
+            ModelError: the server refuses it, or cannot be reached.
+            Unclear, Unexpected: it is not known whether the server has received it.
+        """
+        headers = {"Content-Type": "application/json"}
+        return self._repeated(
+            lambda: self._answer("POST", path, content=content, headers=headers, timeout=UPLOADING), again=is_refusal
+        )
+
+    def lines(self, path: str) -> Iterator[JSONObject]:
+        """Yield the objects of a file with one per line; a line that is none ends it.
+
+        Raises:
+            ModelError: the server does not give it, or it breaks off; what was read before is complete.
+        """
+        import httpx
+
+        try:
+            with self._http.stream("GET", self._url(path), headers=IDENTITY) as response:
+                if response.status_code != httpx.codes.OK:
+                    content = response.read()[:MAX_BYTES]
+                    self._client.judge(response.status_code, response.headers, content)
+                    raise ModelError(self._strange(f"status {response.status_code}"))
+                for line in split(response.iter_raw()):
+                    try:
+                        value = parse_json(line)
+                    except ValueError:
+                        raise ModelError(self._strange("a line of its results is no JSON")) from None
+                    if isinstance(value, dict):
+                        yield value
+        except httpx.RequestError as error:
+            raise ModelError(self._strange(f"the connection broke ({type(error).__name__})")) from None
+        except (RetryableError, PermanentError) as error:
+            raise ModelError(self._strange(str(error))) from None
+
+    def _url(self, path: str) -> str:
+        return self._client.endpoint.url + path
+
+    def _strange(self, what: str) -> str:
+        return f"{self._client.endpoint.host}: {what}; run the same command again to continue"
+
+    def _expected(self, attempt: Callable[[], JSONObject]) -> JSONObject:
+        try:
+            return self._repeated(attempt)
+        except Unexpected as error:
+            raise ModelError(self._strange(f"an unexpected response ({error})")) from None
+
+    def _repeated(
+        self, attempt: Callable[[], JSONObject], again: Callable[[RetryableError], bool] = lambda _: True
+    ) -> JSONObject:
+        """Return the first answer, after as many attempts as the settings allow."""
+        last = self._client.settings.max_retries
+        for number in range(last + 1):
+            try:
+                return attempt()
+            except RetryableError as error:
+                if not again(error):
+                    raise Unclear(str(error)) from None
+                if number == last:
+                    raise ModelError(self._strange(f"{error} (after {last + 1} attempts)")) from None
+                pause = random.uniform(0, min(LONGEST_PAUSE, FIRST_PAUSE * 2**number))
+                time.sleep(max(pause, min(error.wait or 0.0, LONGEST_PAUSE)))
+            except PermanentError as error:
+                raise ModelError(f"{self._client.endpoint.host} did not accept the batch: {error}") from None
+        raise AssertionError("the last attempt returns or raises")
+
+    def _answer(self, method: str, path: str, **request: object) -> JSONObject:
+        import httpx
+
+        try:
+            with self._http.stream(method, self._url(path), **request) as response:  # type: ignore[arg-type]
+                content = bytearray()
+                for piece in response.iter_raw():
+                    content += piece
+                    if len(content) > MAX_BYTES:
+                        raise Unexpected(f"a response of more than {MAX_BYTES:,} bytes")
+        except (httpx.ConnectError, httpx.ConnectTimeout) as error:
+            raise ModelError(self._client.nobody_there(error)) from None
+        except httpx.RequestError as error:
+            raise RetryableError("connection", f"the connection broke ({type(error).__name__})", lost=True) from None
+        body = parsed(bytes(content))
+        if response.is_success and body and not body.get("error"):
+            return body
+        if response.is_success:
+            raise RetryableError("unreadable", "a response that is no object", lost=True)
+        if response.status_code in (httpx.codes.NOT_FOUND, httpx.codes.METHOD_NOT_ALLOWED):
+            raise Absent(path)
+        self._client.judge(response.status_code, response.headers, bytes(content))
+        raise PermanentError(f"status {response.status_code}")
+
+
+def is_refusal(error: RetryableError) -> bool:
+    """Return whether a server that failed has certainly not received what was sent."""
+    return error.crowded and not error.lost
+
+
+def opened(client: Client) -> httpx.Client:
+    """Return an `httpx.Client` for a batch API, to be used as a context manager."""
+    import httpx
+
+    return httpx.Client(
+        headers={**IDENTITY, **client.dialect.headers(client.endpoint.key)},
+        timeout=httpx.Timeout(client.settings.timeout, connect=CONNECT),
+        verify=certificates(),
+        trust_env=not client.endpoint.local,
+    )
+
+
+def split(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """Yield the lines of a stream that are not blank. Raises `ModelError` for one that is too long."""
+    rest = b""
+    for piece in pieces:
+        *lines, rest = (rest + piece).split(b"\n")
+        yield from (line for line in lines if line.strip())
+        if len(rest) > MAX_BYTES:
+            raise ModelError(f"the results of the batch have a line of more than {MAX_BYTES:,} bytes")
+    if rest.strip():
+        yield rest

@@ -1,0 +1,309 @@
+"""A model that is asked through a batch API: requests are submitted, left, and collected by a later process.
+
+A request is never sent while a batch that has it may still be answered. Therefore a batch is written down before it is
+submitted, and one whose submission was interrupted is first searched at the server. Its label is a digest of its
+requests, so that the same requests are recognised by any process.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from figeval.errors import ModelError, NotFinished
+from figeval.frontend import command
+from figeval.models.archive import PaidAnswer, Usage
+from figeval.models.batch_archive import BatchArchive, StoredBatch
+from figeval.types import JSON, Prompt, Reply
+
+from .api_model import REFUSED, ApiModel, remembered
+from .batch_api import BatchApi, BatchResult, BatchState
+from .batch_http import Absent, BatchHttp, Unclear, Unexpected, opened
+from .budget import estimated_tokens
+from .cache import packed
+from .client import Client, PermanentError, RetryableError
+from .dialects import Dialect
+from .request_batch import Call, error
+from .settings import ApiSettings
+from .thinking import apart, cut_off
+
+AT_ONCE = 500  # results per commit
+ATTEMPTS = 3  # batches in which a request may remain without an answer before it counts as failed
+
+
+@dataclass(slots=True)
+class Pending:
+    """A batch that is being processed, and what the server says about it."""
+
+    batch: StoredBatch
+    state: BatchState | None  # None: it is not known whether the server has it
+
+
+class BatchedModel(ApiModel):
+    """A model behind an API that is asked in batches."""
+
+    def __init__(self, dialect: Dialect, client: Client, settings: ApiSettings, api: BatchApi) -> None:
+        super().__init__(dialect, client, settings)
+        self.api = api
+        self.failed: dict[str, str] = {}  # key of a request → why it got no answer in this session
+        self.names: list[str] = []  # ids of the batches of this session
+
+    def generate(self, requests: Sequence[Prompt]) -> list[Reply]:
+        """Return one reply per conversation, once all have one.
+
+        Raises:
+            NotFinished: a batch is being processed.
+            ModelError: the server does not accept a batch, or cannot be reached.
+            BudgetExhausted: a batch of a single request would cost more than is left.
+            RecordError: the archive cannot be written.
+        """
+        self.submit(requests)
+        replies = [reply for reply in self.known_replies(requests) if reply is not None]
+        self.note(replies, requests)
+        return replies
+
+    def known_replies(self, requests: Sequence[Prompt]) -> list[Reply | None]:
+        """Return the replies that have been collected, or None for each request that has none yet."""
+        with self.archive() as archive:
+            return [reply for reply, _ in self._lookup(archive, requests)]
+
+    def submit(self, requests: Sequence[Prompt]) -> None:
+        """Submit the requests that have no reply, and return once all have one. Raises what `generate` raises."""
+        while True:
+            with self.archive() as archive:
+                wanted = {call.key: call for _, call in self._lookup(archive, requests) if call is not None}
+                if not wanted:
+                    return
+                with opened(self.client) as connection:
+                    self._settle(archive, BatchHttp(self.client, connection), wanted)
+
+    def describe(self) -> JSON:
+        """Return the description of the model, with the ids of its batches."""
+        return {**super().describe(), **({"batches": self.names} if self.names else {})}
+
+    # ---- replies ----------------------------------------------------------------------------------------------------
+
+    def _lookup(self, archive: BatchArchive, requests: Sequence[Prompt]) -> Iterator[tuple[Reply | None, Call | None]]:
+        """Yield for each request its reply, or the call that has to be answered first."""
+        thinking = self.settings.thinking
+        calls = [self.call(request, thinking) for request in requests]
+        replies = self._answers(archive, calls)
+        again = [
+            self.call(request, thinking.extended) if thinking is not None and self._is_short(replies, call) else None
+            for request, call in zip(requests, calls, strict=True)
+        ]
+        replies |= self._answers(archive, [call for call in again if call is not None])
+        for request, call, longer in zip(requests, calls, again, strict=True):
+            if call.key not in replies:
+                yield None, call
+            elif longer is None:
+                yield self.finished(replies[call.key], request, thinking), None
+            elif longer.key not in replies:
+                yield None, longer
+            elif replies[longer.key].error.startswith(REFUSED):
+                yield self.finished(replies[call.key], request, thinking), None
+            else:
+                yield self.finished(replies[longer.key], request, thinking), None
+
+    def _answers(self, archive: BatchArchive, calls: Sequence[Call]) -> dict[str, Reply]:
+        """Return the replies to calls that have one, by key; errors of this session among them."""
+        keys = {call.key for call in calls}
+        return {key: error(self.failed[key]) for key in keys & self.failed.keys()} | remembered(archive, keys)
+
+    def _is_short(self, replies: Mapping[str, Reply], call: Call) -> bool:
+        """Return whether a reply was cut off while the model thought, so that it is asked for once more."""
+        thinking, reply = self.settings.thinking, replies.get(call.key)
+        if thinking is None or not thinking.on or reply is None:
+            return False
+        return cut_off(apart(reply, thinking))
+
+    # ---- batches ----------------------------------------------------------------------------------------------------
+
+    def _settle(self, archive: BatchArchive, http: BatchHttp, wanted: Mapping[str, Call]) -> None:
+        """Collect what has ended, and submit what no batch has. Raises `NotFinished` if a batch is being processed."""
+        account = self.settings.account
+        pending = [
+            one for batch in archive.open_batches(account) if (one := self._observed(archive, http, batch)) is not None
+        ]
+        waiting, answered = archive.waiting(account), remembered(archive, wanted)
+        self.budget.spent, self.budget.batched = archive.spent(account), archive.batched(account)
+        self.budget.waiting = sum(waiting.values(), Usage())
+        free = [
+            call
+            for key, call in wanted.items()
+            if key not in waiting and key not in answered and key not in self.failed
+        ]
+        for part in self._parts(free):
+            pending.append(self._submitted(archive, http, part))
+        if pending:
+            raise NotFinished(self._told(pending))
+
+    def _parts(self, calls: Sequence[Call]) -> Iterator[list[Call]]:
+        """Yield the calls in parts that a batch can hold, as far as the budget allows.
+
+        Raises:
+            BudgetExhausted: the budget has no room for the first of them.
+        """
+        part: list[Call] = []
+        size = 0
+        for call in calls:
+            likely = self.budget.likely(call.expected)
+            if not self.budget.allows(likely):
+                if not (part or self.budget.waiting.total):
+                    raise self.budget.exhausted()
+                break
+            self.budget.waiting += likely
+            if part and (len(part) == self.api.most_requests or size + len(call.body) > self.api.most_bytes):
+                yield part
+                part, size = [], 0
+            part.append(call)
+            size += len(call.body) + len(call.key) + 100  # with what surrounds it in the file
+        if part:
+            yield part
+
+    def _submitted(self, archive: BatchArchive, http: BatchHttp, calls: Sequence[Call]) -> Pending:
+        """Submit a batch."""
+        account, keys = self.settings.account, [call.key for call in calls]
+        told = json.dumps([account, self.client.url, archive.count(account), sorted(keys)])
+        label = hashlib.sha256(told.encode()).hexdigest()[:32]
+        archive.begin(label, account, self.client.url, {call.key: self.budget.likely(call.expected) for call in calls})
+        batch = next(one for one in archive.open_batches(account) if one.label == label)
+        try:
+            name = self._create(archive, http, batch, calls)
+        except (Absent, ModelError) as failure:
+            archive.never_created(label)
+            raise self._refused(failure) from None
+        if not name:
+            return Pending(batch, None)
+        archive.created(label, name)
+        self.names.append(name)
+        self.session.sent += len(calls)
+        named = StoredBatch(label, name, batch.requests, batch.began)
+        return Pending(named, BatchState(ended=False, done=0, total=len(calls)))
+
+    def _create(self, archive: BatchArchive, http: BatchHttp, batch: StoredBatch, calls: Sequence[Call]) -> str:
+        """Return the id of a batch at the server, or "" if it is not known whether the server has received it."""
+        # Another machine, or a process whose archive was lost, may have submitted the same requests.
+        if name := self.api.recovered(http, batch):
+            return name
+        try:
+            return self.api.create(http, batch.label, [(call.key, call.body) for call in calls])
+        except (Unclear, Unexpected):
+            pass
+        try:
+            return self.api.find(http, batch, archive.names())
+        except (Absent, ModelError):
+            return ""
+
+    def _refused(self, failure: Exception) -> ModelError:
+        if isinstance(failure, ModelError):
+            return failure
+        return ModelError(
+            f"{self.client.endpoint.url} has no batch API ({failure} is not found); leave out --batch, or correct "
+            "base_url"
+        )
+
+    def _observed(self, archive: BatchArchive, http: BatchHttp, batch: StoredBatch) -> Pending | None:
+        """Return a batch that is being processed, or None once its results are stored."""
+        if not batch.name:
+            name = self.api.find(http, batch, archive.names())
+            if not name:
+                archive.never_created(batch.label)
+                return None
+            archive.created(batch.label, name)
+            batch = StoredBatch(batch.label, name, batch.requests, batch.began)
+        if batch.name not in self.names:
+            self.names.append(batch.name)
+        try:
+            state = self.api.state(http, batch.name)
+        except Absent:
+            self._left(archive, batch, "", archive.unanswered(batch.label))
+            return None
+        if not state.ended:
+            return Pending(batch, state)
+        if state.problem:
+            keys = archive.unanswered(batch.label)
+            archive.collected(self.settings.account, batch.label, (), keys)  # the next one gets another label
+            raise ModelError(
+                f"{self.client.endpoint.host} did not process the batch {batch.name} of {len(keys)} requests "
+                f"({state.problem}); nothing was spent; mend this, and run the same command again"
+            )
+        if self._collected(archive, http, batch, state):
+            rest = archive.unanswered(batch.label)
+            self._left(archive, batch, f"the batch {batch.name} was cancelled" if state.cancelled else "", rest)
+        return None
+
+    def _collected(self, archive: BatchArchive, http: BatchHttp, batch: StoredBatch, state: BatchState) -> bool:
+        """Store the results of a batch; return False if they turn out to be somebody else's."""
+        known = archive.unanswered(batch.label)
+        answers: list[PaidAnswer] = []
+        failures: dict[str, str] = {}
+        strange, seen = 0, 0
+        for result in self.api.results(http, batch.name, state):
+            seen += 1
+            if result.key not in known:
+                strange += 1
+                continue
+            self._read(result, known[result.key], answers, failures)
+            if len(answers) + len(failures) >= AT_ONCE:
+                self._keep(archive, batch, answers, failures, cancelled=state.cancelled)
+                answers, failures = [], {}
+        self._keep(archive, batch, answers, failures, cancelled=state.cancelled)
+        if seen and strange == seen and len(archive.unanswered(batch.label)) == batch.requests:
+            archive.not_ours(batch.label, batch.name)
+            return False
+        return True
+
+    def _read(self, result: BatchResult, guess: Usage, answers: list[PaidAnswer], failures: dict[str, str]) -> None:
+        """Add the answer in a result, or why there is none; a permanent failure is not submitted again now."""
+        if result.missing:
+            failures[result.key] = result.missing
+            return
+        try:
+            answer = self.client.judge(result.status, {}, result.body)
+        except RetryableError as failure:
+            failures[result.key] = str(failure)
+        except (PermanentError, ModelError) as failure:
+            failures[result.key] = self.failed[result.key] = str(failure)
+        else:
+            self.session.note(answer)
+            wrote = estimated_tokens(answer.reply.text) + estimated_tokens(answer.reply.reasoning)
+            used = answer.usage or Usage(guess.tokens_in, wrote)
+            answers.append(PaidAnswer(used, result.key, packed(answer.reply)))
+
+    def _keep(
+        self,
+        archive: BatchArchive,
+        batch: StoredBatch,
+        answers: Sequence[PaidAnswer],
+        failures: Mapping[str, str],
+        *,
+        cancelled: bool,
+    ) -> None:
+        """Store answers and failures; a request that failed too often, or was cancelled, has failed in this session."""
+        archive.collected(self.settings.account, batch.label, answers, failures)
+        times = archive.attempts(self.settings.account, failures)
+        for key, why in failures.items():
+            if cancelled or times.get(key, 0) % ATTEMPTS == 0:
+                self.failed.setdefault(key, why)
+                self.session.note_failure(why)
+
+    def _left(self, archive: BatchArchive, batch: StoredBatch, cancelled: str, keys: Iterable[str]) -> None:
+        """Note that requests of a batch that has ended got no result at all."""
+        why = cancelled or f"the batch {batch.name} has no result for it"
+        self._keep(archive, batch, (), dict.fromkeys(keys, why), cancelled=bool(cancelled))
+
+    def _told(self, pending: Sequence[Pending]) -> str:
+        """Return the line about batches that are being processed."""
+        told = []
+        for one in pending:
+            if one.state is None:
+                told.append(f"a batch of {one.batch.requests} requests may have been submitted, which is not known yet")
+            else:
+                told.append(f"batch {one.batch.name}: {one.state.done} of {one.batch.requests} requests are done")
+        words = command()
+        again = f"run the same command again: figeval {shlex.join(words)}" if words else "call figeval.run again"
+        return f"{self.client.endpoint.host}: {'; '.join(told)}; to collect the answers, {again}"

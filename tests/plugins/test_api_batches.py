@@ -1,0 +1,352 @@
+"""Batch APIs: submitted once, left, collected by any later process, whatever fails in between."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import pytest
+
+from figeval.builtin.plugins.api import batch_http
+from figeval.builtin.plugins.api.batch_api import AnthropicBatches, OpenAIBatches
+from figeval.builtin.plugins.api.batch_http import split
+from figeval.builtin.plugins.api.cache import archive_file
+from figeval.builtin.plugins.api.model import anthropic, openai
+from figeval.errors import BudgetExhausted, ModelError, NotFinished
+from figeval.models.archive import open_archive
+from figeval.models.batch_archive import BatchArchive
+from figeval.reasoning import Reasoning
+from figeval.types import Message, Prompt, Reply
+from tests.plugins.batch_servers import BatchDesk, answer_to, batch_desk
+
+PRICES = {"input_price": 100, "output_price": 200}
+ASKED = [f"question {number}" for number in range(7)]
+
+
+@pytest.fixture(autouse=True)
+def in_a_hurry(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batch_http, "FIRST_PAUSE", 0.001)
+    for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture(params=["openai", "anthropic"])
+def desk(request: pytest.FixtureRequest) -> Iterator[BatchDesk]:
+    with batch_desk(anthropic=request.param == "anthropic") as desk:
+        yield desk
+
+
+Open = Callable[..., Any]
+
+
+@pytest.fixture
+def model(desk: BatchDesk) -> Open:
+    """`model()`: a process of its own, as far as a model can tell."""
+    factory = anthropic if desk.anthropic else openai
+    return lambda **options: factory("m", **{"base_url": desk.url, "batch": True, "account": "run", **options})
+
+
+def prompts(*texts: str) -> list[Prompt]:
+    return [Prompt((Message("user", text),), (), 16) for text in texts or ASKED]
+
+
+def left(backend: Any, *texts: str) -> str:
+    """The line with which a process leaves a batch."""
+    with pytest.raises(NotFinished) as caught:
+        backend.generate(prompts(*texts))
+    return str(caught.value)
+
+
+def texts(replies: Sequence[Reply]) -> list[str]:
+    return [reply.text or f"({reply.error})" for reply in replies]
+
+
+CAPITALS = [text.upper() for text in ASKED]
+
+
+def finish(model: Open, desk: BatchDesk, *asked: str, most: int = 12, **options: Any) -> list[str]:
+    """What the command gives at last, if it is called again and again, each time in another process."""
+    for _ in range(most):
+        try:
+            return texts(model(**options).generate(prompts(*asked)))
+        except NotFinished:
+            continue
+    raise AssertionError(f"not finished: {desk.asked}")
+
+
+# ---- as it should be -------------------------------------------------------------------------------------------------
+
+
+def test_submit_leave_and_collect(desk: BatchDesk, model: Open) -> None:
+    desk.polls = 2
+    said = left(model())
+    assert said.startswith(
+        "127.0.0.1: batch batch_0: 0 of 7 requests are done; to collect the answers, call figeval.run"
+    )
+    for _ in range(2):
+        assert "batch batch_0: 0 of 7" in left(model())
+    backend = model()
+    assert texts(backend.generate(prompts())) == CAPITALS, "each its own answer, although they were shuffled"
+    assert (desk.processed, len(desk.batches), desk.live) == (dict.fromkeys(ASKED, 1), 1, 0)
+    told = backend.describe()
+    assert (told["batches"], told["tokens_in"], told["tokens_out"]) == (["batch_0"], 70, 35)
+    before = desk.asked.total()
+    assert texts(model().generate(prompts())) == CAPITALS
+    assert desk.asked.total() - before <= 1, "all are remembered; a server on this machine is asked for its models"
+
+
+def test_a_batch_is_asked_exactly_what_live_requests_are(desk: BatchDesk, model: Open) -> None:
+    left(model(), "a")
+    ((_, body),) = desk.batches["batch_0"].requests
+    (prompt,) = prompts("a")
+    assert body == json.loads(model().call(prompt).body)
+    finish(model, desk, "a")
+    live = model(batch=False)
+    assert texts(live.generate(prompts("a"))) == ["A"]
+    assert live.describe()["from_memo"] == 1, "the answers of batches are those of live requests"
+
+
+def test_tokens_cost_half(desk: BatchDesk, model: Open) -> None:
+    finish(model, desk, **PRICES)
+    backend = model(**PRICES)
+    backend.generate(prompts())
+    assert backend.describe()["cost"] == pytest.approx(0.5 * (70 * 100 + 35 * 200) / 1e6)
+    live = model(**PRICES, batch=False)
+    live.generate(prompts("more"))
+    assert live.describe()["cost"] == pytest.approx((0.5 * (70 * 100 + 35 * 200) + 10 * 100 + 5 * 200) / 1e6)
+
+
+def test_what_is_asked_live_while_a_batch_is_processed_would_be_paid_twice(desk: BatchDesk, model: Open) -> None:
+    left(model())
+    with pytest.raises(ModelError, match="run the same command with --batch to collect"):
+        model(batch=False).generate(prompts("question 3"))
+    assert texts(model(batch=False).generate(prompts("another"))) == ["ANOTHER"]
+    assert desk.live == 1
+
+
+# ---- kills -----------------------------------------------------------------------------------------------------------
+
+PLACES = {  # the method after which, or before which, the process is killed
+    "before it is written down": (BatchArchive, "begin", "before"),
+    "before it is submitted": (BatchArchive, "begin", "after"),
+    "before its id is stored": (BatchArchive, "created", "before"),
+    "after its id is stored": (BatchArchive, "created", "after"),
+    "before answers are stored": (BatchArchive, "collected", "before"),
+    "after answers are stored": (BatchArchive, "collected", "after"),
+}
+
+
+class Killed(BaseException):
+    pass
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_kill_at_any_place_submits_nothing_twice(
+    place: str, desk: BatchDesk, model: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    owner, name, when = PLACES[place]
+    method = getattr(owner, name)
+
+    def killed(*arguments: Any, **named: Any) -> None:
+        if when == "after":
+            method(*arguments, **named)
+        raise Killed
+
+    with monkeypatch.context() as once:
+        once.setattr(owner, name, killed)
+        with pytest.raises(Killed):
+            for _ in range(3):
+                with pytest.raises(NotFinished):
+                    model().generate(prompts())
+    assert finish(model, desk) == CAPITALS
+    assert (desk.processed, len(desk.batches)) == (dict.fromkeys(ASKED, 1), 1)
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_connection_that_breaks_during_the_submission(when: str, desk: BatchDesk, model: Open) -> None:
+    desk.hang_up = when
+    said = left(model())
+    assert ("may have been submitted" in said) == (when == "before")
+    assert finish(model, desk) == CAPITALS
+    assert (desk.processed, len(desk.batches)) == (dict.fromkeys(ASKED, 1), 1)
+
+
+def test_an_archive_that_was_lost(desk: BatchDesk, model: Open) -> None:
+    """OpenAI keeps our label with a batch, so another machine finds it."""
+    left(model())
+    archive_file().unlink()
+    assert finish(model, desk) == CAPITALS
+    assert len(desk.batches) == (2 if desk.anthropic else 1)
+
+
+def test_a_batch_of_somebody_else_is_not_taken_for_ours(
+    desk: BatchDesk, model: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has the size of ours, and is newer than what was written down."""
+    with monkeypatch.context() as once:
+        once.setattr(BatchArchive, "created", lambda *_: (_ for _ in ()).throw(Killed))
+        with pytest.raises(Killed):
+            model().generate(prompts())
+    theirs = desk.create([(f"x{number}", {"messages": [{"content": "theirs"}]}) for number in range(7)], "x")
+    assert finish(model, desk) == CAPITALS
+    assert desk.processed.keys() - {"theirs"} == set(ASKED)
+    assert {desk.processed[text] for text in ASKED} == {1}
+    assert theirs.name in desk.batches
+
+
+def test_results_that_break_off_are_read_again_and_paid_once(desk: BatchDesk, model: Open) -> None:
+    left(model())
+    model_left = left(model())
+    assert "0 of 7" in model_left
+    desk.cut = 3
+    with pytest.raises(ModelError, match="run the same command again"):
+        model().generate(prompts())
+    backend = model()
+    assert texts(backend.generate(prompts())) == CAPITALS
+    assert backend.describe()["tokens_out"] == 35
+
+
+def test_a_server_that_fails_now_and_then_is_asked_again(desk: BatchDesk, model: Open) -> None:
+    left(model())
+    desk.faults = 3
+    assert finish(model, desk) == CAPITALS
+    left(model(), "another")
+    desk.faults = 99
+    with pytest.raises(ModelError, match=r"503 .*after 2 attempts.*run the same command again"):
+        model(max_retries=1).generate(prompts("another"))
+
+
+# ---- failures --------------------------------------------------------------------------------------------------------
+
+
+def test_what_failed_is_asked_again_and_nothing_else(desk: BatchDesk, model: Open) -> None:
+    fates = {"question 1": "error", "question 2": "expired", "question 3": "lost"}
+    desk.fate = lambda question, attempt: fates.get(question, "ok") if attempt == 0 else "ok"
+    assert finish(model, desk) == CAPITALS
+    assert desk.processed == dict.fromkeys(ASKED, 1)
+    assert [len(batch.requests) for batch in desk.batches.values()] == [7, 3]
+
+
+def test_a_batch_that_expired_as_a_whole(desk: BatchDesk, model: Open) -> None:
+    desk.fate = lambda _, attempt: "expired" if attempt == 0 else "ok"
+    desk.ends = "completed" if desk.anthropic else "expired"
+    assert finish(model, desk) == CAPITALS
+    assert len(desk.batches) == 2
+
+
+def test_a_request_that_is_refused_becomes_an_error_that_the_next_run_asks_again(desk: BatchDesk, model: Open) -> None:
+    desk.fate = lambda question, _: "invalid" if question == "question 4" else "ok"
+    found = finish(model, desk)
+    assert found[:4] == CAPITALS[:4] and found[4].startswith("(400 ")
+    assert len(desk.batches) == 1, "the server would refuse it again"
+    left(model())
+    assert [len(batch.requests) for batch in desk.batches.values()] == [7, 1]
+
+
+def test_a_request_that_always_fails_is_given_up(desk: BatchDesk, model: Open) -> None:
+    desk.fate = lambda question, _: "error" if question == "question 4" else "ok"
+    assert finish(model, desk)[4].startswith("(500 ")
+    assert [len(batch.requests) for batch in desk.batches.values()] == [7, 1, 1]
+
+
+def test_a_batch_that_somebody_cancelled_is_not_submitted_again_at_once(desk: BatchDesk, model: Open) -> None:
+    desk.ends, desk.fate = "cancelled", lambda question, _: "ok" if question < "question 3" else "lost"
+    found = finish(model, desk)
+    assert found[:3] == CAPITALS[:3] and found[3] == "(the batch batch_0 was cancelled)"
+    assert len(desk.batches) == 1
+    desk.ends, desk.fate = "completed", lambda *_: "ok"
+    assert finish(model, desk) == CAPITALS, "the next command does"
+    assert desk.processed == dict.fromkeys(ASKED, 1)
+
+
+def test_a_batch_that_the_server_does_not_accept_is_an_error_with_its_reason() -> None:
+    with batch_desk(ends="failed") as desk:
+        options = {"base_url": desk.url, "batch": True, "account": "run"}
+        left(openai("m", **options))
+        left(openai("m", **options))
+        with pytest.raises(
+            ModelError, match=r"did not process the batch batch_0 of 7 requests \(The model is not known"
+        ):
+            openai("m", **options).generate(prompts())
+        desk.ends = "completed"
+        assert finish(lambda **_: openai("m", **options), desk) == CAPITALS
+
+
+def test_a_batch_that_the_server_forgot_is_submitted_again(desk: BatchDesk, model: Open) -> None:
+    left(model())
+    desk.batches.clear()
+    assert finish(model, desk) == CAPITALS
+
+
+def test_a_server_without_a_batch_api(desk: BatchDesk, model: Open) -> None:
+    with pytest.raises(ModelError, match=r"has no batch API .* leave out --batch, or correct base_url"):
+        model(base_url=desk.url.removesuffix("/v1")).generate(prompts())
+    with open_archive(archive_file(), BatchArchive) as archive:
+        assert archive.open_batches("run") == []
+    with pytest.raises(ModelError, match="no server at"):
+        model(base_url="http://127.0.0.1:1/v1").generate(prompts())
+
+
+def test_a_batch_that_is_too_large_for_the_server(desk: BatchDesk, model: Open) -> None:
+    desk.most = 5
+    with pytest.raises(ModelError, match="did not accept the batch: 400 a batch has at most 5 requests"):
+        model().generate(prompts())
+    assert finish(model, desk, "a", "b") == ["A", "B"]
+
+
+def test_a_run_that_is_too_large_for_one_batch_has_several(
+    desk: BatchDesk, model: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for api in (OpenAIBatches, AnthropicBatches):
+        monkeypatch.setattr(api, "most_requests", 3)
+    assert "batch batch_0: 0 of 3 requests are done; batch batch_1" in left(model())
+    assert finish(model, desk) == CAPITALS
+    assert sorted(len(batch.requests) for batch in desk.batches.values()) == [1, 3, 3]
+
+
+# ---- budget ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_budget_reserves_what_a_batch_may_cost(desk: BatchDesk, model: Open) -> None:
+    with pytest.raises(BudgetExhausted, match="does not allow another request"):
+        model(max_tokens=20).generate(prompts())
+    assert not desk.batches
+    left(model(max_tokens=120))
+    first = len(desk.batches["batch_0"].requests)
+    assert 0 < first < 7, "as many as fit"
+    left(model(max_tokens=120))
+    assert len(desk.batches) == 1, "what waits is still reserved"
+    assert finish(model, desk, max_tokens=150) == CAPITALS
+    assert desk.processed == dict.fromkeys(ASKED, 1)
+    backend = model(max_tokens=150)
+    backend.generate(prompts())
+    assert backend.describe()["tokens_in"] + backend.describe()["tokens_out"] == 105
+
+
+# ---- dialogues -------------------------------------------------------------------------------------------------------
+
+
+def test_an_answer_that_was_cut_off_while_thinking_is_in_a_second_batch() -> None:
+    def reply(body: dict[str, Any]) -> dict[str, Any]:
+        enough = body["max_tokens"] >= 16 + 400
+        answer = answer_to(body)
+        answer["choices"][0] |= {} if enough else {"finish_reason": "length"}
+        answer["choices"][0]["message"] |= {"content": "B" if enough else "", "reasoning": "hm"}
+        return answer
+
+    with batch_desk(reply=reply) as desk:
+        options = {"base_url": desk.url, "batch": True, "account": "r", "reasoning": Reasoning.parse("budget=200")}
+        assert finish(lambda **_: openai("m", **options), desk) == ["B"] * 7
+        limits = [{body["max_tokens"] for _, body in batch.requests} for batch in desk.batches.values()]
+        assert limits == [{216}, {416}]
+
+
+# ---- lines -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("size", [1, 2, 5, 100])
+def test_results_are_split_into_lines_wherever_they_are_cut(size: int) -> None:
+    whole = b'{"a":1}\n\n{"b":2}\r\n{"c":3}'
+    pieces = [whole[start : start + size] for start in range(0, len(whole), size)]
+    assert [json.loads(line) for line in split(iter(pieces))] == [{"a": 1}, {"b": 2}, {"c": 3}]
