@@ -124,6 +124,7 @@ class WindowLayer(DynamicLayer):  # type: ignore[misc]
 
     def __init__(self, rows: RowCache) -> None:
         super().__init__()
+        self.is_initialized: bool = False
         self.rows = rows
 
     def update(
