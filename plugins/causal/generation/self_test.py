@@ -11,8 +11,9 @@ from collections import deque
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ...encoders.batching import TokenBudget
+from ...encoders.batching import TokenBudget, free_memory
 from ...encoders.loading import one_line, positions
+from ..engine.bodies import bytes_per_token
 from ..engine.self_test import REFUSALS, sample_for
 from .decoder import Decoder, Waiting
 from .prefixes import Beginning, shared
@@ -62,6 +63,7 @@ def writer_for(
         reason = f"the generation config sets {unusual}"
     else:
         reading = TokenBudget.on(model.device.type)
+        reading.limit(free_memory(str(model.device)), bytes_per_token(model))
         decoder = Decoder(model, reading, writing, processors_of(model.generation_config), autocast=autocast)
         reason = failure(decoder)
         if not reason:
