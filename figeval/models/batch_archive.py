@@ -71,6 +71,13 @@ class BatchArchive(Archive):
         found = self._connection.execute("SELECT name FROM batches UNION SELECT name FROM other_batches")
         return {name for (name,) in found}
 
+    def submitted(self, account: str) -> list[str]:
+        """Return the ids at the server of all batches of an account, oldest first."""
+        found = self._connection.execute(
+            "SELECT name FROM batches WHERE account = ? AND name != '' ORDER BY began", [account]
+        )
+        return [name for (name,) in found]
+
     def attempts(self, account: str, keys: Iterable[str]) -> dict[str, int]:
         """Return how often each of these requests was submitted without an answer."""
         failed: dict[str, int] = {}

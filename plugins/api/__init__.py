@@ -8,9 +8,9 @@ Requests are sent concurrently. A temporary failure is retried; a permanent one 
 and the next run of the same command asks again. Finished replies are stored on disk under the exact request, so that
 nothing is asked or paid for twice.
 
-`model` is the backend, `request_batch` sends many requests at once, and `client` makes one attempt at one request in
-one of the `dialects`, in which `thinking` and `formats` of answers are asked for; `settings`, `budget` and `cache` are
-what their names say.
+`model` opens the backend: an `api_model`, of which `request_batch` sends many requests at once and `client` makes one
+attempt at one request, or one that is asked in `batches`. Both speak one of the `dialects`, in which `thinking` and
+`formats` of answers are asked for; `settings`, `budget`, `prices` and `cache` are what their names say.
 """
 
 from __future__ import annotations

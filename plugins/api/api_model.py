@@ -179,8 +179,13 @@ class ApiModel:
             "tokens_in": spent.tokens_in,
             "tokens_out": spent.tokens_out,
             "cost": self.budget.cost(spent, self.budget.batched),
+            **({"prices": self._prices()} if self.settings.price_source else {}),
             **({"warnings": warnings} if (warnings := [*self._warnings()]) else {}),
         }
+
+    def _prices(self) -> JSON:
+        settings = self.settings
+        return {"input": settings.input_price, "output": settings.output_price, "source": settings.price_source}
 
     def _warnings(self) -> Iterator[str]:
         """Yield sentences about flags that the server seems not to know."""

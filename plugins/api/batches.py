@@ -49,7 +49,7 @@ class BatchedModel(ApiModel):
         super().__init__(dialect, client, settings)
         self.api = api
         self.failed: dict[str, str] = {}  # key of a request → why it got no answer in this session
-        self.names: list[str] = []  # ids of the batches of this session
+        self.names: list[str] = []  # ids of the batches of the run
 
     def generate(self, requests: Sequence[Prompt]) -> list[Reply]:
         """Return one reply per conversation, once all have one.
@@ -68,6 +68,7 @@ class BatchedModel(ApiModel):
     def known_replies(self, requests: Sequence[Prompt]) -> list[Reply | None]:
         """Return the replies that have been collected, or None for each request that has none yet."""
         with self.archive() as archive:
+            self.names = archive.submitted(self.settings.account)
             return [reply for reply, _ in self._lookup(archive, requests)]
 
     def submit(self, requests: Sequence[Prompt]) -> None:
@@ -82,7 +83,8 @@ class BatchedModel(ApiModel):
 
     def describe(self) -> JSON:
         """Return the description of the model, with the ids of its batches."""
-        return {**super().describe(), **({"batches": self.names} if self.names else {})}
+        names = [self.client.endpoint.scrub(name) for name in self.names]
+        return {**super().describe(), **({"batches": names} if names else {})}
 
     # ---- replies ----------------------------------------------------------------------------------------------------
 
@@ -138,6 +140,7 @@ class BatchedModel(ApiModel):
         ]
         for part in self._parts(free):
             pending.append(self._submitted(archive, http, part))
+        self.names = archive.submitted(account)
         if pending:
             raise NotFinished(self._told(pending))
 
@@ -179,7 +182,6 @@ class BatchedModel(ApiModel):
         if not name:
             return Pending(batch, None)
         archive.created(label, name)
-        self.names.append(name)
         self.session.sent += len(calls)
         named = StoredBatch(label, name, batch.requests, batch.began)
         return Pending(named, BatchState(ended=False, done=0, total=len(calls)))
@@ -215,8 +217,6 @@ class BatchedModel(ApiModel):
                 return None
             archive.created(batch.label, name)
             batch = StoredBatch(batch.label, name, batch.requests, batch.began)
-        if batch.name not in self.names:
-            self.names.append(batch.name)
         try:
             state = self.api.state(http, batch.name)
         except Absent:
@@ -227,9 +227,10 @@ class BatchedModel(ApiModel):
         if state.problem:
             keys = archive.unanswered(batch.label)
             archive.collected(self.settings.account, batch.label, (), keys)  # the next one gets another label
+            place, why = self.client.endpoint.host, self.client.endpoint.scrub(state.problem)
             raise ModelError(
-                f"{self.client.endpoint.host} did not process the batch {batch.name} of {len(keys)} requests "
-                f"({state.problem}); nothing was spent; mend this, and run the same command again"
+                f"{place} did not process the batch {batch.name} of {len(keys)} requests ({why}); nothing was spent; "
+                "mend this, and run the same command again"
             )
         if self._collected(archive, http, batch, state):
             rest = archive.unanswered(batch.label)
@@ -260,7 +261,7 @@ class BatchedModel(ApiModel):
     def _read(self, result: BatchResult, guess: Usage, answers: list[PaidAnswer], failures: dict[str, str]) -> None:
         """Add the answer in a result, or why there is none; a permanent failure is not submitted again now."""
         if result.missing:
-            failures[result.key] = result.missing
+            failures[result.key] = self.client.endpoint.scrub(result.missing)
             return
         try:
             answer = self.client.judge(result.status, {}, result.body)
@@ -306,4 +307,5 @@ class BatchedModel(ApiModel):
                 told.append(f"batch {one.batch.name}: {one.state.done} of {one.batch.requests} requests are done")
         words = command()
         again = f"run the same command again: figeval {shlex.join(words)}" if words else "call figeval.run again"
-        return f"{self.client.endpoint.host}: {'; '.join(told)}; to collect the answers, {again}"
+        said = self.client.endpoint.scrub("; ".join(told))
+        return f"{self.client.endpoint.host}: {said}; to collect the answers, {again}"

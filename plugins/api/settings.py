@@ -40,8 +40,9 @@ class ApiSettings:
         send_stop: whether stop texts are also sent to the server, which then stops writing; they are always cut off
             here.
         extra_body: further fields of every request, as a JSON object.
-        input_price: price per million tokens read.
+        input_price: price per million tokens read; None for that of a file of prices (`prices`), if it has one.
         output_price: price per million tokens written.
+        price_source: where the prices are from, if the user did not give them.
         max_cost: limit of a run over all its sessions, in the currency of the prices.
         max_tokens: limit of a run over all its sessions, in tokens read and written.
         batch: whether requests go through the batch API (--batch).
@@ -68,6 +69,7 @@ class ApiSettings:
     extra_body: Mapping[str, JSONValue] = field(default_factory=dict)
     input_price: float | None = None
     output_price: float | None = None
+    price_source: str = ""
     max_cost: float | None = None
     max_tokens: int | None = None
     batch: bool = False
@@ -96,8 +98,6 @@ class ApiSettings:
             value = getattr(self, name)
             if value is not None:
                 object.__setattr__(self, name, check(name, value))
-        if self.max_cost is not None and (self.input_price is None or self.output_price is None):
-            raise ModelError("--max_cost needs prices: --model_args input_price=…,output_price=… per million tokens")
 
         if self.batch and not self.memo:
             raise ModelError("--batch keeps answers in the memo until all have arrived; leave out memo=off")
