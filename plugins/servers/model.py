@@ -148,7 +148,7 @@ class ServedModel:
 
     def _chat(self, messages: Sequence[Message]) -> str:
         """Return the turns rendered by the model's chat template, up to the beginning of the answer."""
-        return rendered(self.tokenizer, messages, self.checkpoint.model, self.settings.enable_thinking)
+        return rendered(self.tokenizer, messages, self.checkpoint.model, enable_thinking=self.settings.enable_thinking)
 
     def fingerprint(self) -> str:
         """Return the server's model and options, and the tokenizer's name, which fix the requests."""

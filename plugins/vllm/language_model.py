@@ -115,7 +115,7 @@ class VllmLanguageModel(VllmModel):
 
     def _chat(self, messages: Sequence[Message]) -> str:
         """Return the turns rendered by the model's chat template, up to the beginning of the answer."""
-        return rendered(self.tokenizer, messages, self.checkpoint.model, self.settings.enable_thinking)
+        return rendered(self.tokenizer, messages, self.checkpoint.model, enable_thinking=self.settings.enable_thinking)
 
     def _note(self, ids: list[int]) -> None:
         """Record the first prompt, because unexpected tokens at its beginning cost points of accuracy."""
