@@ -463,7 +463,7 @@ def cosines(query: Any, others: Sequence[Any]) -> Floats:
     return _by_blocks(cosine, others)
 
 
-def dots(query: Any, others: Sequence[Any]) -> Floats:
+def dots(query: Any, others: Sequence[Any] | Floats) -> Floats:
     """Return query · others[i] for each i; shapes are as in `cosines`, and rows are separate for the same reason."""
     import numpy as np
 
@@ -471,7 +471,7 @@ def dots(query: Any, others: Sequence[Any]) -> Floats:
     return _by_blocks(lambda matrix: np.asarray((matrix * vector).sum(axis=1)), others)
 
 
-def _by_blocks(measure: Callable[[Floats], Floats], others: Sequence[Any]) -> Floats:
+def _by_blocks(measure: Callable[[Floats], Floats], others: Sequence[Any] | Floats) -> Floats:
     """Return what a function of vectors, (rows, d) → (rows,), gives for all of them, in float64 block by block."""
     import numpy as np
 

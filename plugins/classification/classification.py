@@ -65,7 +65,7 @@ def _(example: ClassificationExample) -> tuple[str, ...]:
 # ---- routes ----------------------------------------------------------------------------------------------------------
 
 
-def _decided(example: Example, context: PromptContext, scores: Sequence[float]) -> Prediction:
+def _decided(example: Example, context: PromptContext, scores: Iterable[float]) -> Prediction:
     """Return the label with the highest score; tied labels are scored by expectation."""
     decided = decide(example.id, scores)
     value = context.labels[decided.value] if isinstance(decided.value, int) else None
