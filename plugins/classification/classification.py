@@ -7,7 +7,7 @@ models choose among words, as they do for pairs of texts.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from importlib.resources import files
 from typing import Annotated, Any, ClassVar
