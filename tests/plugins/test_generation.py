@@ -187,6 +187,7 @@ def test_options_of_a_generation_config_hold_for_each_row_alone() -> None:
     model = build("Llama")
     plain = rows_of(SHORT)
     list(writer_for(model, 0, TokenBudget(16_384)).write(plain))
+    model.generation_config.eos_token_id = 0
     model.generation_config.repetition_penalty = 1.8
     model.generation_config.no_repeat_ngram_size = 2
     rows = rows_of(SHORT)
@@ -200,7 +201,7 @@ def test_options_of_a_generation_config_hold_for_each_row_alone() -> None:
 @pytest.mark.parametrize("options", [{"num_beams": 2}, {"min_new_tokens": 3}])
 def test_unusual_decoding_is_left_to_transformers(options: dict[str, int]) -> None:
     model = build("Llama")
-    for name, value in options.items():
+    for name, value in {"eos_token_id": 0, **options}.items():
         setattr(model.generation_config, name, value)
     writer = writer_for(model, 0, TokenBudget(16_384))
     assert writer.describe()["because"] == f"the generation config sets {next(iter(options))}"

@@ -2,7 +2,9 @@
 
 | module | contents |
 |---|---|
-| `row` | a prompt and the text that continues it: what ends it, and why |
+| `row` | a prompt and the text that continues it: thinking, answer, and what ends them |
+| `thinking` | by which marks models set their thinking apart, and how chat templates switch it |
+| `grammar` | formats of answers, as tokens that may follow |
 | `prefixes` | numpy only: which prompts begin alike, and what of them is read once |
 | `row_cache` | keys and values of all rows, in buffers in which rows come and go |
 | `decoder` | the loop: reads waiting prompts, writes a token of every row, and lets ended rows leave |
