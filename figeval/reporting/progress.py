@@ -256,10 +256,12 @@ class RunProgress:
     def advanced(self, rows: int) -> None:
         """Advance by a number of rows."""
         self._done += rows
-        self._show(speed(self._done - self._kept, max(time.monotonic() - self._began, 1e-3)))
+        new, seconds = self._done - self._kept, max(time.monotonic() - self._began, 1e-3)
+        left = timedelta(seconds=round(seconds / max(new, 1) * (self._total - self._done)))
+        self._show(speed(new, seconds), f", {speed(new, seconds)}, about {left} left" if left else "")
 
-    def _show(self, status: str) -> None:
-        self._line = f"{self._task}: {self._done} of {self._total}"
+    def _show(self, status: str, more: str = "") -> None:
+        self._line = f"{self._task}: {self._done} of {self._total}{more}"
         self._display.update(self._done, status, self._line)
 
     def scoring(self, what: str) -> None:

@@ -55,8 +55,8 @@ def test_plain_lines_say_what_is_done_now_and_then(clock: list[float]) -> None:
     shown.task_ended(task("broken", status="failed"))
     assert out.getvalue().splitlines() == [
         "proverbs[1]: 400 examples, 100 of them kept from before",
-        "proverbs[1]: 200 of 400 (5 s)",
-        "proverbs[1]: 250 of 400, 2,400 of 4,000 requests (15 s)",
+        "proverbs[1]: 200 of 400, 20/s, about 0:00:10 left (5 s)",
+        "proverbs[1]: 250 of 400, 12/s, about 0:00:12 left, 2,400 of 4,000 requests (15 s)",
         "proverbs[1]: computing baselines (25 s)",
         "proverbs[1]: done in 25.5 s",
         "broken: FAILED in 0.0 s",
