@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from figeval.errors import ModelError
 from figeval.models.progress import loading
+from figeval.text import clean
 from figeval.types import JSON
 
 from .batching import TokenBudget, release_memory
@@ -253,8 +254,8 @@ def load_errors() -> tuple[type[Exception], ...]:
 
 
 def one_line(error: BaseException) -> str:
-    """Return the beginning of an exception's text as one line."""
-    return " ".join(str(error).split())[:300] or type(error).__name__
+    """Return the beginning of an exception's text as one line, without control characters of a file that it quotes."""
+    return " ".join(clean(str(error)).split())[:300] or type(error).__name__
 
 
 def parameters(model: Module) -> int:
