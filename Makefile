@@ -73,6 +73,7 @@ bench: $(VENV)/.dev  ## compare speed and memory with other libraries
 	$(BIN)/python bench/memory.py
 	$(BIN)/python bench/embed.py
 	$(BIN)/python bench/loglikelihood.py
+	$(BIN)/python bench/generation.py
 	$(BIN)/python bench/extractor.py
 	$(BIN)/python bench/motif.py
 	$(BIN)/python bench/train.py

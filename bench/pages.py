@@ -102,6 +102,17 @@ def packed_row(name: str, cells: list[str]) -> list[str]:
     return [*sides, f"**{found['ratio']:.1f} ×**", f"{found['multiply_adds']:.1f} ×", f"{found['apart']:.1e}"]
 
 
+def generation_row(name: str, cells: list[str]) -> list[str]:
+    """Return the cells after the workload: one at a time | best batch | figeval | speed-up | same answers."""
+    record = benched("generation")
+    found = record["figures"].get(name.partition(",")[0]) if record else None
+    if found is None:
+        return ["–"] * len(cells)
+    best = min(side["seconds"] for key, side in found.items() if key.startswith("batches"))
+    seconds = [f"{value:.1f} s" for value in (found["alone"]["seconds"], best, found["figeval"]["seconds"])]
+    return [*seconds, f"**{found['ratio']:.1f} ×**", f"{found['same']} of {found['prompts']}"]
+
+
 def training_row(name: str, cells: list[str]) -> list[str]:
     """Return the cell after the loop: examples per CPU second."""
     record = benched("train")
@@ -127,7 +138,10 @@ TABLES: dict[str, dict[str, Row]] = {  # page → beginning of a table's first l
         "| training | learnt from |": cost_row,
         "| | examples per CPU second |": training_row,
     },
-    "docs/llm.md": {"| | lm-eval `hf` | figeval |": packed_row},
+    "docs/llm.md": {
+        "| | lm-eval `hf` | figeval |": packed_row,
+        "| | one prompt at a time | best batch |": generation_row,
+    },
 }
 
 

@@ -1,16 +1,17 @@
-"""lm-eval's `hf` with the packed engine: the model `figeval-hf`.
+"""lm-eval's `hf` with the packed engine and our generation: the model `figeval-hf`.
 
-Loading, tokenization, chat templates and generation are lm-eval's; our engine computes the log-likelihoods, which are
-the same. This module imports lm-eval, so it is imported only when a model is loaded.
+Loading, tokenization and chat templates are lm-eval's; our engine computes the log-likelihoods and the greedy texts,
+which are the same. This module imports lm-eval, so it is imported only when a model is loaded.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+import torch
 from lm_eval.models.huggingface import HFLM
 from tqdm import tqdm
 
@@ -18,10 +19,14 @@ from figeval.models.progress import within
 
 from ..encoders.batching import TokenBudget
 from ..encoders.loading import check_weights
+from ..encoders.tokens import padded
 from .engine.encoder_decoder import EncoderDecoder
 from .engine.packed import Answer, Engine
 from .engine.self_test import settle
-from .greedy import GreedyWriter
+from .generation.decoder import Decoder
+from .generation.row import End, Row, final_tokens
+from .generation.self_test import writer_for
+from .generation.whole_batches import WholeBatches
 from .lm_eval_requests import Ids, encode_pairs, fitted
 
 if TYPE_CHECKING:
@@ -41,8 +46,8 @@ class FigevalHF(HFLM):  # type: ignore[misc]
     Batches of log-likelihoods are sized by memory, regardless of `batch_size`; generation uses `batch_size`.
     """
 
-    budget: TokenBudget | None = None  # figeval's own backend shares its budget
-    on_end: Callable[[int], None] | None = None  # called with the number of texts that have just ended
+    budget: TokenBudget | None = None  # figeval's own backend shares its budgets
+    writing: TokenBudget | None = None
 
     @cached_property
     def engine(self) -> Engine | EncoderDecoder:
@@ -52,6 +57,25 @@ class FigevalHF(HFLM):  # type: ignore[misc]
             return EncoderDecoder(self.model, self.device, budget)
         with within(None):  # its test is no progress of the call
             return settle(Engine(self.model, self.device, budget))
+
+    @cached_property
+    def writer(self) -> Decoder | WholeBatches:
+        """Writer of greedy texts; it tests itself on first use."""
+        budget = self.writing or TokenBudget.for_writing(self.device.type)
+        with within(None):
+            return writer_for(self.model, self.tokenizer.pad_token_id, budget, self.mixed_precision_dtype)
+
+    def end(self, stop: Sequence[str]) -> End:
+        """Return what ends texts: the model's own final tokens, and stop texts."""
+        return End(self.tokenizer, final_tokens(self.model, self.tokenizer), tuple(stop))
+
+    def write(self, rows: Sequence[Row]) -> Iterator[Row]:
+        """Continue rows greedily up to their ends, and yield each when it has ended.
+
+        Raises:
+            ModelError: memory runs out and the batch cannot be halved.
+        """
+        yield from self.writer.write(rows)
 
     def _create_model(self, *arguments: object, **options: object) -> None:
         """Load the model as lm-eval does, but reject missing or left-over weights.
@@ -77,15 +101,19 @@ class FigevalHF(HFLM):  # type: ignore[misc]
         """Generate as lm-eval does, but let an encoder-decoder write as many tokens as requested.
 
         lm-eval 0.4 adds the length of the longest context in the batch, although the output of an encoder-decoder does
-        not follow it: a text was longer than requested, and its end depended on the rest of the batch. Rows of a causal
-        model leave the batch when they have ended, unless it samples: drawn tokens would depend on the others.
+        not follow it: a text was longer than requested, and its end depended on the rest of the batch. Greedy texts of
+        causal models are written by `writer`.
         """
         if self.backend == "seq2seq":
             max_length += 1 - context.shape[1]  # 1: the decoder's start token
-        elif self.mixed_precision_dtype is None and not any(options[name] for name in options.keys() - {MASK}):
-            writer = GreedyWriter(self.model, self.tokenizer, stop, self.on_end)
-            if writer.can_pause:
-                return writer.write(context, options[MASK], max_length)
+        elif not any(options[name] for name in options.keys() - {MASK}):
+            pairs = zip(context, options[MASK].bool(), strict=True)
+            room, end = max_length - context.shape[1], self.end(stop)
+            rows = [Row(ids[real].tolist(), room, end) for ids, real in pairs]
+            for _ in self.write(rows):
+                pass
+            texts, _ = padded([row.written for row in rows], self.tokenizer.pad_token_id, context.device)
+            return torch.cat([context, texts], 1)
         return super()._model_generate(context, max_length, stop, **options)
 
     def _loglikelihood_tokens(

@@ -1,8 +1,8 @@
 """Causal and encoder-decoder models on this machine. Capabilities: loglikelihood, generate; causal also token_scores.
 
-Log-likelihoods come from the packed engine (`engine`). Loading, tokenization, chat templates and generation are
-lm-eval's, so that numbers match those of its `hf` model. An encoder is rejected: lm-eval would score RoBERTa from left
-to right although every token sees itself.
+Log-likelihoods come from the packed engine (`engine`), texts from `generation`. Loading, tokenization and chat
+templates are lm-eval's, so that numbers match those of its `hf` model. An encoder is rejected: lm-eval would score
+RoBERTa from left to right although every token sees itself.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 from figeval.errors import ModelError, TaskError
 from figeval.models.capabilities import Outputs, OutputStream, Part
 from figeval.models.model import refuse_model_name
-from figeval.models.progress import advance
+from figeval.reasoning import Reasoning
 from figeval.types import JSON, Continuation, Message, Prompt, Reply
 
-from ..encoders.batching import TokenBudget, finished_batches, free_memory, run_batches
+from ..encoders.batching import TokenBudget, free_memory, run_batches
 from ..encoders.checkpoint import by_class, check_chat_template, locate, require
 from ..encoders.loading import (
     ModelSetup,
@@ -32,9 +32,12 @@ from ..encoders.loading import (
 )
 from ..encoders.settings import Configured, Settings
 from ..encoders.tokens import padded
-from .engine.bodies import kept_per_token
+from .engine.bodies import kept_per_token, vocabulary
 from .engine.packed import logits_at_once
-from .lm_eval_requests import decoding, encode_pairs, fitted, instances, is_cut, reply
+from .generation.grammar import Grammars, check_installed
+from .generation.row import Row, Thinking
+from .generation.thinking import Marks, marks_of, switch_of, template_of
+from .lm_eval_requests import encode_pairs, fitted, is_cut
 from .packaged import SMOLLM2
 
 if TYPE_CHECKING:
@@ -45,7 +48,8 @@ if TYPE_CHECKING:
     from .figeval_hf import FigevalHF
 
 IMPOSSIBLE = -1e4  # lowest log P of a token
-ONE_BATCH = 1 << 20  # rows: everything that one call passes to lm-eval is one batch
+TEMPLATE_ERRORS = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)  # of its code
+LIMITS = ("n_positions", "max_position_embeddings", "n_ctx")  # names of a model's limit in configs, as in lm-eval
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +66,8 @@ class LanguageSettings(Settings):
         mixed_precision_dtype: precision of the forward pass under autocast; None for that of the weights.
         parallelize: whether the layers are distributed over all GPUs.
         attn_implementation: implementation of attention in transformers, such as "eager" or "sdpa".
-        enable_thinking: passed to chat templates that can switch thinking on and off.
+        enable_thinking: passed to chat templates that can switch thinking on and off; --reasoning does more.
+        reasoning: whether and how long the model thinks (--reasoning); None for what its template does.
     """
 
     dtype: str = "auto"
@@ -73,18 +78,21 @@ class LanguageSettings(Settings):
     parallelize: bool | None = None
     attn_implementation: str | None = None
     enable_thinking: bool | None = None
+    reasoning: Reasoning | None = None
 
     @property
     def passed_on(self) -> JSON:
         """Options that are passed to lm-eval unchanged."""
         shared = {field.name for field in fields(Settings)} - {"max_length", "trust_remote_code"}
-        ours = shared | {"apply_chat_template"}
+        ours = shared | {"apply_chat_template", "reasoning"}
         given = {field.name: getattr(self, field.name) for field in fields(self) if field.name not in ours}
         return {name: value for name, value in given.items() if value is not None}
 
 
 class LanguageModel(Neural[LanguageSettings, "FigevalHF"]):
     """A language model that scores continuations and generates. The network is an `HFLM` of lm-eval with our engine."""
+
+    constrains_answers = True
 
     def __init__(self, setup: ModelSetup[LanguageSettings], kind: str) -> None:
         super().__init__(setup)
@@ -111,42 +119,80 @@ class LanguageModel(Neural[LanguageSettings, "FigevalHF"]):
         cut = frozenset(index for index, pair in enumerate(ids) if is_cut(lm.backend, *pair, limit))
         return Outputs([value for value, _is_greedy in answers], cut)
 
+    @property
+    def context_length(self) -> int | None:
+        """Number of tokens that a causal model reads and writes together; None if its config does not say it."""
+        if self.kind != "causal":
+            return None
+        config = self.setup.checkpoint.config
+        known = (config.get(name) for name in LIMITS)
+        return self.setup.settings.max_length or next((limit for limit in known if isinstance(limit, int)), None)
+
     def generate(self, requests: Sequence[Prompt]) -> OutputStream[Reply]:
         """Return greedy answers up to a stop text, which is cut off; a prompt that is too long loses its beginning.
 
-        They come batch by batch: as many prompts of similar length as fit into memory with their answers.
+        Each comes as soon as it has ended. Thinking is set apart; with a budget of its own (--reasoning), it may take
+        twice the budget, as far as the model's limit allows, before it counts as cut off.
 
         Raises:
             TaskError: `max_new_tokens` leaves no room for a prompt.
+            ModelError: the budget of --reasoning leaves none.
         """
-        lm = self.network
+        lm, reasoning = self.network, self.setup.settings.reasoning
         causal = lm.backend == "causal"
+        thought = reasoning.tokens if reasoning is not None else 0
         texts = [self._chat(request.messages) if hasattr(self, "chat") else request.plain for request in requests]
-        room = [lm.max_length - request.max_new_tokens * causal for request in requests]
+        room = [lm.max_length - (request.max_new_tokens + thought) * causal for request in requests]
         if min(room) <= 0:
+            if reasoning is not None:
+                reasoning.check_room(max(request.max_new_tokens for request in requests), lm.max_length)
             raise TaskError(f"--max_new_tokens leaves no room for a prompt: the model takes {lm.max_length} tokens")
-        prompts = [lm.tok_encode(text) for text in texts]
+        prompts = [lm.tok_encode(text) or [lm.prefix_token_id] for text in texts]
         self._note(prompts[0])
-        cut = frozenset(index for index, ids in enumerate(prompts) if len(ids) > room[index])
-        return OutputStream(len(requests), self._written(requests, texts, list(map(len, prompts)), cut))
+        rows = []
+        for text, ids, most, request in zip(texts, prompts, room, requests, strict=True):
+            thinking = self._thinking(text, request, thought + max(0, min(thought, most - len(ids))))
+            held = None if request.answer is None else self.grammars.of(request.answer)
+            rows.append(Row(ids[-most:], request.max_new_tokens, lm.end(request.stop), thinking, held))
+        cut = {index for index, ids in enumerate(prompts) if len(ids) > room[index]}
+        return OutputStream(len(requests), self._written(rows, cut))
 
-    def _written(
-        self, requests: Sequence[Prompt], texts: Sequence[str], lengths: Sequence[int], cut: Set[int]
-    ) -> Iterator[Part[Reply]]:
-        """Yield the answers that lm-eval generates, a batch of prompts of similar length at a time."""
-        lm = self.network
-        asked = instances("generate_until", zip(texts, map(decoding, requests), strict=True))
-        costs = [length + request.max_new_tokens for length, request in zip(lengths, requests, strict=True)]
+    def _written(self, rows: Sequence[Row], cut: Set[int]) -> Iterator[Part[Reply]]:
+        """Yield the answers one by one; `cut` are the indexes of prompts without their beginning."""
         self.wrote = True
-        lm.on_end = lambda texts: advance(texts / len(requests))
+        places = {id(row): index for index, row in enumerate(rows)}
+        for row in self.network.write(rows):
+            index = places[id(row)]
+            answer = Reply(
+                text=row.text,
+                finish=row.finish or "stop",
+                reasoning=row.reasoning,
+                answer_tokens=len(row.written) - row.thoughts,
+                reasoning_tokens=row.thoughts,
+            )
+            yield Part([index], [answer], cut & {index})
 
-        def forward(rows: list[int]) -> list[Reply]:
-            with suppress_logging("lm_eval"):
-                written = lm.generate_until([asked[row] for row in rows], disable_tqdm=True)
-            return [reply(lm, text, requests[row].max_new_tokens) for row, text in zip(rows, written, strict=True)]
+    @cached_property
+    def grammars(self) -> Grammars:
+        """Formats that answers are held to. Raises `ModelError` if xgrammar is not installed."""
+        check_installed()
+        lm = self.network
+        return Grammars(lm.tokenizer, vocabulary(lm.model), lm.end(()).tokens)
 
-        for rows, replies in finished_batches(costs, forward, self.writing):
-            yield Part(rows, list(replies), cut & set(rows))
+    @cached_property
+    def marks(self) -> Marks | None:
+        """The marks of the model's thinking; None if it has none, or no chat template in use."""
+        return marks_of(self.tokenizer, template_of(self.tokenizer)) if hasattr(self, "chat") else None
+
+    def _thinking(self, prompt: str, request: Prompt, most: int) -> Thinking | None:
+        """Return the thinking of a row, of so many tokens if it has tokens of its own."""
+        reasoning, marks = self.setup.settings.reasoning, self.marks
+        if marks is None or (reasoning is not None and not reasoning.on):
+            return None
+        opened = marks.opened_in(prompt)
+        if request.answer is not None and not opened:  # what is held to a format is an answer from the first token on
+            return None
+        return Thinking(marks, None if reasoning is None else most, opened)
 
     def _token_scores(self, texts: Sequence[str]) -> Outputs[NDArray[np.float64]]:
         """Return what `figeval.ScoresTokens` describes. Raises `TaskError` for an empty text."""
@@ -171,17 +217,22 @@ class LanguageModel(Neural[LanguageSettings, "FigevalHF"]):
         """
         from jinja2 import TemplateError
 
-        thinking = self.setup.settings.enable_thinking
+        settings = self.setup.settings
+        thinking, reasoning = settings.enable_thinking, settings.reasoning
         options = {} if thinking is None else {"enable_thinking": thinking}
+        if reasoning is not None:
+            options = switch_of(template_of(self.tokenizer), on=reasoning.on)
         turns = [{"role": message.role, "content": message.content.strip()} for message in messages]
         try:
             text = self.tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True, **options)
-        except TemplateError as error:
+        except (TemplateError, *TEMPLATE_ERRORS) as error:
             raise TaskError(
                 f"the chat template of {self.setup.checkpoint.model!r} refuses these turns ({one_line(error)}); "
                 "leave out --system_instruction or --num_fewshot, or use --no_chat_template"
             ) from error
-        return str(text)
+        if reasoning is None or self.marks is None:
+            return str(text)
+        return self.marks.switched(str(text), on=reasoning.on, by_template=bool(options))
 
     def _note(self, ids: list[int]) -> None:
         """Record the first prompt, because unexpected tokens at its beginning cost points of accuracy."""
@@ -201,12 +252,10 @@ class LanguageModel(Neural[LanguageSettings, "FigevalHF"]):
             with suppress_logging("lm_eval"):
                 from .figeval_hf import FigevalHF
 
-                lm = FigevalHF(
-                    **arguments, backend=self.kind, dtype=setup.dtype, device=setup.device, batch_size=ONE_BATCH
-                )
+                lm = FigevalHF(**arguments, backend=self.kind, dtype=setup.dtype, device=setup.device)
         except load_errors() as error:
             raise ModelError(f"{setup.checkpoint.model!r} cannot be loaded: {one_line(error)}") from error
-        lm.budget = self.budget
+        lm.budget, lm.writing = self.budget, self.writing
         self._check(lm)
         self.writing.limit(free_memory(setup.device), kept_per_token(lm.model))
         return lm
@@ -224,7 +273,7 @@ class LanguageModel(Neural[LanguageSettings, "FigevalHF"]):
         if "engine" in vars(network):
             found |= network.engine.describe()
         if self.wrote:
-            found |= {"writing": self.writing.describe()}
+            found |= {"writing": network.writer.describe()}
         if self.first_prompt is not None:
             found |= {"first_prompt_ids": self.first_prompt, "chat_template": hasattr(self, "chat")}
             found |= {"warnings": list(opening_warnings(network.tokenizer, self.first_prompt))}
@@ -264,12 +313,25 @@ def open_model(settings: LanguageSettings, *kinds: str) -> LanguageModel:
 
     Raises:
         ModelError: no such model, an encoder, an unavailable device, half precision on a CPU, or a chat template
-            without a choice on whether to use it.
+            without a choice on whether to use it; --reasoning for a model that is not known to think.
     """
     checkpoint = locate(settings.model, settings.revision)
     require(checkpoint, *kinds)
     check_chat_template(checkpoint, settings.apply_chat_template)
-    return LanguageModel(prepare(settings, checkpoint), by_class(checkpoint) or kinds[0])
+    model = LanguageModel(prepare(settings, checkpoint), by_class(checkpoint) or kinds[0])
+    if settings.reasoning is not None:
+        check_reasoning(model, settings.reasoning)
+    return model
+
+
+def check_reasoning(model: LanguageModel, reasoning: Reasoning) -> None:
+    """Raise `ModelError` if --reasoning contradicts an option, or the model is not known to think."""
+    name, settings = model.setup.checkpoint.model, model.setup.settings
+    if settings.enable_thinking is not None:
+        raise ModelError("give either --reasoning or --model_args enable_thinking=…, not both")
+    if reasoning.on and model.marks is None:
+        why = "its chat template is not used" if not hasattr(model, "chat") else "its chat template has no marks for it"
+        raise ModelError(f"{name!r} is not known to think before it answers: {why}; leave out --reasoning")
 
 
 def open_smollm2(settings: LanguageSettings) -> LanguageModel:
@@ -285,7 +347,7 @@ def open_smollm2(settings: LanguageSettings) -> LanguageModel:
     return open_model(replace(settings, model=str(SMOLLM2.folder()), apply_chat_template=wanted), "causal")
 
 
-causal = Configured(LanguageSettings, lambda settings: open_model(settings, "causal"))
-seq2seq = Configured(LanguageSettings, lambda settings: open_model(settings, "seq2seq"))
-hf = Configured(LanguageSettings, lambda settings: open_model(settings, "causal", "seq2seq"))
-smollm2 = Configured(LanguageSettings, open_smollm2)
+causal = Configured(LanguageSettings, lambda settings: open_model(settings, "causal"), constrains_answers=True)
+seq2seq = Configured(LanguageSettings, lambda settings: open_model(settings, "seq2seq"), constrains_answers=True)
+hf = Configured(LanguageSettings, lambda settings: open_model(settings, "causal", "seq2seq"), constrains_answers=True)
+smollm2 = Configured(LanguageSettings, open_smollm2, constrains_answers=True)

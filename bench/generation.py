@@ -1,0 +1,203 @@
+"""Compare figeval's generation with `generate` of transformers, one prompt at a time and in batches.
+
+    python bench/generation.py [--only NAME …] [--prompts 24] [--threads T] [--store]
+
+Both write greedy answers with the same weights in one process: SmolLM2-135M-Instruct, the questions of `epic_mcq` as
+`figeval run` asks them, in the model's chat template. Of transformers, the best of the batch sizes 8 and 24 counts; its
+prompts are sorted by length, so that there is little padding. The time covers everything from token ids to the ids of
+the answers. An answer must be the one that its prompt gets alone. Processor time is printed as well, because other load
+affects it less.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+from peak import Memory
+from store import store
+
+MODEL = "smollm2"
+BATCH_SIZES = (8, 24)
+Answers = dict[int, list[int]]  # index of a prompt → ids of its answer
+
+
+@dataclass(frozen=True)
+class Workload:
+    """Prompts, and how many times faster than the best batch figeval has to be (`bar`)."""
+
+    name: str
+    bar: float
+    shots: int = 0
+    room: int = 32  # most tokens of an answer
+
+
+WORKLOADS = (
+    Workload("short answers", 1),
+    Workload("four shots", 1.5, shots=4),
+    Workload("lengths that differ widely", 1.5, room=192),
+)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A prompt as token ids, and the most tokens of its answer."""
+
+    ids: list[int]
+    room: int
+
+
+def prompts(workload: Workload, lm: Any, n: int) -> list[Asked]:
+    """Return the first n questions."""
+    from figeval.config import RunConfig
+    from figeval.evaluation import Harness
+    from figeval.evaluation.plan import prepare
+
+    config = RunConfig(
+        tasks=("epic_mcq",),
+        model=MODEL,
+        limit=n,
+        num_fewshot=workload.shots,
+        shots="shared",
+        routes={"choice": "by_letter"},
+    )
+    model, (plan, *_), _ = prepare(config, Harness())
+    found = []
+    for example in islice(plan.examples(), n):
+        (request,) = next(plan.route.begin(example, plan.context))
+        found.append(Asked(lm.tok_encode(model.chat(request.messages)), workload.room))
+    return found
+
+
+# ---- the ways --------------------------------------------------------------------------------------------------------
+
+
+def in_batches(lm: Any, size: int) -> Callable[[Sequence[Asked]], Answers]:
+    """Return a function that writes with `generate` of transformers, in batches of this size."""
+    import torch
+
+    def write(asked: Sequence[Asked]) -> Answers:
+        order = sorted(range(len(asked)), key=lambda index: len(asked[index].ids), reverse=True)
+        found: Answers = {}
+        for start in range(0, len(order), size):
+            rows = order[start : start + size]
+            batch = [asked[row] for row in rows]
+            longest = max(len(one.ids) for one in batch)
+            ids = torch.tensor([[lm.tokenizer.pad_token_id] * (longest - len(one.ids)) + one.ids for one in batch])
+            mask = torch.tensor([[0] * (longest - len(one.ids)) + [1] * len(one.ids) for one in batch])
+            with torch.inference_mode():
+                whole = lm.model.generate(
+                    input_ids=ids,
+                    attention_mask=mask,
+                    max_new_tokens=max(one.room for one in batch),
+                    do_sample=False,
+                    pad_token_id=lm.tokenizer.pad_token_id,
+                )
+            for row, one, answer in zip(rows, batch, whole[:, longest:].tolist(), strict=True):
+                found[row] = until_end(answer[: one.room], lm)
+        return found
+
+    return write
+
+
+def until_end(ids: list[int], lm: Any) -> list[int]:
+    """Return an answer up to and including its final token."""
+    final = lm.end(()).tokens
+    return ids[: next((place + 1 for place, token in enumerate(ids) if token in final), len(ids))]
+
+
+def ours(lm: Any) -> Callable[[Sequence[Asked]], Answers]:
+    """Return a function that writes with figeval."""
+    from figeval.builtin.plugins.causal.generation.row import Row
+
+    def write(asked: Sequence[Asked]) -> Answers:
+        rows = [Row(one.ids, one.room, lm.end(())) for one in asked]
+        for _ in lm.write(rows):
+            pass
+        return {index: row.written for index, row in enumerate(rows)}
+
+    return write
+
+
+@dataclass(frozen=True)
+class Side:
+    """One way, with its seconds, those of the processor, peak memory in MiB, and answers."""
+
+    seconds: float
+    cpu_seconds: float
+    memory: float
+    answers: list[list[int]]
+
+    @classmethod
+    def of(cls, write: Callable[[Sequence[Asked]], Answers], asked: Sequence[Asked]) -> Side:
+        """Measure one way."""
+        with Memory() as memory:
+            began, computed = time.perf_counter(), time.process_time()
+            found = write(asked)
+            seconds, cpu = time.perf_counter() - began, time.process_time() - computed
+        return cls(seconds, cpu, memory.grown, [found[index] for index in range(len(asked))])
+
+
+def compare(workload: Workload, lm: Any, n: int) -> tuple[bool, dict[str, Any]]:
+    """Print the figures of one workload, and return whether it reaches its bar, with the figures."""
+    asked = prompts(workload, lm, n)
+    lengths = [len(one.ids) for one in asked]
+    print(f"\n{workload.name}: {n} prompts of {min(lengths)} to {max(lengths)} tokens")
+    ways = {"alone": in_batches(lm, 1)} | {f"batches of {size}": in_batches(lm, size) for size in BATCH_SIZES}
+    sides: dict[str, Side] = {}
+    for name, write in (ways | {"figeval": ours(lm)}).items():
+        side = sides[name] = Side.of(write, asked)
+        same = sum(a == b for a, b in zip(side.answers, sides["alone"].answers, strict=True))
+        times = f"{side.seconds:7.1f} s ({side.cpu_seconds:.1f} s of the processor)"
+        print(f"  {name:14s} {times} {side.memory:6.0f} MiB more; {same} of {n} answers as alone", flush=True)
+    alone, us = sides["alone"], sides["figeval"]
+    best = min(side.seconds for name, side in sides.items() if name.startswith("batches"))
+    same = sum(a == b for a, b in zip(us.answers, alone.answers, strict=True))
+    ratio, written = best / us.seconds, list(map(len, alone.answers))
+    print(f"  {min(written)} to {max(written)} tokens written, {sum(written) / n:.0f} on average")
+    print(f"  {ratio:.1f} times as fast as the best batch; the bar is {workload.bar:g}", flush=True)
+    figures = {
+        "prompts": n,
+        "tokens_read": sum(lengths),
+        "tokens_written": sum(written),
+        **{
+            name: {"seconds": side.seconds, "cpu_seconds": side.cpu_seconds, "memory_mib": side.memory}
+            for name, side in sides.items()
+        },
+        "ratio": ratio,
+        "same": same,
+    }
+    return ratio >= workload.bar and same == n, figures
+
+
+def main() -> int:
+    """Print the figures and return 1 if a bar is missed or an answer differs."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", action="append", help="run only the workload of this name; may be repeated")
+    parser.add_argument("--prompts", type=int, default=24)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--store", action="store_true", help="write results/measured/bench/generation.json")
+    chosen = parser.parse_args()
+    import torch
+
+    from figeval.evaluation import Harness
+    from figeval.models.model import open_model
+
+    torch.set_num_threads(chosen.threads)
+    lm = open_model(Harness().backends, MODEL, {}).backend.network
+    ours(lm)([Asked(lm.tok_encode("Yes?"), 2)])  # tests itself on first use
+    wanted = [each for each in WORKLOADS if not chosen.only or each.name in chosen.only]
+    found = {workload.name: compare(workload, lm, chosen.prompts) for workload in wanted}
+    if chosen.store:
+        figures = {name: figures for name, (_, figures) in found.items()}
+        store("generation", {"model": MODEL, "threads": chosen.threads, **figures})
+    return 0 if all(reached for reached, _ in found.values()) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

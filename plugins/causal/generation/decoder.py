@@ -1,0 +1,242 @@
+"""The loop that writes texts: waiting prompts join a batch, each pass writes a token of every row, ended rows leave.
+
+Prompts are read in small batches, and after each of them the rows that are there already write a token; the first texts
+are therefore finished early. What prompts begin with in common is read once. A row of the batch sees what it would see
+alone: padding is masked, and places in the text are counted from the row's own first token.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from inspect import signature
+from typing import TYPE_CHECKING
+
+from figeval.types import JSON
+
+from ...encoders.batching import TokenBudget, is_exhausted, release_memory
+from ..engine.bodies import Kept, cache_argument, growing
+from .prefixes import Beginning, by_beginning, shared
+from .row import Row
+from .row_cache import RowCache
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+    from transformers import PreTrainedModel
+    from transformers.cache_utils import Cache
+
+LEAST = 8  # rows join a batch when they are at least one in this many of its rows
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A row that is not in the batch, and the beginning that it shares with others."""
+
+    row: Row
+    beginning: Beginning | None
+
+
+@dataclass(slots=True)
+class Decoder:
+    """A writer of texts with a causal transformers model whose rows may come and go (see `self_test`).
+
+    Attributes:
+        model: the model.
+        reading: budget of the batches in which prompts are read, in tokens.
+        writing: budget of the batch that is written: rows x tokens of the longest row, with those that may follow.
+        processors: function of a row's tokens, (1, tokens), and the scores of the next one, (1, vocabulary), that
+            returns the scores to use instead; None for the scores as they are.
+        refill: whether prompts join before all rows of the batch have ended.
+        autocast: lower precision of the passes, if it is not that of the weights.
+    """
+
+    model: PreTrainedModel
+    reading: TokenBudget
+    writing: TokenBudget
+    processors: Callable[[Tensor, Tensor], Tensor] | None = None
+    refill: bool = True
+    autocast: torch.dtype | None = None
+    _kept: dict[Beginning, Kept] = field(default_factory=dict)  # the beginning that was read last, and its parents
+
+    def write(self, rows: Sequence[Row]) -> Iterator[Row]:
+        """Continue rows up to their ends, and yield each as soon as it has ended.
+
+        Raises:
+            ModelError: memory runs out and the batch cannot be halved.
+        """
+        found = by_beginning([row.prompt for row in rows])
+        return self.continued(deque(Waiting(rows[index], beginning) for index, beginning in found))
+
+    def continued(self, waiting: deque[Waiting]) -> Iterator[Row]:
+        """Continue rows like `write`; those with the same beginning are neighbours."""
+        import torch
+
+        batch = Batch(self)
+        while waiting or batch.rows:
+            try:
+                with torch.inference_mode():
+                    ended = batch.join(waiting) + batch.step()
+            except (RuntimeError, MemoryError) as error:
+                if not is_exhausted(error):
+                    raise
+                ended = None
+            if ended is None:  # outside of the handler, whose traceback keeps the tensors of the pass alive
+                batch = self._retreat(batch, waiting)
+            else:
+                yield from ended
+
+    def _retreat(self, batch: Batch, waiting: deque[Waiting]) -> Batch:
+        """Halve the batch that did not fit: all of its rows wait again, with what they have written."""
+        rows = batch.rows or [waiting[0]]
+        longest = max(len(one.row.prompt) + one.row.most for one in rows)
+        waiting.extendleft(reversed(batch.rows))
+        self.writing.halve(len(rows), longest)
+        self.reading.tokens = max(1, self.reading.tokens // 2)
+        self._kept.clear()
+        release_memory()
+        return Batch(self)
+
+    def keys_of(self, beginning: Beginning | None) -> Kept:
+        """Return the keys and values of a shared beginning, which is read if it is not the one that was read last."""
+        if beginning is None:
+            return []
+        if beginning not in self._kept:
+            past = self.keys_of(beginning.parent) if beginning.parent is not None else self._recalled(beginning)
+            cache = growing(past)
+            self._read_on(beginning, past[0][0].shape[-2] if past else 0, cache)
+            path = {one: kept for one, kept in self._kept.items() if one.leads_to(beginning)}
+            self._kept = {**path, beginning: [(layer.keys, layer.values) for layer in cache.layers]}
+        return self._kept[beginning]
+
+    def _recalled(self, beginning: Beginning) -> Kept:
+        """Return what is known of a beginning from the one that was read last, such as that of an earlier call."""
+        for known, kept in self._kept.items():
+            if known.parent is None:
+                length = min(shared(known.ids, beginning.ids), len(beginning.ids) - 1)
+                return [(keys[..., :length, :], values[..., :length, :]) for keys, values in kept] if length else []
+        return []
+
+    def _read_on(self, beginning: Beginning, known: int, cache: Cache) -> None:
+        import torch
+
+        ids = torch.tensor([beginning.ids], device=self.model.device)
+        self.scores(ids[:, known:], torch.ones_like(ids), torch.arange(ids.shape[1], device=ids.device)[None], cache)
+
+    def scores(self, ids: Tensor, mask: Tensor, places: Tensor, cache: Cache) -> Tensor:
+        """Return the scores of the next token of each row, (rows, vocabulary), in single precision or better.
+
+        Args:
+            ids: tokens to read, (rows, columns).
+            mask: 1 for tokens and 0 for padding, of those in the cache and those to read.
+            places: number of tokens before each of them in its text, of the same shape.
+            cache: keys and values of the tokens before; it is continued.
+        """
+        import torch
+
+        known = signature(type(self.model).forward).parameters
+        inputs: JSON = {"input_ids": ids, "attention_mask": mask, cache_argument(self.model): cache, "use_cache": True}
+        if "position_ids" in known:
+            inputs["position_ids"] = places[:, -ids.shape[1] :]
+        if "logits_to_keep" in known:
+            inputs["logits_to_keep"] = 1
+        with torch.autocast(ids.device.type, self.autocast, enabled=self.autocast is not None):
+            return self.model(**inputs).logits[:, -1].float()
+
+    def describe(self) -> JSON:
+        """Return the budget, and how rows are written."""
+        return {"rows": "come and go", **self.writing.describe()}
+
+
+class Batch:
+    """The rows that are being written, and their keys and values."""
+
+    def __init__(self, decoder: Decoder) -> None:
+        self.decoder = decoder
+        self.rows: list[Waiting] = []  # in the order of the cache's slots
+        config = decoder.model.config.get_text_config(decoder=True)
+        self.cache = RowCache(config.num_hidden_layers)
+
+    def join(self, waiting: deque[Waiting]) -> list[Row]:
+        """Read some of the prompts that wait, if there is room for them, and return the rows that have ended by that.
+
+        They are those that have the beginning of the first one and fit into a batch for reading.
+        """
+        room = self._room(waiting)
+        if room < max(1, len(self.rows) // LEAST) or (self.rows and not self.decoder.refill):
+            return []
+        beginning = waiting[0].beginning
+        before = 0 if beginning is None else len(beginning.ids)
+        joining: list[Waiting] = []
+        unread = 1  # columns that are read; a text of the beginning alone reads its last token
+        for one in list(waiting)[:room]:
+            columns = max(unread, len(one.row.ids) - before)
+            if one.beginning is not beginning or (joining and len(joining) >= self.decoder.reading.fitting(columns)):
+                break
+            joining.append(one)
+            unread = columns
+        self.cache.reserve(len(self.rows) + room, max(len(one.row.ids) for one in joining))
+        scores = self._read(joining, beginning, unread)
+        for _ in joining:
+            waiting.popleft()
+        self.rows += joining
+        return self._take(len(self.rows) - len(joining), scores)
+
+    def _room(self, waiting: deque[Waiting]) -> int:
+        """Return the number of waiting rows that may join; at least 1 if the batch is empty."""
+        budget, width = self.decoder.writing, self.cache.width
+        left = max((one.row.left for one in self.rows), default=0)
+        count = 0
+        for one in waiting:
+            width, left = max(width, len(one.row.ids)), max(left, one.row.left)
+            if len(self.rows) + count >= budget.fitting(width + left):
+                break
+            count += 1
+        return count
+
+    def _read(self, joining: Sequence[Waiting], beginning: Beginning | None, unread: int) -> Tensor:
+        import torch
+
+        kept = self.decoder.keys_of(beginning)
+        texts = [one.row.ids for one in joining]
+        self.cache.join(kept, list(map(len, texts)), unread)
+        padded = [[0] * (unread - len(ids)) + ids[-unread:] for ids in texts]
+        return self._scores(torch.tensor(padded, device=self.decoder.model.device))
+
+    def step(self) -> list[Row]:
+        """Write a token of every row, and return the rows that have ended."""
+        import torch
+
+        if not self.rows:
+            return []
+        self.cache.extend()
+        last = [[one.row.written[-1]] for one in self.rows]
+        return self._take(0, self._scores(torch.tensor(last, device=self.decoder.model.device)))
+
+    def _scores(self, ids: Tensor) -> Tensor:
+        return self.decoder.scores(ids, *self.cache.places(ids.device), self.cache.cache)
+
+    def _take(self, first: int, scores: Tensor) -> list[Row]:
+        """Continue the rows from `first` on by their likeliest tokens; those that have ended leave and are returned."""
+        import torch
+
+        rows = [one.row for one in self.rows[first:]]
+        if self.decoder.processors or any(row.format is not None for row in rows):
+            scores = torch.cat([self._changed(row, one) for row, one in zip(rows, scores.split(1), strict=True)])
+        for row, token in zip(rows, scores.argmax(-1).tolist(), strict=True):
+            row.take(token)
+        for slot in reversed(range(first, len(self.rows))):
+            if self.rows[slot].row.finish is not None:
+                self.cache.leave(slot)
+                self.rows[slot] = self.rows[-1]
+                self.rows.pop()
+        return [row for row in rows if row.finish is not None]
+
+    def _changed(self, row: Row, scores: Tensor) -> Tensor:
+        """Return the scores of a row's next token, (1, vocabulary), with what its format and the decoder change."""
+        import torch
+
+        if self.decoder.processors:
+            scores = self.decoder.processors(torch.tensor([row.ids], device=scores.device), scores)
+        return row.masked(scores)

@@ -1,0 +1,117 @@
+"""Formats of answers for local models (`--constrain`), by xgrammar: tokens that may not follow get no probability.
+
+Texts of choices may begin with a blank, because an answer without a chat template continues the question.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from figeval.errors import ModelError
+from figeval.types import AnswerFormat
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from transformers import PreTrainedTokenizerBase
+    from xgrammar import CompiledGrammar, GrammarCompiler, GrammarMatcher
+
+    from .row import Format
+
+MISSING = "--constrain needs xgrammar for models on this machine; pip install 'figeval[constrain]'"
+
+
+def check_installed() -> None:
+    """Raise `ModelError` if xgrammar is not installed."""
+    try:
+        import xgrammar  # noqa: F401
+    except ImportError as error:
+        raise ModelError(MISSING) from error
+
+
+class Grammars:
+    """The formats of a tokenizer's answers; each is compiled once.
+
+    Args:
+        tokenizer: tokenizer of the model.
+        vocabulary: number of scores that the model gives.
+        final: ids of the tokens that end a text.
+    """
+
+    def __init__(self, tokenizer: PreTrainedTokenizerBase, vocabulary: int, final: frozenset[int]) -> None:
+        self.tokenizer = tokenizer
+        self.vocabulary = vocabulary
+        self.final = final
+        self._compiler: GrammarCompiler | None = None
+        self._known: dict[AnswerFormat, CompiledGrammar] = {}
+
+    def of(self, answer: AnswerFormat) -> Format:
+        """Return a format for one answer."""
+        if answer not in self._known:
+            self._known[answer] = self._compiled(answer)
+        return Grammar.of(self._known[answer], self.vocabulary, self.final)
+
+    def _compiled(self, answer: AnswerFormat) -> CompiledGrammar:
+        from xgrammar import GrammarCompiler, TokenizerInfo
+
+        if self._compiler is None:
+            found = TokenizerInfo.from_huggingface(
+                self.tokenizer, vocab_size=self.vocabulary, stop_token_ids=sorted(self.final)
+            )
+            self._compiler = GrammarCompiler(found, max_threads=1)
+        if answer.choices:
+            words = " | ".join(json.dumps(word, ensure_ascii=False) for word in answer.choices)
+            return self._compiler.compile_grammar(f'root ::= " "? ({words})')
+        return self._compiler.compile_json_schema(answer.schema, any_whitespace=False)
+
+
+@dataclass(slots=True)
+class Grammar:
+    """The format of one answer.
+
+    Attributes:
+        matcher: xgrammar's state.
+        mask: bits of the tokens that may follow.
+        final: ids of the tokens that end a text.
+        stuck: whether no token may follow, because the tokenizer cannot write what the format asks for; the answer then
+            ends.
+    """
+
+    matcher: GrammarMatcher
+    mask: Tensor
+    final: frozenset[int]
+    stuck: bool = False
+
+    @classmethod
+    def of(cls, grammar: CompiledGrammar, vocabulary: int, final: frozenset[int]) -> Grammar:
+        """Return a format at the beginning of an answer."""
+        from xgrammar import GrammarMatcher, allocate_token_bitmask
+
+        return cls(GrammarMatcher(grammar), allocate_token_bitmask(1, vocabulary), final)
+
+    def masked(self, scores: Tensor) -> Tensor:
+        """Return the scores of the next token, (1, vocabulary), with −∞ for tokens that may not follow."""
+        import torch
+        from xgrammar import apply_token_bitmask_inplace
+
+        self.matcher.fill_next_token_bitmask(self.mask)
+        self.stuck = not bool(self.mask.any())
+        if self.stuck:
+            final = sorted(self.final)
+            held = torch.full_like(scores, -torch.inf)
+            held[:, final] = scores[:, final]
+            return held
+        held = scores.clone()
+        apply_token_bitmask_inplace(held, self.mask.to(scores.device))
+        return held
+
+    def take(self, token: int) -> None:
+        """Continue the answer by a token. Raises `RuntimeError` if it may not follow."""
+        if not self.stuck and not self.matcher.accept_token(token):
+            raise RuntimeError(f"token {token} does not fit the format of the answer")
+
+    def restart(self) -> None:
+        """Begin the answer anew."""
+        self.matcher.reset()
+        self.stuck = False

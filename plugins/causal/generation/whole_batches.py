@@ -1,0 +1,132 @@
+"""Generation by transformers' own loop, for models whose caches cannot lose or gain rows, and for unusual decoding.
+
+State-space models and hybrids have caches of their own kind, and beam search has one row per beam. Rows that have ended
+stay in the batch until all have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from figeval.types import JSON
+
+from ...encoders.batching import TokenBudget, finished_batches
+from ...encoders.tokens import padded
+from .row import Row
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+    from transformers import PreTrainedModel
+
+
+@dataclass(slots=True)
+class WholeBatches:
+    """A writer of texts with any causal transformers model.
+
+    Attributes:
+        model: the model.
+        writing: budget of a batch: rows x tokens of the longest row, with those that may follow.
+        padding: id of the token that fills rows up.
+        reason: why rows stay until the end of a batch.
+        autocast: lower precision of the passes, if it is not that of the weights.
+    """
+
+    model: PreTrainedModel
+    writing: TokenBudget
+    padding: int
+    reason: str
+    autocast: torch.dtype | None = None
+
+    def write(self, rows: Sequence[Row]) -> Iterator[Row]:
+        """Continue rows up to their ends, and yield those of a batch when all of them have ended.
+
+        Raises:
+            ModelError: memory runs out and the batch cannot be halved.
+        """
+        costs = [len(row.prompt) + row.most for row in rows]
+        for _, batch in finished_batches(costs, partial(self._written, rows), self.writing):
+            yield from batch
+
+    def _written(self, texts: Sequence[Row], chosen: list[int]) -> list[Row]:
+        import torch
+        from transformers import LogitsProcessorList, StoppingCriteriaList
+
+        rows = [texts[index] for index in chosen]
+        for row in rows:  # an earlier attempt may have run out of memory
+            row.restart()
+        model = self.model
+        held = any(row.format is not None for row in rows)
+        beams = (
+            not held and (model.generation_config.num_beams or 1) > 1
+        )  # one row per beam, of which the best is known at the end
+        lower = torch.autocast(model.device.type, self.autocast, enabled=self.autocast is not None)
+        with torch.inference_mode(), lower:
+            written = model.generate(
+                **self._inputs(rows),
+                max_new_tokens=max(row.most for row in rows),
+                do_sample=False,
+                use_cache=True,
+                pad_token_id=self.padding,
+                stopping_criteria=StoppingCriteriaList([] if beams else [Listening(rows)]),
+                logits_processor=LogitsProcessorList([Holding(rows)] if held else []),
+                **({"num_beams": 1} if held else {}),  # a beam would need a format of its own
+            )
+        if beams:
+            before = 1 if model.config.is_encoder_decoder else max(len(row.prompt) for row in rows)
+            for tokens in written[:, before:].T.tolist():
+                take(rows, tokens)
+        for row in rows:
+            row.finish = row.finish or "length"  # cut off by the model's own generation config
+        return rows
+
+    def _inputs(self, rows: Sequence[Row]) -> dict[str, Tensor]:
+        """Return the prompts, padded on the left unless a decoder of its own continues them."""
+        device = str(self.model.device)
+        if self.model.config.is_encoder_decoder:
+            ids, mask = padded([row.prompt for row in rows], self.padding, device)
+            return {"input_ids": ids, "attention_mask": mask}
+        ids, mask = padded([row.prompt[::-1] for row in rows], self.padding, device)
+        return {"input_ids": ids.flip(1), "attention_mask": mask.flip(1)}
+
+    def describe(self) -> JSON:
+        """Return the budget, and why no row leaves its batch."""
+        return {"rows": "stay until all have ended", "because": self.reason, **self.writing.describe()}
+
+
+@dataclass(frozen=True, slots=True)
+class Listening:
+    """A stopping criterion of transformers that passes every token on to its row, and stops rows that have ended."""
+
+    rows: Sequence[Row]
+
+    def __call__(self, input_ids: Tensor, _scores: object, **_: object) -> Tensor:
+        """Return for each row whether it has ended."""
+        import torch
+
+        take(self.rows, input_ids[:, -1].tolist())
+        return torch.tensor([row.finish is not None for row in self.rows], device=input_ids.device)
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """A logits processor of transformers that holds rows to the formats of their answers."""
+
+    rows: Sequence[Row]
+
+    def __call__(self, _input_ids: Tensor, scores: Tensor) -> Tensor:
+        """Return scores with −∞ for tokens that may not follow."""
+        import torch
+
+        pairs = zip(self.rows, scores.split(1), strict=True)
+        return torch.cat([one if row.finish is not None else row.masked(one) for row, one in pairs])
+
+
+def take(rows: Sequence[Row], tokens: Sequence[int]) -> None:
+    """Continue each row that has not ended by its token."""
+    for row, token in zip(rows, tokens, strict=True):
+        if row.finish is None:
+            row.take(token)

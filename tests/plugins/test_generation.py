@@ -1,0 +1,282 @@
+"""Generation in batches: each prompt gets the text that it gets alone, while rows join and leave."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import wraps
+from itertools import pairwise
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from figeval.builtin.plugins.causal.generation.decoder import Decoder
+from figeval.builtin.plugins.causal.generation.prefixes import by_beginning
+from figeval.builtin.plugins.causal.generation.row import End, Row
+from figeval.builtin.plugins.causal.generation.self_test import writer_for
+from figeval.builtin.plugins.causal.generation.whole_batches import WholeBatches
+from figeval.builtin.plugins.causal.language_model import hf
+from figeval.builtin.plugins.encoders.batching import TokenBudget
+from figeval.errors import ModelError
+from figeval.models.capabilities import ask
+from figeval.models.progress import listening
+from figeval.types import AnswerFormat, Message, Prompt
+from tests.plugins.architectures import PACKED, PLAIN, SHARING, WINDOW, WORDS, build
+from tests.plugins.tiny import LINES, Workshop
+
+TEXTS = [line[:length] for line in LINES for length in (5, 24)]
+
+
+def prompts(most: int = 24, stop: tuple[str, ...] = ()) -> list[Prompt]:
+    return [Prompt((Message("user", text),), stop=stop, max_new_tokens=most) for text in TEXTS]
+
+
+# ---- the model ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("kind", "head"), [("gpt2", "LMHeadModel"), ("llama", "ForCausalLM")])
+def test_a_prompt_gets_the_same_text_alone_and_in_a_batch(kind: str, head: str, workshop: Workshop) -> None:
+    folder = str(workshop(kind, head))
+    alone, together = hf(folder, batch_size=1), hf(folder)
+    free = alone.generate(prompts()).values
+    stop = free[0].text[6:8], free[3].text[10:11]
+    for asked in (prompts(), prompts(stop=stop), [*prompts(9, stop)[:5], *prompts(3)[5:]]):
+        assert together.generate(asked).values == alone.generate(asked).values
+    cut = together.generate(prompts(stop=stop)).values
+    assert any(len(reply.text) < len(whole.text) for reply, whole in zip(cut, free, strict=True))
+
+
+class Ears:
+    def __init__(self) -> None:
+        self.heard: list[tuple[int, int]] = []
+
+    def loading(self, model: str) -> None: ...
+
+    def asked(self, answered: int, requests: int) -> None:
+        self.heard.append((answered, requests))
+
+
+def spied(model: Any, monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, ...]]:
+    """The shapes of everything that the model reads from now on."""
+    shapes: list[tuple[int, ...]] = []
+    forward = model.forward
+
+    @wraps(forward)  # transformers reads its signature
+    def counted(**inputs: Any) -> Any:
+        shapes.append(tuple(inputs["input_ids"].shape))
+        return forward(**inputs)
+
+    monkeypatch.setattr(model, "forward", counted)
+    return shapes
+
+
+def test_every_text_is_reported_when_it_ends_and_the_batch_shrinks(
+    workshop: Workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backend = hf(str(workshop("gpt2", "LMHeadModel")))
+    stop = tuple({reply.text[4:6] for reply in backend.generate(prompts()).values[:7]})
+    shapes = spied(backend.network.model, monkeypatch)
+    ears = Ears()
+    with listening(ears):
+        ask(backend, prompts(stop=stop))
+    counts = [answered for answered, _ in ears.heard]
+    assert counts == list(range(len(TEXTS) + 1))
+    steps = [rows for rows, columns in shapes if columns == 1]
+    leaving = steps[steps.index(max(steps)) :]
+    assert leaving == sorted(leaving, reverse=True)
+    assert leaving[0] > 2 * leaving[-1]
+
+
+def test_memory_that_runs_out_halves_the_batch_and_loses_no_text(
+    workshop: Workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backend = hf(str(workshop("gpt2", "LMHeadModel")))
+    wanted = backend.generate(prompts()).values
+    model = backend.network.model
+    forward, seen = model.forward, []
+
+    @wraps(forward)
+    def small(**inputs: Any) -> Any:
+        rows, columns = inputs["input_ids"].shape
+        seen.append(rows)
+        if rows > len(TEXTS) // 2 and len(seen) > 5 and columns == 1:  # in the middle of the texts
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return forward(**inputs)
+
+    monkeypatch.setattr(model, "forward", small)
+    parts = list(backend.generate(prompts()).parts)
+    assert {part.rows[0]: part.values[0] for part in parts} == dict(enumerate(wanted))
+    assert len(parts) == len(TEXTS)
+    assert backend.describe()["writing"]["halved"] == 1
+
+
+# ---- the writers ---------------------------------------------------------------------------------------------------
+
+END = End(None, frozenset({0}))
+LONG, SHORT = 70, 9  # tokens that prompts share: more than `reading_plan.PASS`, and not worth a pass
+
+
+def rows_of(shared: int) -> list[Row]:
+    """Rows of several lengths that begin alike; two of them are equal, and one continues another."""
+    generator = torch.Generator().manual_seed(3)
+    begin, *others = (torch.randint(5, 60, (n,), generator=generator).tolist() for n in (shared, 3, 17, 1, 30, 8))
+    texts = [[*begin, *other] for other in others]
+    texts += [texts[1], [*texts[1], 7, 8], others[4]]
+    return [Row(text, room, END) for text, room in zip(texts, (4, 9, 1, 7, 12, 5, 9, 12), strict=True)]
+
+
+def alone(model: Any, row: Row) -> list[int]:
+    """The likeliest tokens, each from a pass of its own over the whole text."""
+    ids = list(row.prompt)
+    with torch.inference_mode():
+        while len(ids) < len(row.prompt) + row.room and (len(ids) == len(row.prompt) or ids[-1] != 0):
+            ids.append(int(model(input_ids=torch.tensor([ids])).logits[0, -1].argmax()))
+    return ids[len(row.prompt) :]
+
+
+@pytest.mark.parametrize("name", ["GPT2", "Llama", "Gemma2", "Mistral", "GPTNeoX", "OPT", "Bloom", "Mamba"])
+def test_every_row_gets_its_own_text(name: str) -> None:
+    model = build(name)
+    writer = writer_for(model, 0, TokenBudget(16_384, rows=3))  # so that rows join others
+    rows = rows_of(SHORT)
+    assert sorted(map(id, writer.write(rows))) == sorted(map(id, rows))
+    for row in rows:
+        assert row.written == alone(model, row)
+        assert row.finish == ("stop" if row.written[-1] == 0 else "length")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [*PACKED, *SHARING])
+def test_rows_of_every_architecture_come_and_go(name: str) -> None:
+    model = build(name)
+    writer = writer_for(model, 0, TokenBudget(16_384, rows=3))
+    assert isinstance(writer, Decoder), writer.describe()
+    rows = rows_of(LONG)
+    assert LONG > WINDOW
+    list(writer.write(rows))
+    assert [row.written for row in rows] == [alone(model, row) for row in rows]
+
+
+@pytest.mark.parametrize("name", PLAIN)
+def test_a_model_with_a_cache_of_its_own_keeps_its_rows_and_says_why(name: str) -> None:
+    writer = writer_for(build(name), 0, TokenBudget(16_384))
+    assert isinstance(writer, WholeBatches)
+    assert "Error" in writer.describe()["because"]
+
+
+def test_what_prompts_begin_with_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    writer = writer_for(build("Llama"), 0, TokenBudget(16_384))
+    shapes = spied(writer.model, monkeypatch)
+    first, again = rows_of(LONG), rows_of(LONG)
+    list(writer.write(first))
+    read = sum(rows * columns for rows, columns in shapes if columns > 1)
+    assert read < 4 * LONG
+    shapes.clear()
+    list(writer.write(again))  # the next call knows it already
+    assert sum(rows * columns for rows, columns in shapes if columns > 1) <= read - LONG + 1
+    assert [row.written for row in first] == [row.written for row in again]
+
+
+def test_options_of_a_generation_config_hold_for_each_row_alone() -> None:
+    model = build("Llama")
+    plain = rows_of(SHORT)
+    list(writer_for(model, 0, TokenBudget(16_384)).write(plain))
+    model.generation_config.eos_token_id = 0
+    model.generation_config.repetition_penalty = 1.8
+    model.generation_config.no_repeat_ngram_size = 2
+    rows = rows_of(SHORT)
+    list(writer_for(model, 0, TokenBudget(16_384)).write(rows))
+    for row in rows:
+        whole = model.generate(torch.tensor([row.prompt]), max_new_tokens=row.room, do_sample=False, pad_token_id=0)
+        assert row.written == whole[0, len(row.prompt) :].tolist()
+    assert [row.written for row in rows] != [row.written for row in plain]
+
+
+@pytest.mark.parametrize("options", [{"num_beams": 2}, {"min_new_tokens": 3}])
+def test_unusual_decoding_is_left_to_transformers(options: dict[str, int]) -> None:
+    model = build("Llama")
+    for name, value in {"eos_token_id": 0, **options}.items():
+        setattr(model.generation_config, name, value)
+    writer = writer_for(model, 0, TokenBudget(16_384))
+    assert writer.describe()["because"] == f"the generation config sets {next(iter(options))}"
+    rows = [Row(one.prompt, 6, END) for one in rows_of(SHORT)[:3]]
+    list(writer.write(rows))
+    for row in rows:
+        whole = model.generate(torch.tensor([row.prompt]), max_new_tokens=6, do_sample=False, pad_token_id=0)
+        assert row.written == whole[0, len(row.prompt) :].tolist()
+
+
+# ---- formats -------------------------------------------------------------------------------------------------------
+
+FORMATS = [
+    AnswerFormat(choices=("B", "C")),
+    AnswerFormat(choices=("not entailed", 'Äpfel "x"', "a\\b")),
+    AnswerFormat.of_object({"word": {"type": "string", "enum": ["x", "y"]}}),
+]
+
+
+def is_acceptable(answer: AnswerFormat, text: str) -> bool:
+    return text.removeprefix(" ") in answer.choices or json.loads(text)["word"] in "xy"
+
+
+def test_answers_keep_to_their_formats(workshop: Workshop) -> None:
+    backend = hf(str(workshop("gpt2", "LMHeadModel")))
+    asked = [replace(prompt, answer=answer) for prompt in prompts(40)[:4] for answer in FORMATS]
+    free = backend.generate([prompts(40)[0]]).values[0].text
+    assert free[:1] not in ("B", "C", "{")
+    for prompt, reply in zip(asked, backend.generate(asked).values, strict=True):
+        assert prompt.answer is not None
+        assert reply.finish == "stop"
+        assert is_acceptable(prompt.answer, reply.text), reply.text
+    (cut,) = backend.generate([replace(asked[2], max_new_tokens=3)]).values
+    assert cut.finish == "length"
+
+
+def test_whole_batches_keep_to_formats_too_and_what_a_tokenizer_cannot_write_ends(workshop: Workshop) -> None:
+    backend = hf(str(workshop("t5", "ForConditionalGeneration")))
+    short, impossible = AnswerFormat(choices=("No", "Yes")), FORMATS[2]  # its tokens have no braces
+    asked = [replace(prompt, answer=answer) for prompt in prompts(9)[:2] for answer in (short, impossible)]
+    replies = backend.generate([*asked, prompts(9)[0]]).values
+    assert [reply.text.strip() in short.choices for reply in replies[::2]] == [True, True, False]
+    assert [reply.text for reply in replies[1::2]] == ["", ""]
+
+
+def test_without_xgrammar_a_format_names_the_extra(workshop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "xgrammar", None)
+    backend = hf(str(workshop("gpt2", "LMHeadModel")))
+    with pytest.raises(ModelError, match=r"pip install 'figeval\[constrain\]'"):
+        backend.generate([replace(prompts()[0], answer=FORMATS[0])])
+
+
+# ---- beginnings ----------------------------------------------------------------------------------------------------
+
+words = st.lists(st.integers(0, 3), min_size=1, max_size=4)
+
+
+@st.composite
+def alike(draw: st.DrawFn) -> list[list[int]]:
+    begin = draw(st.lists(st.integers(0, WORDS), max_size=80))
+    return [(begin if draw(st.booleans()) else []) + draw(words) for _ in range(draw(st.integers(1, 8)))]
+
+
+def parents(beginning: Any) -> Iterator[Any]:
+    while beginning is not None:
+        yield beginning
+        beginning = beginning.parent
+
+
+@given(alike())
+def test_every_prompt_has_one_place_and_begins_with_its_beginning(texts: list[list[int]]) -> None:
+    found = by_beginning(texts)
+    assert sorted(index for index, _ in found) == list(range(len(texts)))
+    for index, beginning in found:
+        for one in parents(beginning):
+            assert texts[index][: len(one.ids)] == list(one.ids)
+    order = [beginning for _, beginning in found]
+    assert len(set(map(id, order))) == 1 + sum(a is not b for a, b in pairwise(order))

@@ -1,0 +1,141 @@
+"""Thinking of local models: switched by the template, set apart by its marks, and with tokens of its own."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from figeval.builtin.plugins.causal.language_model import LanguageModel, hf
+from figeval.errors import FigevalError, ModelError, TaskError
+from figeval.reasoning import Reasoning
+from figeval.types import AnswerFormat, Message, Prompt, Reply
+from tests.plugins.test_causal import chatty
+from tests.plugins.tiny import Workshop
+
+CASES = json.loads((Path(__file__).parent.parent / "golden" / "thinking.json").read_text(encoding="utf-8"))
+QUESTION = (Message("user", "Yes or no?"),)
+SWITCH = {"default": None, "on": Reasoning(True), "off": Reasoning(False)}
+
+
+def thinker(case: dict[str, Any], folder: Path, workshop: Workshop, reasoning: Reasoning | None) -> LanguageModel:
+    """A tiny model with the template of a case."""
+    added = {"additional_special_tokens": case["special"]} if "special" in case else {}
+    place = chatty(workshop, folder, case["template"], **added)
+    if added:
+        model = AutoModelForCausalLM.from_pretrained(place)
+        model.resize_token_embeddings(len(AutoTokenizer.from_pretrained(place)), mean_resizing=False)
+        model.save_pretrained(place)
+    return hf(place, apply_chat_template=True, reasoning=reasoning)
+
+
+def script(backend: LanguageModel, texts: list[str]) -> list[int]:
+    """Let the model write texts, and then nothing but its last token; return the tokens."""
+    ids = [token for text in texts for token in backend.tokenizer.encode(text, add_special_tokens=False)]
+    begun: dict[int, int] = {}
+
+    def dictate(read: Any, scores: Any) -> Any:
+        """The next token of the script, by how many have been written."""
+        start = begun.setdefault(0, read.shape[1])
+        told = scores.clone().fill_(-100.0)
+        told[0, ids[min(read.shape[1] - start, len(ids) - 1)]] = 0
+        return told
+
+    backend.network.writer.processors = dictate
+    return ids
+
+
+def answered(backend: LanguageModel, most: int, stop: tuple[str, ...] = (), **asked: Any) -> Reply:
+    (reply,) = backend.generate([Prompt(QUESTION, stop=stop, max_new_tokens=most, **asked)]).values
+    return reply
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case["why"])
+def test_a_template_is_switched(case: dict[str, Any], workshop: Workshop, tmp_path: Path) -> None:
+    for name, reasoning in SWITCH.items():
+        prompt = thinker(case, tmp_path / name, workshop, reasoning).chat(QUESTION)
+        assert prompt.endswith(f"Yes or no?{case[name]}")
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case["why"])
+def test_thinking_and_answer_are_told_apart(case: dict[str, Any], workshop: Workshop, tmp_path: Path) -> None:
+    backend = thinker(case, tmp_path / "model", workshop, Reasoning(True, 40))
+    ids = script(backend, case["written"])
+    thought, mark, _ = (len(backend.tokenizer.encode(text, add_special_tokens=False)) for text in case["written"])
+    reply = answered(backend, len(ids) - thought - mark)
+    assert (reply.text, reply.reasoning, reply.finish) == (case["answer"], case["reasoning"], "length")
+    assert reply.reasoning_tokens == thought + mark
+    assert reply.answer_tokens == len(ids) - thought - mark
+
+
+def test_a_model_that_opens_its_thinking_unasked_is_understood(workshop: Workshop, tmp_path: Path) -> None:
+    backend = thinker(CASES[0], tmp_path / "model", workshop, None)
+    ids = script(backend, ["<think>\nHm.", "\n</think>", "\n\nYes"])
+    reply = answered(backend, len(ids))
+    assert (reply.text, reply.reasoning) == ("Yes", "Hm.")
+    assert (reply.reasoning_tokens or 0) + (reply.answer_tokens or 0) == len(ids)
+    backend = thinker(CASES[0], tmp_path / "other", workshop, None)
+    ids = script(backend, ["No <think> here"])
+    reply = answered(backend, len(ids))
+    assert (reply.text, reply.reasoning, reply.reasoning_tokens) == ("No <think> here", "", 0)
+
+
+def test_stop_texts_and_formats_hold_for_the_answer_only(workshop: Workshop, tmp_path: Path) -> None:
+    backend = thinker(CASES[1], tmp_path / "model", workshop, Reasoning(True, 40))
+    script(backend, ["First.\n\nSecond.", "</think>", "Yes. No."])
+    reply = answered(backend, 12, ("\n\n", "."))
+    assert (reply.text, reply.reasoning, reply.finish) == ("Yes", "First.\n\nSecond.", "stop")
+    script(backend, ["B? No.", "</think>", "B"])
+    reply = answered(backend, 12, answer=AnswerFormat(choices=("A", "C")))
+    assert reply.text.strip() in ("A", "C")
+    assert (reply.reasoning, reply.finish) == ("B? No.", "stop")
+
+
+def test_the_budget_is_extended_once_in_the_same_rows(workshop: Workshop, tmp_path: Path) -> None:
+    backend = thinker(CASES[1], tmp_path / "model", workshop, Reasoning(True, 8))
+    endless = script(backend, ["a b c d e f g h i j k l m n o p q r s t u v w"])
+    assert len(endless) > 16
+    reply = answered(backend, 4)
+    assert (reply.text, reply.finish, reply.reasoning_tokens, reply.answer_tokens) == ("", "length", 16, 0)
+    assert reply.reasoning.startswith("a b c d")
+    ids = script(backend, ["a b c d e f", "</think>", "Yes"])
+    assert len(ids) > 8
+    reply = answered(backend, 4)
+    assert reply.text.startswith("Yes")
+
+
+def test_a_budget_that_leaves_no_room_and_a_model_that_never_thinks(workshop: Workshop, tmp_path: Path) -> None:
+    backend = thinker(CASES[1], tmp_path / "model", workshop, Reasoning(True, 95))
+    assert backend.context_length == 96
+    with pytest.raises(ModelError, match="--reasoning budget=95 leaves no room for an answer"):
+        answered(backend, 4)
+    folder = chatty(workshop, tmp_path / "plain")
+    with pytest.raises(ModelError, match="is not known to think before it answers: its chat template has no marks"):
+        hf(folder, apply_chat_template=True, reasoning=Reasoning(True))
+    with pytest.raises(ModelError, match="its chat template is not used; leave out --reasoning"):
+        hf(folder, apply_chat_template=False, reasoning=Reasoning(True))
+    with pytest.raises(ModelError, match="give either --reasoning or"):
+        hf(folder, apply_chat_template=True, reasoning=Reasoning(False), enable_thinking=False)
+    assert hf(folder, apply_chat_template=True, reasoning=Reasoning(False)).chat(QUESTION).endswith("[assistant]")
+
+
+HOSTILE = [
+    "{{ ''.__class__.__mro__[1].__subclasses__() }}<think>",
+    "{% for %}<think>",
+    "{% for _ in range(10**9) %}{% endfor %}<think>",
+    "{{ raise_exception('\x1b[31m<think>\nno') }}",
+    "{{ 1 + '<think>' }}",
+]
+
+
+@pytest.mark.parametrize("template", HOSTILE)
+def test_a_hostile_template_is_one_line(template: str, workshop: Workshop, tmp_path: Path) -> None:
+    backend = hf(chatty(workshop, tmp_path / "model", template), apply_chat_template=True, reasoning=Reasoning(True))
+    with pytest.raises(FigevalError) as caught:
+        backend.chat(QUESTION)
+    assert isinstance(caught.value, TaskError)
+    assert "\x1b" not in str(caught.value)
+    assert "\n" not in str(caught.value)
