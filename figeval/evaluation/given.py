@@ -16,9 +16,10 @@ from typing import Any
 
 from figeval.config import RunConfig
 from figeval.errors import DataError, OptionError, RecordError, near
+from figeval.evaluation.flags import check_temperature
 from figeval.evaluation.given_rows import GivenRow, Predictions, Rows, Source
 from figeval.evaluation.harness import Harness
-from figeval.evaluation.plan import Plan, Planner, check_columns, check_temperature
+from figeval.evaluation.plan import Plan, Planner, check_columns
 from figeval.evaluation.run import Observer, carry_out, default_folder
 from figeval.evaluation.task_metrics import check_metrics
 from figeval.evaluation.training.seeds import scores_of, warnings_of

@@ -40,7 +40,7 @@ from figeval.records.rows_file import has_more_lines, is_own, sha256_of, stored
 from figeval.records.schema import READABLE, SCHEMA_VERSION, TASK_NAME, RunRecord, TaskRecord
 from figeval.storage import cure, locked, replace_text
 from figeval.text import cleaned, one_line, valid
-from figeval.types import KeptReply, Reply
+from figeval.types import JSON, KeptReply, Reply
 from figeval.validation import validated
 
 if TYPE_CHECKING:
@@ -260,7 +260,12 @@ class RunFolder:
                 for request, (output, truncated) in replies.items():
                     reply = Reply(text=output) if isinstance(output, str) else output
                     finish = None if isinstance(output, str) else reply.finish
-                    kept = {"text": reply.text, "finish": finish, "reasoning": reply.reasoning, "truncated": truncated}
+                    kept: JSON = {
+                        "text": reply.text,
+                        "finish": finish,
+                        "reasoning": reply.reasoning,
+                        "truncated": truncated,
+                    }
                     kept |= {"answer_tokens": reply.answer_tokens, "reasoning_tokens": reply.reasoning_tokens}
                     stream.write(json.dumps(cleaned({"request": request, **kept}, valid)) + "\n")
 

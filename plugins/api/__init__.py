@@ -9,8 +9,8 @@ and the next run of the same command asks again. Finished replies are stored on 
 nothing is asked or paid for twice.
 
 `model` opens the backend: an `api_model`, of which `request_batch` sends many requests at once and `client` makes one
-attempt at one request, or one that is asked in `batches`. Both speak one of the `dialects`, in which `thinking` and `formats` of answers are asked for; `settings`, `budget` and `cache` are
-what their names say.
+attempt at one request, or one that is asked in `batches`. Both speak one of the `dialects`, in which `thinking` and
+`formats` of answers are asked for; `settings`, `budget`, `prices` and `cache` are what their names say.
 """
 
 from __future__ import annotations

@@ -83,7 +83,8 @@ class BatchedModel(ApiModel):
 
     def describe(self) -> JSON:
         """Return the description of the model, with the ids of its batches."""
-        return {**super().describe(), **({"batches": self.names} if self.names else {})}
+        names = [self.client.endpoint.scrub(name) for name in self.names]
+        return {**super().describe(), **({"batches": names} if names else {})}
 
     # ---- replies ----------------------------------------------------------------------------------------------------
 
@@ -226,9 +227,10 @@ class BatchedModel(ApiModel):
         if state.problem:
             keys = archive.unanswered(batch.label)
             archive.collected(self.settings.account, batch.label, (), keys)  # the next one gets another label
+            place, why = self.client.endpoint.host, self.client.endpoint.scrub(state.problem)
             raise ModelError(
-                f"{self.client.endpoint.host} did not process the batch {batch.name} of {len(keys)} requests "
-                f"({state.problem}); nothing was spent; mend this, and run the same command again"
+                f"{place} did not process the batch {batch.name} of {len(keys)} requests ({why}); nothing was spent; "
+                "mend this, and run the same command again"
             )
         if self._collected(archive, http, batch, state):
             rest = archive.unanswered(batch.label)
@@ -259,7 +261,7 @@ class BatchedModel(ApiModel):
     def _read(self, result: BatchResult, guess: Usage, answers: list[PaidAnswer], failures: dict[str, str]) -> None:
         """Add the answer in a result, or why there is none; a permanent failure is not submitted again now."""
         if result.missing:
-            failures[result.key] = result.missing
+            failures[result.key] = self.client.endpoint.scrub(result.missing)
             return
         try:
             answer = self.client.judge(result.status, {}, result.body)
@@ -305,4 +307,5 @@ class BatchedModel(ApiModel):
                 told.append(f"batch {one.batch.name}: {one.state.done} of {one.batch.requests} requests are done")
         words = command()
         again = f"run the same command again: figeval {shlex.join(words)}" if words else "call figeval.run again"
-        return f"{self.client.endpoint.host}: {'; '.join(told)}; to collect the answers, {again}"
+        said = self.client.endpoint.scrub("; ".join(told))
+        return f"{self.client.endpoint.host}: {said}; to collect the answers, {again}"

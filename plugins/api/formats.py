@@ -81,7 +81,7 @@ def keeps_to(text: str, answer: AnswerFormat) -> bool:
     """Return whether an unwrapped answer has the format, as far as the keys of an object."""
     if not answer.schema:
         return text.strip() in answer.choices
-    return parsed(text).keys() == answer.json_schema["properties"].keys()
+    return set(parsed(text)) == set(answer.json_schema["properties"])
 
 
 def parsed(text: str) -> JSON:

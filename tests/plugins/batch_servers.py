@@ -44,11 +44,13 @@ class BatchDesk:
     ends: str = "completed"  # completed, expired, cancelled or failed
     fate: Fate = lambda _question, _attempt: "ok"
     reply: Callable[[dict[str, Any]], dict[str, Any]] = lambda body: answer_to(body)
+    quotes: str = ""  # what its messages quote
     most: int = 1000  # requests of a batch
     hang_up: str = ""  # "before" or "after" a batch is created, once
     pause: float = 0.0  # seconds between the creation of a batch and the answer that says so
     faults: int = 0  # GETs that fail from now on
     cut: int = -1  # lines of results after which the connection breaks, once; -1: never
+    copies: int = 1  # of each line of results
     page: int = 2  # batches per page of the list
     batches: dict[str, Batch] = field(default_factory=dict)
     files: dict[str, bytes] = field(default_factory=dict)
@@ -171,7 +173,7 @@ class BatchHandler(BaseHTTPRequestHandler):
             "created_at": int(batch.created),
             "status": batch.status,
             "metadata": {"figeval": batch.label},
-            "errors": {"data": [{"code": "invalid_model", "message": "The model is not known."}]}
+            "errors": {"data": [{"code": "invalid_model", "message": f"The model is not known. {self.desk.quotes}"}]}
             if batch.status == "failed"
             else None,
             "request_counts": {"total": n, "completed": (n - failed) * ended, "failed": failed},
@@ -188,11 +190,13 @@ class BatchHandler(BaseHTTPRequestHandler):
             ]
             if lines:
                 found[key] = f"{key}_{batch.name}"
-                self.desk.files[found[key]] = b"".join(lines)
+                told = f"not executed in time {self.desk.quotes}".encode()
+                self.desk.files[found[key]] = b"".join(lines).replace(b"not executed in time", told)
         return found
 
     def lines(self, content: bytes) -> None:
         desk = self.desk
+        content = b"".join(line * desk.copies for line in content.splitlines(keepends=True))
         if desk.cut < 0:
             return self.send(200, content)
         kept = b"\n".join(content.split(b"\n")[: desk.cut]) + b"\n"

@@ -401,7 +401,7 @@ def test_options_that_are_none(options: dict[str, Any], message: str) -> None:
 
 def test_a_budget_in_money_needs_prices() -> None:
     with pytest.raises(ModelError, match="--max_cost needs prices"):
-        openai("m", max_cost=1.0, input_price=1)
+        openai("m", base_url="http://127.0.0.1:1/v1", max_cost=1.0, input_price=1)
 
 
 def test_the_model_may_be_named_among_the_options_as_lm_eval_has_it() -> None:

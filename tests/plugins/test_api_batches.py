@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from figeval.builtin.plugins.api import batch_http
+from figeval.builtin.plugins.api import batch_http, batches
 from figeval.builtin.plugins.api.batch_api import AnthropicBatches, OpenAIBatches
 from figeval.builtin.plugins.api.batch_http import split
 from figeval.builtin.plugins.api.cache import archive_file
@@ -195,7 +195,11 @@ def test_a_batch_of_somebody_else_is_not_taken_for_ours(
     assert theirs.name in desk.batches
 
 
-def test_results_that_break_off_are_read_again_and_paid_once(desk: BatchDesk, model: Open) -> None:
+def test_results_that_break_off_or_come_twice_are_paid_once(
+    desk: BatchDesk, model: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(batches, "AT_ONCE", 2)
+    desk.copies = 2
     left(model())
     model_left = left(model())
     assert "0 of 7" in model_left
@@ -271,6 +275,21 @@ def test_a_batch_that_the_server_does_not_accept_is_an_error_with_its_reason() -
             openai("m", **options).generate(prompts())
         desk.ends = "completed"
         assert finish(lambda **_: openai("m", **options), desk) == CAPITALS
+
+
+def test_no_key_gets_into_a_message(desk: BatchDesk, model: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    key = "sk-very-secret-0123456789"
+    monkeypatch.setenv("ANTHROPIC_API_KEY" if desk.anthropic else "OPENAI_API_KEY", key)
+    desk.quotes, desk.fate = key, lambda question, _: "expired" if question == "question 1" else "ok"
+    found = finish(model, desk)
+    assert found[1].startswith("(") and key not in found[1]
+    assert desk.anthropic or found[1] == "(not executed in time [key])"
+    if not desk.anthropic:  # which has no batches that fail as a whole
+        desk.ends = "failed"
+        left(model(), "another")
+        left(model(), "another")
+        with pytest.raises(ModelError, match=r"The model is not known\. \[key\]"):
+            model().generate(prompts("another"))
 
 
 def test_a_batch_that_the_server_forgot_is_submitted_again(desk: BatchDesk, model: Open) -> None:

@@ -1,0 +1,101 @@
+"""Whatever an answer format allows, the reader of its route understands as it is meant."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import jsonschema
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from figeval.answers.quotes import quotation
+from figeval.builtin.plugins.classification.multilabel import Multilabel, MultilabelExample
+from figeval.builtin.plugins.labelling.labelling import Labelling, LabellingExample
+from figeval.builtin.plugins.labelling.tags import chunks
+from figeval.builtin.plugins.rating.rating import Rating, RatingExample
+from figeval.prompts import PromptContext
+from figeval.task_types.choice import Choice, ChoiceExample
+from figeval.task_types.pairs import PairExample, Pairs
+from figeval.task_types.spans import SpanExample, Spans
+from figeval.types import AnswerFormat, Prediction, Reply
+from tests.typed import route_of
+
+TEXT = "he let the cat out of the bag before noon"
+CHOICE = ChoiceExample(id="1", query="q", options=("cat", "dog", "cow", "hen", "fox"), gold=0)
+PAIR = PairExample(id="1", left="l", right="r", label="entailment")
+MANY = MultilabelExample(id="1", text="t", labels=None)
+RATED = RatingExample(id="1", left="a", right="b", grade=None)
+SPAN = SpanExample(id="1", text=TEXT, given="betrayed a secret", known="k", gold=None)
+WORDS = LabellingExample(id="1", tokens=tuple(TEXT.split()), tags=None)
+CONTEXTS: dict[Any, dict[str, Any]] = {
+    Choice: {},
+    Pairs: {
+        "labels": ("entailment", "non-entailment"),
+        "verbalizer": {"entailment": ("Yes",), "non-entailment": ("No", "Maybe")},
+    },
+    Multilabel: {"labels": ("irony", "sarcasm", "satire"), "verbalizer": {"satire": ("satire", "mockery")}},
+    Rating: {"labels": ("0", "0.5", "1", "10")},
+    Spans: {},
+    Labelling: {"labels": ("B-FIG", "I-FIG", "O")},
+}
+
+
+def asked(task_type: Any, name: str, example: Any) -> tuple[AnswerFormat, Any]:
+    """The format of a route, and a function that reads a text in it."""
+    route, context = route_of(task_type, name), PromptContext(block=lambda *_, **_more: "", **CONTEXTS[task_type])
+    assert route.answer_format is not None and route.reader is not None
+    reader = route.reader
+    wanted = route.answer_format(example, context)
+
+    def read(text: str) -> Prediction:
+        jsonschema.validate(json.loads(text) if wanted.schema else text, wanted.json_schema)
+        return reader.read(example, context, Reply(text=text))
+
+    return wanted, read
+
+
+@pytest.mark.parametrize(
+    ("task_type", "name", "example", "values"),
+    [
+        (Choice, "by_letter", CHOICE, [0, 1, 2, 3, 4]),
+        (Pairs, "by_label_word", PAIR, ["entailment", "non-entailment", "non-entailment"]),
+        (Rating, "by_number", RATED, [0.0, 0.5, 1.0, 10.0]),
+    ],
+)
+def test_every_choice_is_read(task_type: Any, name: str, example: Any, values: list[Any]) -> None:
+    wanted, read = asked(task_type, name, example)
+    found = [read(choice) for choice in wanted.choices]
+    assert [(one.status, one.value) for one in found] == [("ok", value) for value in values]
+
+
+@given(st.sets(st.sampled_from(["irony", "sarcasm", "satire"])), st.sampled_from([None, 2]))
+def test_every_list_of_labels_is_read(labels: set[str], indent: int | None) -> None:
+    _, read = asked(Multilabel, "by_list", MANY)
+    found = read(json.dumps({"labels": sorted(labels)}, indent=indent))
+    assert (found.status, found.value) == ("ok", frozenset(labels))
+    assert read(json.dumps({"labels": ["mockery"]}, indent=indent)).value == {"satire"}
+
+
+@given(st.data(), st.sampled_from([None, 2]))
+def test_every_quotation_is_read(data: st.DataObject, indent: int | None) -> None:
+    words = TEXT.split()
+    start = data.draw(st.integers(0, len(words) - 1))
+    end = data.draw(st.integers(start + 1, len(words)))
+    quote = " ".join(words[start:end])
+    _, read = asked(Spans, "by_json", SPAN)
+    assert read(json.dumps({"quote": quote}, indent=indent)).status == "ok"
+    assert quotation(Reply(text=json.dumps({"quote": quote}, indent=indent)), SPAN).quote == quote
+    _, several = asked(Labelling, "by_quotes", WORDS)
+    found = several(json.dumps({"quotes": [quote]}, indent=indent))
+    assert found.status == "ok" and found.value is not None
+    assert any(" ".join(words[one.start : one.end]) == quote for one in chunks(found.value))
+
+
+def test_that_there_is_nothing_is_read() -> None:
+    _, several = asked(Labelling, "by_quotes", WORDS)
+    found = several('{"quotes": []}')
+    assert (found.status, found.value) == ("ok", ("O",) * len(WORDS.tokens))
+    _, one = asked(Spans, "by_json", SPAN)
+    assert one('{"quote": ""}').status == "ok"
