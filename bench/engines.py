@@ -56,9 +56,9 @@ def engines(chosen: argparse.Namespace, folder: Path) -> Iterator[Engine]:
     if chosen.vllm:
         size = {"dtype": "float32", "enforce_eager": "true", "max_model_len": str(LONGEST)}
         yield Engine("vllm", chosen.vllm, f"vllm:{folder}", size)
-        program = "from vllm.entrypoints.cli.main import main; main()"
         flags = ["--dtype", "float32", "--enforce-eager", "--max-model-len", str(LONGEST), "--port", "{port}"]
-        serve = ["-c", program, "serve", str(folder), "--served-model-name", "smollm2", *flags]
+        program = ["-m", "vllm.entrypoints.openai.api_server"]  # `vllm serve` looks for a distribution called vllm
+        serve = [*program, "--model", str(folder), "--served-model-name", "smollm2", *flags]
         yield Engine("vllm_server", here, "vllm_server:smollm2", served, [str(chosen.vllm), *serve])
     if chosen.llama:
         flags = ["--model", str(weights()), "--logits_all", "true", "--n_ctx", str(LONGEST), "--port", "{port}"]
