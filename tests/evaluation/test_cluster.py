@@ -98,6 +98,30 @@ def test_nobody_answers() -> None:
         pass
 
 
+@pytest.mark.parametrize(
+    ("error", "complaint"),
+    [
+        (
+            ConnectionError("Could not find any running Ray instance."),
+            "--ray auto: no cluster runs on this machine; start",
+        ),
+        (
+            RuntimeError("Version mismatch:\nRay: 2.40.0"),
+            "--ray auto: Version mismatch: Ray: 2.40.0; start a cluster with",
+        ),
+    ],
+)
+def test_ray_refuses(error: Exception, complaint: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    ray = pytest.importorskip("ray")
+
+    def refuse(**_options: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(ray, "init", refuse)
+    with pytest.raises(FigevalError, match=complaint), cluster.connected("auto"):
+        pass
+
+
 def test_ray_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster, "find_spec", lambda _name: None)
     with pytest.raises(FigevalError, match=r"pip install 'figeval\[ray\]'"), cluster.connected("auto"):

@@ -254,8 +254,8 @@ def test_an_example_that_kills_every_process_has_no_answer_and_the_others_have(m
 def test_a_model_with_which_every_process_dies_is_one_line(moody: Run) -> None:
     done = moody(2, code=2, MOOD="lethal")
     assert done.stderr.splitlines()[-1] == (
-        "figeval: no worker is left: worker 1 and 2 was killed by SIGKILL (memory may have run out); results so far "
-        "are kept; run the same command again to continue"
+        "figeval: no worker is left: each of the workers 1 and 2 was killed by SIGKILL (memory may have run out); "
+        "results so far are kept; run the same command again to continue"
     )
 
 

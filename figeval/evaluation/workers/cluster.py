@@ -110,7 +110,9 @@ def _connect(address: str) -> None:
     if thread.is_alive():
         raise FigevalError(f"{where}: no Ray cluster answers there within {CONNECTING:.0f} s; {cure}")
     if raised:
-        raise FigevalError(f"{where}: {one_line(str(raised[0]), 300)}; {cure}") from raised[0]
+        none = address == "auto" and isinstance(raised[0], ConnectionError)
+        why = "no cluster runs on this machine" if none else one_line(str(raised[0]), 300).rstrip(".")
+        raise FigevalError(f"{where}: {why}; {cure}") from raised[0]
 
 
 @dataclass(frozen=True, slots=True)

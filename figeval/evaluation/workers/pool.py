@@ -184,7 +184,10 @@ class WorkerPool:
             ends: dict[str, list[str]] = {}
             for number, end in sorted(self._ends.items()):
                 ends.setdefault(end, []).append(str(number + 1))
-            died = "; ".join(f"worker {' and '.join(numbers)} {end}" for end, numbers in ends.items())
+            died = "; ".join(
+                f"{'worker' if len(numbers) == 1 else 'each of the workers'} {' and '.join(numbers)} {end}"
+                for end, numbers in ends.items()
+            )
             kept = "results so far are kept; run the same command again to continue"
             self._fail(ModelError(f"no worker is left: {died}; {kept}"))
 

@@ -11,7 +11,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 
 from figeval.evaluation.plan import Plan
@@ -106,7 +106,7 @@ class Job:
         if again.lost < TRIES - 1:
             self._again.append(again)
         elif len(left) > 1 or again.lost < TRIES:  # one by one, to find the example that is the cause
-            self._again.extend(Unit(unit.task, {name: place}, TRIES - 1) for name, place in left.items())
+            self._again.extend(replace(unit, places={name: place}, lost=TRIES - 1) for name, place in left.items())
         else:
             return again
         return None
