@@ -75,6 +75,7 @@ bench: $(VENV)/.dev  ## compare speed and memory with other libraries
 	$(BIN)/python bench/loglikelihood.py
 	$(BIN)/python bench/loglikelihood.py --model smollm2
 	$(BIN)/python bench/generation.py
+	$(BIN)/python bench/rounding.py
 	$(BIN)/python bench/extractor.py
 	$(BIN)/python bench/motif.py
 	$(BIN)/python bench/train.py

@@ -1,9 +1,17 @@
-"""How far log-likelihoods in single precision are from those in double precision, for figeval and for lm-eval."""
+"""How far log-likelihoods in single precision are from those in double precision, for figeval and for lm-eval.
+
+    python bench/rounding.py [--store]
+
+This compares the two ways to turn scores into log P. `loglikelihood.py --model smollm2` compares whole requests.
+"""
 
 from __future__ import annotations
 
 import copy
+import sys
 from typing import Any
+
+from store import store
 
 Answers = list[tuple[float, bool]]
 SIZES = (1, 32)  # batches of lm-eval
@@ -61,3 +69,15 @@ def summation() -> dict[str, float]:
 def apart(left: Answers, right: Answers) -> float:
     """Return the largest difference of two sets of log-likelihoods."""
     return max(abs(a - b) for (a, _), (b, _) in zip(left, right, strict=True))
+
+
+def main() -> int:
+    """Print the figures, and store them if asked."""
+    figures = summation()
+    if "--store" in sys.argv[1:]:
+        store("rounding", figures)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
