@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import figeval
 from figeval.answers.reply_text import split_reasoning, strip_reasoning
 from figeval.builtin.plugins.api.model import anthropic, openai
 from figeval.errors import BudgetExhausted, ModelError
@@ -363,6 +365,18 @@ def test_a_server_that_lists_its_context_tells_how_much_room_there_is(desk: Desk
     assert openai("m", base_url=desk.url).context_length == 4096
     desk.models = None
     assert openai("m", base_url=desk.url).context_length is None
+
+
+def test_a_budget_that_leaves_no_room_is_refused_before_anything_is_asked(
+    desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    desk.models = {"data": [{"id": "m", "max_model_len": 2048}]}
+    with pytest.raises(
+        ModelError, match="--reasoning budget=2000 leaves no room for an answer: 2,000 tokens of thinking"
+    ):
+        figeval.run("mini_pairs", "openai:m", model_args={"base_url": desk.url}, reasoning="budget=2000")
+    assert not desk.asked
 
 
 @given(st.text(alphabet="ab <>/think[]THINK\n", max_size=60))
