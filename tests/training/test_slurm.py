@@ -30,8 +30,9 @@ show) for node in a b; do echo "node-$node"; done ;;
 esac
 """
 PYTHON = """#!/bin/bash
-printf '%s|' "$@" >> said
-echo >> said
+line=$(printf '%s|' "$@")
+echo "$line" >> said  # at once, since two may write
+case $2 in figeval) until [ "$(grep -c ray.scripts said)" -ge "${MACHINES:-0}" ]; do sleep 0.05; done ;; esac
 [ -n "$WAITS" ] && exec sleep 60
 exit ${CODE:-0}
 """
@@ -91,13 +92,14 @@ def test_a_run_starts_ray_on_every_machine(cluster: Path) -> None:
     for line in ("--job-name=figeval-my-run", "--nodes=2", "--gpus-per-node=2", "--no-kill"):
         assert f"\n#SBATCH {line}\n" in script
     (cluster / "job.sh").write_text(script.replace("/dev/tcp/$first/${master##*:}", "/dev/null"))
-    assert submitted(cluster, 2, SLURM_CPUS_PER_TASK="4").wait(30) == 0
+    assert submitted(cluster, 2, SLURM_CPUS_PER_TASK="4", MACHINES="2").wait(30) == 0
     said = [line.split("|")[:-1] for line in (cluster / "said").read_text().splitlines()]
     started = [line for line in said if "ray.scripts.scripts" in line]
     assert [line[3] for line in started] == ["--head", "--address=node-a:32345"]
     assert "--port=32345" in started[0]
     assert all("--num-cpus=4" in line and "--block" in line for line in started)
-    assert said[-1] == ["-m", "figeval", *typed, "--gpus_per_worker", "2", "--ray", "node-a:32345"]
+    (command,) = [line for line in said if line[1:2] == ["figeval"]]
+    assert command == ["-m", "figeval", *typed, "--gpus_per_worker", "2", "--ray", "node-a:32345"]
 
 
 def test_seeds_start_ray_on_every_machine(cluster: Path) -> None:
