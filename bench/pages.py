@@ -36,7 +36,7 @@ from figeval.evaluation.training.train import stored_record
 from figeval.records.reference import published
 from figeval.records.run_folder import read_record
 
-PAGES = ("README.md", "docs/getting_started.md", "docs/epic.md", "docs/finetuned.md", "docs/llm.md")
+PAGES = ("README.md", "docs/getting_started.md", "docs/epic.md", "docs/finetuned.md", "docs/llm.md", "docs/scale.md")
 # Pages whose decimals in prose must all carry a mark.
 MARKED = ("README.md", "docs/getting_started.md", "docs/epic.md", "docs/finetuned.md")
 

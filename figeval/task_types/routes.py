@@ -46,7 +46,7 @@ Dialogue: TypeAlias = Generator[Sequence[Request], Sequence[Any], Prediction]
 """What a route does with an example: yields requests, receives the model's outputs, and returns a prediction."""
 
 Start: TypeAlias = Callable[..., Dialogue]
-Scores: TypeAlias = "Generator[Sequence[Request], Sequence[Any], Sequence[float] | Floats]"
+Scores: TypeAlias = "Generator[Sequence[Request], Sequence[Any], Sequence[float]]"
 MANY = 4096  # longer lists of options are sent as one request, and their scores are an array
 ROWS = 4096  # vectors that are compared at a time: 25 MB for 768 dimensions
 DOT = "dot"  # not a request: vectors of `embed` are to be compared by their dot product
@@ -312,7 +312,7 @@ def covered(route: Route, offered: frozenset[str], routes: Sequence[Route]) -> R
 # ---- steps that routes of several task types share -------------------------------------------------------------------
 
 
-def decide(example_id: str, scores: Iterable[float] | Floats, n_options: int | None = None) -> Prediction:
+def decide(example_id: str, scores: Iterable[float], n_options: int | None = None) -> Prediction:
     """Return the prediction for these scores, in float64; `n_options` limits the choice to the first ones.
 
     A NaN gives status `nan` and no value, so that a broken model is not mistaken for one that always picks the first
@@ -390,15 +390,15 @@ def pair_scores(query: str, options: Sequence[str]) -> Scores:
 def cosine_scores(query: str, options: tuple[str, ...]) -> Scores:
     """Return the cosine of the embeddings of the query and of each option; NaN if a vector is zero."""
     vector, others = yield from _vectors(query, options)
-    found = cosines(vector, others)
-    return found if len(options) > MANY else found.tolist()
+    found: Any = cosines(vector, others)
+    return found if len(options) > MANY else found.tolist()  # type: ignore[no-any-return]
 
 
 def dot_scores(query: str, options: tuple[str, ...]) -> Scores:
     """Return the dot product of the embeddings of the query and of each option."""
     vector, others = yield from _vectors(query, options)
-    found = dots(vector, others)
-    return found if len(options) > MANY else found.tolist()
+    found: Any = dots(vector, others)
+    return found if len(options) > MANY else found.tolist()  # type: ignore[no-any-return]
 
 
 def _vectors(
@@ -463,7 +463,7 @@ def cosines(query: Any, others: Sequence[Any]) -> Floats:
     return _by_blocks(cosine, others)
 
 
-def dots(query: Any, others: Sequence[Any] | Floats) -> Floats:
+def dots(query: Any, others: Any) -> Floats:
     """Return query · others[i] for each i; shapes are as in `cosines`, and rows are separate for the same reason."""
     import numpy as np
 
