@@ -116,6 +116,28 @@ def test_memory_that_runs_out_halves_the_batch_and_loses_no_text(
     assert backend.describe()["writing"]["halved"] == 1
 
 
+@pytest.mark.parametrize("most", [5, 0])
+def test_prompts_that_do_not_fit_are_read_in_smaller_batches(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = build("Llama")
+    writer = writer_for(model, 0, TokenBudget(16_384))
+    forward = model.forward
+
+    @wraps(forward)
+    def small(**inputs: Any) -> Any:
+        if len(inputs["input_ids"]) > most:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return forward(**inputs)
+
+    monkeypatch.setattr(model, "forward", small)
+    rows = rows_of(SHORT)
+    if most == 0:
+        with pytest.raises(ModelError, match="does not fit into memory"):
+            list(writer.write(rows))
+        return
+    list(writer.write(rows))
+    assert [row.written for row in rows] == [alone(model, row) for row in rows]
+
+
 # ---- the writers ---------------------------------------------------------------------------------------------------
 
 END = End(None, frozenset({0}))

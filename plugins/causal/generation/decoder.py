@@ -89,7 +89,7 @@ class Decoder:
 
     def _retreat(self, batch: Batch, waiting: deque[Waiting]) -> Batch:
         """Halve the batch that did not fit: all of its rows wait again, with what they have written."""
-        rows = batch.rows or [waiting[0]]
+        rows = [*batch.rows, *batch.joining]
         longest = max(len(one.row.prompt) + one.row.most for one in rows)
         waiting.extendleft(reversed(batch.rows))
         self.writing.halve(len(rows), longest)
@@ -155,6 +155,7 @@ class Batch:
     def __init__(self, decoder: Decoder) -> None:
         self.decoder = decoder
         self.rows: list[Waiting] = []  # in the order of the cache's slots
+        self.joining: list[Waiting] = []  # rows that are being read; they still wait
         config = decoder.model.config.get_text_config(decoder=True)
         self.cache = RowCache(config.num_hidden_layers)
 
@@ -168,7 +169,8 @@ class Batch:
             return []
         beginning = waiting[0].beginning
         before = 0 if beginning is None else len(beginning.ids)
-        joining: list[Waiting] = []
+        self.joining = []
+        joining = self.joining
         unread = 1  # columns that are read; a text of the beginning alone reads its last token
         for one in list(waiting)[:room]:
             columns = max(unread, len(one.row.ids) - before)
@@ -180,7 +182,7 @@ class Batch:
         scores = self._read(joining, beginning, unread)
         for _ in joining:
             waiting.popleft()
-        self.rows += joining
+        self.rows, self.joining = [*self.rows, *joining], []
         return self._take(len(self.rows) - len(joining), scores)
 
     def _room(self, waiting: deque[Waiting]) -> int:
