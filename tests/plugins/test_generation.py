@@ -138,6 +138,25 @@ def test_prompts_that_do_not_fit_are_read_in_smaller_batches(most: int, monkeypa
     assert [row.written for row in rows] == [alone(model, row) for row in rows]
 
 
+def test_texts_that_ended_with_their_first_token_survive_memory_that_runs_out_next(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    model = build("Llama")
+    writer = writer_for(model, 0, TokenBudget(16_384))
+    forward, failed = model.forward, []
+
+    @wraps(forward)
+    def small(**inputs: Any) -> Any:
+        if inputs["input_ids"].shape[1] == 1 and not failed:
+            failed.append(True)
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return forward(**inputs)
+
+    monkeypatch.setattr(model, "forward", small)
+    rows = [Row([5 + place, 6, 7], (1, 4)[place % 2], END) for place in range(6)]
+    assert sorted(map(id, writer.write(rows))) == sorted(map(id, rows))
+
+
 # ---- the writers ---------------------------------------------------------------------------------------------------
 
 END = End(None, frozenset({0}))
