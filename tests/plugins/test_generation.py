@@ -211,6 +211,18 @@ def test_a_model_with_a_cache_of_its_own_keeps_its_rows_and_says_why(name: str) 
     assert "Error" in writer.describe()["because"]
 
 
+@pytest.mark.parametrize(("name", "apart"), [("Mamba", True), ("Rwkv", False), ("MiniMax", False)])
+def test_a_model_that_mixes_up_the_rows_of_a_batch_writes_one_at_a_time(name: str, apart: bool) -> None:
+    model = build(name)
+    model.generation_config.eos_token_id = 0
+    writer = writer_for(model, 0, TokenBudget(16_384))
+    assert isinstance(writer, WholeBatches)
+    assert ("each is written alone" in writer.describe()["because"]) is not apart
+    rows = rows_of(SHORT)
+    assert sorted(map(id, writer.write(rows))) == sorted(map(id, rows))
+    assert [row.written for row in rows] == [alone(model, row) for row in rows]
+
+
 def test_what_prompts_begin_with_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
     writer = writer_for(build("Llama"), 0, TokenBudget(16_384))
     shapes = spied(writer.model, monkeypatch)
