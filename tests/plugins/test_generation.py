@@ -52,6 +52,23 @@ def test_a_prompt_gets_the_same_text_alone_and_in_a_batch(kind: str, head: str, 
     assert any(len(reply.text) < len(whole.text) for reply, whole in zip(cut, free, strict=True))
 
 
+def test_a_stop_text_ends_an_answer_whatever_tokens_it_is_written_with(workshop: Workshop) -> None:
+    backend = hf(str(workshop("gpt2", "LMHeadModel")))
+    letters = [backend.tokenizer.convert_tokens_to_ids(letter) for letter in "sandforgivinglyand"]
+    assert len(backend.tokenizer.encode("forgivingly")) < len("forgivingly") - 2
+
+    def spelt(read: Any, scores: Any) -> Any:
+        told = scores.clone().fill_(-100.0)
+        told[0, letters[read.shape[1] - length]] = 0
+        return told
+
+    length = len(backend.tokenizer.encode(TEXTS[0]))
+    backend.network.writer.processors = spelt
+    asked = Prompt((Message("user", TEXTS[0]),), stop=("forgivingly",), max_new_tokens=len(letters))
+    (reply,) = backend.generate([asked]).values
+    assert (reply.text, reply.finish, reply.answer_tokens) == ("sand", "stop", len(letters) - len("and"))
+
+
 class Ears:
     def __init__(self) -> None:
         self.heard: list[tuple[int, int]] = []
