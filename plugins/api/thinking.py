@@ -65,6 +65,8 @@ def apart(reply: Reply, reasoning: Reasoning | None) -> Reply:
     if thoughts or text != reply.text:
         known = "\n\n".join(filter(None, (reply.reasoning, thoughts)))
         return replace(reply, text=text.lstrip(), reasoning=known)
+    if reply.reasoning.strip():  # blank lines that only part the answer from it are no stop text of the answer
+        return replace(reply, text=text.lstrip())
     if reasoning.on and reply.finish == "length" and not reply.reasoning and not reply.reasoning_tokens:
         return replace(reply, text="", reasoning=reply.text, answer_tokens=0, reasoning_tokens=reply.answer_tokens)
     return reply

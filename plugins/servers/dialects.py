@@ -7,7 +7,7 @@ list in JSON. `token` is an id, or where a server gives none, the token's text.
 |---|---|---|
 | vLLM | `/v1/completions` with ids and `prompt_logprobs=0` | of all tokens of the prompt, by id |
 | SGLang | `/generate` with ids and `logprob_start_len`, the last token of the context | of the tokens after it, by id |
-| llama-cpp-python | `/v1/completions` with text, `echo` and `logprobs=1` | of all tokens, by their text |
+| llama-cpp-python | `/v1/completions` with text, `echo` and `logprobs=1` | of the third token on, by their text |
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Protocol, TypeAlias
 
+from figeval.errors import ModelError
 from figeval.jsonfile import JSONObject, JSONValue
 from figeval.models.archive import Usage
 from figeval.types import JSON, Reply
@@ -27,6 +28,11 @@ from ..causal.engine.prefix_tree import TokenRequest
 from .settings import ServerSettings
 
 Scored: TypeAlias = list[tuple[int | str, float]]
+UNBEGUN = (
+    "llama-cpp-python gives log-probabilities only of what follows the token that begins a text (BOS) and another one; "
+    "set --model_args add_bos_token=true if the tokenizer has it, raise max_length for long contexts, or use another "
+    "server"
+)
 
 
 class ScoringDialect(Dialect, Protocol):
@@ -115,13 +121,25 @@ class LlamaCpp(Completions):
         return {"model": self.settings.model, **asked, **self.settings.extra_body}
 
     def read(self, answer: JSONObject) -> ApiAnswer:
-        """Return the log-probabilities of the prompt's tokens but the first. Raises `Unreadable`."""
-        about = mapping(first(answer.get("choices")).get("logprobs"))
+        """Return the log-probabilities of the prompt's tokens but the first two. Raises `Unreadable`.
+
+        The server leaves out a token that begins texts. Only if it has left out the first one, its log-probabilities
+        are those of the tokens beside them, and not of the tokens after (llama-cpp-python 0.3.36).
+
+        Raises:
+            ModelError: the text does not begin with such a token.
+        """
+        about, used = mapping(first(answer.get("choices")).get("logprobs")), counts_of(answer)
         tokens, values = listed(about.get("tokens")), listed(about.get("token_logprobs"))
-        count = counts_of(answer).get("prompt_tokens")
-        if not isinstance(count, int) or len(tokens) != len(values) or len(tokens) < count:
+        count, wrote = used.get("prompt_tokens"), used.get("completion_tokens")
+        if not isinstance(count, int) or not isinstance(wrote, int) or len(tokens) != len(values):
             raise Unreadable("not as many log-probabilities as tokens")
-        return stored(zip(map(str, tokens[1:count]), values[1:count], strict=True), answer)
+        known = len(tokens) - wrote
+        if known == count:
+            raise ModelError(UNBEGUN)
+        if not 0 < known < count:
+            raise Unreadable("not as many log-probabilities as tokens")
+        return stored(zip(map(str, tokens[1:known]), values[1:known], strict=True), answer)
 
 
 def listed(value: JSONValue) -> list[JSONValue]:
@@ -150,10 +168,11 @@ def sum_of(reply: Reply, request: TokenRequest, words: Sequence[int | str | None
         reply: stored reply.
         request: tokens of the text.
         words: the words as the server names them: ids or texts; None for one whose text is unknown. With texts, the
-            server must have read as many tokens as were meant.
+            server must have read as many tokens as were meant, of which it names none that begins texts.
     """
     pairs: Scored = json.loads(reply.text)
-    if len(pairs) < len(words) or (not isinstance(words[0], int) and len(pairs) != len(request.ids) - 1):
+    named = sum(token != request.ids[0] for token in request.ids[2:])
+    if len(pairs) < len(words) or (not isinstance(words[0], int) and len(pairs) != named):
         return None
     tail = pairs[len(pairs) - len(words) :]
     same = all(word in (None, token) for (token, _), word in zip(tail, words, strict=True))

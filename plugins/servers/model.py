@@ -32,7 +32,7 @@ from ..causal.lm_eval_requests import CausalTokenizer, encode_pairs, fitted, is_
 from ..encoders.checkpoint import Checkpoint, check_chat_template, locate
 from ..encoders.loading import UNLIMITED, load_tokenizer
 from ..encoders.settings import Configured
-from .dialects import LlamaCpp, ScoringDialect, SGLang, VllmServer, sum_of
+from .dialects import UNBEGUN, LlamaCpp, ScoringDialect, SGLang, VllmServer, sum_of
 from .settings import ServerSettings
 
 if TYPE_CHECKING:
@@ -97,14 +97,27 @@ class ServedModel:
         if self.first_prompt is None:
             self.first_prompt = list(ids[0][0])
         asked = [fitted("causal", *pair, self.limit) for pair in ids]
+        if self.dialect.by_text and not all(map(self._is_begun, asked)):
+            raise ModelError(UNBEGUN)
         calls = {request: self._call(request) for request in sorted(set(asked), key=lambda request: request.ids)}
         replies = self._answered(list(calls.values()))
         known = {request: self._value(request, replies[call.key]) for request, call in calls.items()}
         cut = frozenset(index for index, pair in enumerate(ids) if is_cut("causal", *pair, self.limit))
         return Outputs([known[request] for request in asked], cut)
 
+    def _is_begun(self, request: TokenRequest) -> bool:
+        """Return whether a text begins with the token for that, and another token before what is scored."""
+        return request.ids[0] == self.tokenizer.bos_token_id and len(request.ids) - request.predicted >= 2
+
+    @cached_property
+    def _begins_texts(self) -> bool:
+        """Whether the tokenizer begins every text with a token for that, as the server's then does, too."""
+        bos = self.tokenizer.bos_token_id
+        return bos is not None and list(self.tokenizer("")["input_ids"])[:1] == [bos]
+
     def _call(self, request: TokenRequest) -> Call:
-        text = self.tokenizer.decode(request.ids, clean_up_tokenization_spaces=False) if self.dialect.by_text else ""
+        ids = request.ids[1:] if self._begins_texts else request.ids  # or the server would add a second such token
+        text = self.tokenizer.decode(ids, clean_up_tokenization_spaces=False) if self.dialect.by_text else ""
         body = json.dumps(self.dialect.scoring(request, text), separators=(",", ":")).encode("ascii")
         key = key_of(self.client.url, self.api.client.served(), body, self.settings)
         return Call(key, body, Usage(len(request.ids), 1))

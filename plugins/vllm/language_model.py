@@ -144,7 +144,9 @@ def decoding(request: Prompt) -> SamplingParams:
 
     held = None
     if request.answer is not None:
-        schema, choices = request.answer.schema, list(request.answer.choices)
+        schema = request.answer.schema
+        # Without a chat template, an answer continues the question after a blank, as in `causal`.
+        choices = [blank + choice for blank in ("", " ") for choice in request.answer.choices]
         held = StructuredOutputsParams(json=schema) if schema else StructuredOutputsParams(choice=choices)
     return SamplingParams(
         temperature=0.0,

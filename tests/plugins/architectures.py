@@ -73,6 +73,15 @@ PLAIN = {  # neither
     },
 }
 ALL = {**PACKED, **SHARING, **PLAIN}
+MIXING = {  # rows of a batch change one another
+    "Rwkv": {"hidden_size": 32, "num_hidden_layers": 3, "vocab_size": WORDS, "attention_hidden_size": 32},
+    "MiniMax": {
+        **HEADED,
+        "layer_types": ["linear_attention", "full_attention", "linear_attention"],
+        "num_local_experts": 2,
+        "num_experts_per_tok": 1,
+    },
+}
 
 
 def build(name: str, **further: Any) -> Any:
@@ -81,7 +90,7 @@ def build(name: str, **further: Any) -> Any:
     import transformers
 
     torch.manual_seed(0)
-    config = getattr(transformers, f"{name}Config")(**{**ALL[name], **further})
+    config = getattr(transformers, f"{name}Config")(**{**(ALL | MIXING)[name], **further})
     model = transformers.AutoModelForCausalLM.from_config(config).float().eval()
     for parameter in model.parameters():
         if parameter.dim() > 1:

@@ -15,6 +15,8 @@ from pathlib import Path
 from threading import Lock, Thread
 from typing import Any
 
+import torch
+
 
 @dataclass
 class Imitated:
@@ -34,8 +36,6 @@ class Imitated:
         self.tokenizer = AutoTokenizer.from_pretrained(self.folder)
 
     def logprobs(self, ids: list[int]) -> list[float | None]:
-        import torch
-
         with self.lock, torch.inference_mode():
             table = self.network(input_ids=torch.tensor([ids])).logits[0].float().log_softmax(-1)
         return [None, *(float(table[place - 1, ids[place]]) for place in range(1, len(ids)))]
@@ -71,11 +71,18 @@ class Imitated:
         }
 
     def llama_cpp(self, body: dict[str, Any]) -> dict[str, Any]:
+        """As in version 0.3.36, which pairs tokens with what the model says after as many of them, BOS left out."""
         assert body["echo"] and body["logprobs"] == 1 and isinstance(body["prompt"], str)
-        ids = self.tokenizer(body["prompt"])["input_ids"]
-        tokens = [self.tokenizer.decode([one]) for one in ids]
-        logprobs = {"tokens": [*tokens, "?"], "token_logprobs": [*self.logprobs(ids), -1.0]}
+        ids, bos = self.tokenizer(body["prompt"])["input_ids"], self.tokenizer.bos_token_id
+        after = int(ids[0] == bos)
+        with self.lock, torch.inference_mode():
+            table = self.network(input_ids=torch.tensor([ids])).logits[0].float().log_softmax(-1)
+        listed = [*ids[after:], int(table[-1].argmax())]
+        rows = zip(listed, table, strict=False)  # without BOS, there is a token more than there are rows
+        pairs = [(self.tokenizer.decode([one]), float(row[one])) for one, row in rows if one != bos]
+        tokens, values = [token for token, _ in pairs], [None, *(value for _, value in pairs[1:])]
         usage = {"prompt_tokens": len(ids), "completion_tokens": 1}
+        logprobs = {"tokens": tokens, "token_logprobs": values}
         return {"model": body["model"], "choices": [{"text": "?", "logprobs": logprobs}], "usage": usage}
 
 

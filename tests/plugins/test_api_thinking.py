@@ -316,6 +316,13 @@ def test_thoughts_within_the_text_are_taken_out(
     assert (reply.text, reply.reasoning) == (text, thoughts)
 
 
+def test_a_blank_line_after_separate_thoughts_is_no_stop_text(desk: Desk) -> None:
+    desk.usual = lambda handler, _: chat(handler, "stop", {}, content="\n\nB\n\nSo.", reasoning_content="A? No.")
+    backend = openai("m", base_url=desk.url, reasoning=Reasoning.parse("on"))
+    (reply,) = backend.generate(asked(stop=("\n\n",)))
+    assert (reply.text, reply.reasoning) == ("B", "A? No.")
+
+
 def test_a_server_that_ignores_the_flags_is_found_out(desk: Desk) -> None:
     desk.usual = lambda handler, _: chat(
         handler, "stop", {"prompt_tokens": 1, "completion_tokens": 9}, content="Well, B"

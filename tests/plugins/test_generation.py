@@ -52,6 +52,23 @@ def test_a_prompt_gets_the_same_text_alone_and_in_a_batch(kind: str, head: str, 
     assert any(len(reply.text) < len(whole.text) for reply, whole in zip(cut, free, strict=True))
 
 
+def test_a_stop_text_ends_an_answer_whatever_tokens_it_is_written_with(workshop: Workshop) -> None:
+    backend = hf(str(workshop("gpt2", "LMHeadModel")))
+    letters = [backend.tokenizer.convert_tokens_to_ids(letter) for letter in "sandforgivinglyand"]
+    assert len(backend.tokenizer.encode("forgivingly")) < len("forgivingly") - 2
+
+    def spelt(read: Any, scores: Any) -> Any:
+        told = scores.clone().fill_(-100.0)
+        told[0, letters[read.shape[1] - length]] = 0
+        return told
+
+    length = len(backend.tokenizer.encode(TEXTS[0]))
+    backend.network.writer.processors = spelt
+    asked = Prompt((Message("user", TEXTS[0]),), stop=("forgivingly",), max_new_tokens=len(letters))
+    (reply,) = backend.generate([asked]).values
+    assert (reply.text, reply.finish, reply.answer_tokens) == ("sand", "stop", len(letters) - len("and"))
+
+
 class Ears:
     def __init__(self) -> None:
         self.heard: list[tuple[int, int]] = []
@@ -138,6 +155,25 @@ def test_prompts_that_do_not_fit_are_read_in_smaller_batches(most: int, monkeypa
     assert [row.written for row in rows] == [alone(model, row) for row in rows]
 
 
+def test_texts_that_ended_with_their_first_token_survive_memory_that_runs_out_next(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    model = build("Llama")
+    writer = writer_for(model, 0, TokenBudget(16_384))
+    forward, failed = model.forward, []
+
+    @wraps(forward)
+    def small(**inputs: Any) -> Any:
+        if inputs["input_ids"].shape[1] == 1 and not failed:
+            failed.append(True)
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return forward(**inputs)
+
+    monkeypatch.setattr(model, "forward", small)
+    rows = [Row([5 + place, 6, 7], (1, 4)[place % 2], END) for place in range(6)]
+    assert sorted(map(id, writer.write(rows))) == sorted(map(id, rows))
+
+
 # ---- the writers ---------------------------------------------------------------------------------------------------
 
 END = End(None, frozenset({0}))
@@ -190,6 +226,18 @@ def test_a_model_with_a_cache_of_its_own_keeps_its_rows_and_says_why(name: str) 
     writer = writer_for(build(name), 0, TokenBudget(16_384))
     assert isinstance(writer, WholeBatches)
     assert "Error" in writer.describe()["because"]
+
+
+@pytest.mark.parametrize(("name", "apart"), [("Mamba", True), ("Rwkv", False), ("MiniMax", False)])
+def test_a_model_that_mixes_up_the_rows_of_a_batch_writes_one_at_a_time(name: str, apart: bool) -> None:
+    model = build(name)
+    model.generation_config.eos_token_id = 0
+    writer = writer_for(model, 0, TokenBudget(16_384))
+    assert isinstance(writer, WholeBatches)
+    assert ("each is written alone" in writer.describe()["because"]) is not apart
+    rows = rows_of(SHORT)
+    assert sorted(map(id, writer.write(rows))) == sorted(map(id, rows))
+    assert [row.written for row in rows] == [alone(model, row) for row in rows]
 
 
 def test_what_prompts_begin_with_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:

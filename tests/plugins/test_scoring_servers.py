@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from tokenizers.processors import TemplateProcessing
+from transformers import AutoTokenizer
 
 from figeval.builtin.plugins.causal.language_model import causal
 from figeval.builtin.plugins.servers.dialects import LlamaCpp, SGLang, VllmServer
@@ -20,6 +23,8 @@ from tests.plugins.servers import free_port, talkative
 from tests.plugins.tiny import LINES, LONG, Workshop
 
 BACKENDS: dict[str, Any] = {"vllm": vllm_server, "sglang": sglang, "llama_cpp": llama_cpp}
+BY_IDS = ("vllm", "sglang")
+BOS = "<|endoftext|>"
 REQUESTS = [
     *(Continuation(line, f" {other}") for line in LINES for other in ("Yes", "Yes, it does.", "No, it does not.")),
     Continuation("Does it follow? ", "Yes"),
@@ -36,12 +41,52 @@ def folder(workshop: Workshop) -> Path:
     return workshop("gpt2", "LMHeadModel")
 
 
+def with_bos(folder: Path, *, added: bool) -> Path:
+    """Give a tokenizer a token that begins texts, which it may add by itself."""
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    tokenizer.bos_token = BOS
+    if added:
+        tokenizer.backend_tokenizer.post_processor = TemplateProcessing(
+            single=f"{BOS} $A", pair=f"{BOS} $A $B", special_tokens=[(BOS, tokenizer.bos_token_id)]
+        )
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+@pytest.mark.parametrize("added", [True, False])
+def test_llama_cpp_is_right_about_texts_with_bos(folder: Path, added: bool) -> None:
+    """With a chat template that repeats the token, too; a token is never there twice at the beginning."""
+    with_bos(folder, added=added)
+    begin = "" if added else BOS
+    asked = [replace(one, context=f"{begin}{one.context}") for one in REQUESTS]
+    asked.append(Continuation(f"{BOS}Does it{BOS} follow?", " Yes"))
+    with serving(folder, "llama_cpp") as server:
+        found = opened(server, max_length=96).loglikelihood(asked).values
+        np.testing.assert_allclose(found, causal(str(folder)).loglikelihood(asked).values, atol=1e-4)
+
+
+def test_llama_cpp_is_not_asked_what_it_is_wrong_about(folder: Path) -> None:
+    """Without the token, its log-probabilities are shifted by one place."""
+    with serving(with_bos(folder, added=False), "llama_cpp") as server:
+        for one in (REQUESTS[0], Continuation("", " Yes"), Continuation(BOS + LONG, " Yes")):
+            with pytest.raises(ModelError, match="only of what follows the token that begins a text"):
+                opened(server, max_length=32).loglikelihood([one])
+    assert not server.asked
+    with pytest.raises(ModelError, match="only of what follows"):
+        LlamaCpp(ServerSettings(model="tiny")).read(
+            {
+                "choices": [{"logprobs": {"tokens": ["a", "b"], "token_logprobs": [None, -1.0]}}],
+                "usage": {"prompt_tokens": 2, "completion_tokens": 0},
+            }
+        )
+
+
 def opened(server: Imitated, **options: Any) -> Any:
     given = {"base_url": server.url, "tokenizer": str(server.folder), "max_retries": 1, **options}
     return BACKENDS[server.kind]("tiny", **given)
 
 
-@pytest.mark.parametrize("kind", BACKENDS)
+@pytest.mark.parametrize("kind", BY_IDS)
 def test_log_likelihoods_are_those_of_causal(folder: Path, kind: str) -> None:
     wanted = causal(str(folder)).loglikelihood([*REQUESTS, Continuation("", "Empty vessels")])
     with serving(folder, kind) as server:
@@ -61,7 +106,7 @@ def test_sglang_is_asked_from_the_last_token_of_the_context_on(folder: Path) -> 
         assert after.startswith((" Yes", " No"))
 
 
-@pytest.mark.parametrize("kind", BACKENDS)
+@pytest.mark.parametrize("kind", BY_IDS)
 def test_what_is_answered_is_kept(folder: Path, kind: str) -> None:
     with serving(folder, kind) as server:
         first = opened(server).loglikelihood(REQUESTS).values
@@ -95,10 +140,8 @@ def test_a_long_context_loses_its_beginning(folder: Path) -> None:
         model = opened(server)
         assert model.loglikelihood([Continuation(LONG, " Yes"), REQUESTS[0]]).truncated == {0}
         assert model.describe()["max_length"] == 94
-    with serving(folder, "llama_cpp") as server:
-        with pytest.raises(ModelError, match="max_length="):
-            opened(server, tokenizer=str(limitless(folder))).loglikelihood(REQUESTS[:1])
-        assert opened(server, max_length=32).loglikelihood([Continuation(LONG, " Yes")]).truncated == {0}
+    with serving(folder, "llama_cpp") as server, pytest.raises(ModelError, match="max_length="):
+        opened(server, tokenizer=str(limitless(folder))).loglikelihood(REQUESTS[:1])
 
 
 def limitless(folder: Path) -> Path:
@@ -110,12 +153,25 @@ def limitless(folder: Path) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("kind", BACKENDS)
+def test_other_words_of_llama_cpp_are_noticed(folder: Path) -> None:
+    with serving(with_bos(folder, added=True), "llama_cpp") as server:
+        honest = server.llama_cpp
+
+        def other(body: dict[str, Any]) -> dict[str, Any]:
+            answer = honest(body)
+            answer["choices"][0]["logprobs"]["tokens"][-2] = "?"  # the last of the text
+            return answer
+
+        server.llama_cpp = other  # type: ignore[method-assign]
+        with pytest.raises(ModelError, match=r"splits texts into other tokens.*tokenizer="):
+            opened(server, max_length=96).loglikelihood(REQUESTS[:2])
+
+
+@pytest.mark.parametrize("kind", BY_IDS)
 def test_another_tokenizer_is_noticed(workshop: Workshop, folder: Path, kind: str) -> None:
     other = workshop("llama", "ForCausalLM")
     with serving(other, kind) as server:
-        if kind != "llama_cpp":  # ids are ids: these servers say which they read
-            server.vllm = server.sglang = lambda body: shifted(kind, body)  # type: ignore[method-assign]
+        server.vllm = server.sglang = lambda body: shifted(kind, body)  # type: ignore[method-assign]
         with pytest.raises(ModelError, match=r"splits texts into other tokens.*tokenizer="):
             opened(server, tokenizer=str(folder), max_length=96).loglikelihood(REQUESTS[:2])
 
@@ -131,7 +187,7 @@ def shifted(kind: str, body: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize("kind", BACKENDS)
 def test_another_server_is_noticed(folder: Path, kind: str) -> None:
     other = {"vllm": "sglang", "sglang": "vllm", "llama_cpp": "sglang"}[kind]
-    with serving(folder, other) as server:
+    with serving(with_bos(folder, added=True), other) as server:
         model = BACKENDS[kind]("tiny", base_url=server.url, tokenizer=str(folder), max_length=96)
         with pytest.raises(ModelError, match="404"):
             model.loglikelihood(REQUESTS[:2])

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from inspect import signature
 from typing import TYPE_CHECKING
 
@@ -71,21 +72,29 @@ class Decoder:
 
     def continued(self, waiting: deque[Waiting]) -> Iterator[Row]:
         """Continue rows like `write`; those with the same beginning are neighbours."""
-        import torch
-
         batch = Batch(self)
         while waiting or batch.rows:
-            try:
-                with torch.inference_mode():
-                    ended = batch.join(waiting) + batch.step()
-            except (RuntimeError, MemoryError) as error:
-                if not is_exhausted(error):
-                    raise
-                ended = None
-            if ended is None:  # outside of the handler, whose traceback keeps the tensors of the pass alive
-                batch = self._retreat(batch, waiting)
-            else:
+            for part in (partial(batch.join, waiting), batch.step):  # what the first has ended survives the second
+                ended = self._attempt(part)
+                if ended is None:
+                    batch = self._retreat(batch, waiting)
+                    break
                 yield from ended
+
+    def _attempt(self, part: Callable[[], list[Row]]) -> list[Row] | None:
+        """Return the rows that a part of a pass has ended, or None if memory ran out.
+
+        The caller acts on None outside of the handler, whose traceback keeps the tensors of the pass alive.
+        """
+        import torch
+
+        try:
+            with torch.inference_mode():
+                return part()
+        except (RuntimeError, MemoryError) as error:
+            if not is_exhausted(error):
+                raise
+        return None
 
     def _retreat(self, batch: Batch, waiting: deque[Waiting]) -> Batch:
         """Halve the batch that did not fit: all of its rows wait again, with what they have written."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import takewhile
 from typing import TYPE_CHECKING, Protocol
 
 from figeval.types import Finish
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from torch import Tensor
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-LOOK_BACK = 2  # tokens more than the stop text has, since it may have been written with other tokens (as in lm-eval)
+LOOK_BACK = 2  # tokens more, because decoding drops a blank before the first one
 
 
 class Format(Protocol):
@@ -54,9 +55,8 @@ class End:
         return str(self.tokenizer.decode(ids, skip_special_tokens=not special))
 
     def tokens_of(self, text: str) -> int:
-        """Return the number of the last tokens in which a text is looked for."""
-        assert self.tokenizer is not None
-        return len(self.tokenizer.encode(text, add_special_tokens=False)) + LOOK_BACK
+        """Return the number of the last tokens in which a text is looked for: no token is shorter than a byte."""
+        return len(text.encode()) + LOOK_BACK
 
     @cached_property
     def look_back(self) -> int:
@@ -172,6 +172,16 @@ class Row:
         """True if the next token may belong to the thinking."""
         return self.thinking is not None and self.thinking.tokens is None
 
+    @property
+    def answered(self) -> list[int]:
+        """The tokens of the answer so far, without blank ones that only part it from the thinking."""
+        ids = self.written[self.thoughts :]
+        blanks = takewhile(self._is_blank, ids if self.thoughts else ())
+        return ids[len(list(blanks)) :]
+
+    def _is_blank(self, token: int) -> bool:
+        return token not in self.end.tokens and not self.end.decoded([token]).strip(BLANKS)
+
     def masked(self, scores: Tensor) -> Tensor:
         """Return the scores of the next token, (1, vocabulary), with −∞ for tokens that may not follow."""
         return scores if self.format is None or self.thinks else self.format.masked(scores)
@@ -184,7 +194,7 @@ class Row:
             thinking.read(self.written, self.end)
         elif self.format is not None:
             self.format.take(token)
-        stopped = token in self.end.tokens if self.thinks else self.end.is_at(self.written[self.thoughts :])
+        stopped = token in self.end.tokens if self.thinks else self.end.is_at(self.answered)
         if stopped:
             self.finish = "stop"
         elif self.left <= 0 or (thinking is not None and self.thinks and self.thoughts == thinking.most):

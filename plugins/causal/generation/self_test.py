@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 TOLERANCE = 1e-3  # mean difference of log-probabilities over the vocabulary, in single precision
 HALF_TOLERANCE = 0.1  # the same in half precision; a wrong mask costs more
 ROOMS = (2, 5, 3, 4, 1)  # tokens that the rows of the sample write
+STEPS = 3  # tokens that follow the rows of whole batches
 # Options of a generation config that need the whole prompt or transformers' own loop.
 UNUSUAL = (
     "min_length",
@@ -68,7 +69,30 @@ def writer_for(
         reason = failure(decoder)
         if not reason:
             return decoder
-    return WholeBatches(model, writing, padding, reason, autocast)
+    whole = WholeBatches(model, writing, padding, reason, autocast)
+    if not (model.config.is_encoder_decoder or keeps_rows_apart(whole)):
+        whole.reason += "; rows of a batch differ from rows alone, so each is written alone"
+        whole.writing = TokenBudget(writing.tokens, rows=1)
+    return whole
+
+
+def keeps_rows_apart(writer: WholeBatches) -> bool:
+    """Return whether rows of different lengths get the scores in a batch that they get alone.
+
+    Some models read the padding, and some mix up the rows that follow the first tokens.
+    """
+    import torch
+
+    rows = [one.row for one in sample(writer.model)]
+    rows += [Row(rows[0].prompt[:3], 1, rows[0].end), rows[1]]
+    single = writer.autocast is None and writer.model.dtype in (torch.float32, torch.float64)
+    try:
+        together = writer.scores(rows, STEPS)
+        alone = torch.cat([writer.scores([row], STEPS) for row in rows])
+    except REFUSALS:
+        return False
+    apart = (together - alone).abs().mean(-1).max().item()
+    return bool(apart <= (TOLERANCE if single else HALF_TOLERANCE))
 
 
 def unusual_options(config: GenerationConfig) -> str:

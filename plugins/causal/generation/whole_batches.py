@@ -51,6 +51,24 @@ class WholeBatches:
         for _, batch in finished_batches(costs, partial(self._written, rows), self.writing):
             yield from batch
 
+    def scores(self, rows: Sequence[Row], steps: int) -> Tensor:
+        """Return the log-probabilities of the first tokens that continue each row, (rows, steps, vocabulary)."""
+        import torch
+
+        lower = torch.autocast(self.model.device.type, self.autocast, enabled=self.autocast is not None)
+        with torch.inference_mode(), lower:
+            found = self.model.generate(
+                **self._inputs(rows),
+                min_new_tokens=steps,
+                max_new_tokens=steps,
+                do_sample=False,
+                num_beams=1,
+                pad_token_id=self.padding,
+                output_logits=True,
+                return_dict_in_generate=True,
+            )
+        return torch.stack(found.logits, 1).float().log_softmax(-1)
+
     def _written(self, texts: Sequence[Row], chosen: list[int]) -> list[Row]:
         import torch
         from transformers import LogitsProcessorList, StoppingCriteriaList
