@@ -15,7 +15,7 @@ from typing import ClassVar, Protocol
 from urllib.parse import quote
 
 from figeval.jsonfile import JSONObject, JSONValue
-from figeval.models.batch_archive import StoredBatch
+from figeval.models.batch_archive import LONGEST_NAME, StoredBatch
 
 from .batch_http import BatchHttp, Unexpected
 
@@ -24,7 +24,6 @@ CLOCKS = 300.0  # seconds by which the clock of a server may differ from ours
 RECENT = 30 * 86_400.0  # seconds for which servers keep the results of a batch
 LATEST = 1e12  # seconds since 1970 that no clock shows
 PAGES = 50  # most pages of a list of batches
-NAME_LENGTH = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,7 +270,7 @@ def counts_in(one: JSONObject) -> dict[str, int]:
 def named(told: JSONObject) -> str:
     """Return the id of a batch or file. Raises `Unexpected` if there is none."""
     name = told.get("id")
-    if not isinstance(name, str) or not name or len(name) > NAME_LENGTH or not name.isprintable():
+    if not isinstance(name, str) or not name or len(name) > LONGEST_NAME or not name.isprintable():
         raise Unexpected("it has no id")
     return name
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import itertools
 import json
+import sqlite3
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -14,7 +16,7 @@ from figeval.builtin.plugins.api.batch_api import AnthropicBatches, OpenAIBatche
 from figeval.builtin.plugins.api.batch_http import begun, split
 from figeval.builtin.plugins.api.cache import archive_file
 from figeval.builtin.plugins.api.model import anthropic, openai
-from figeval.errors import BudgetExhausted, ModelError, NotFinished
+from figeval.errors import BudgetExhausted, ModelError, NotFinished, RecordError
 from figeval.models.archive import open_archive
 from figeval.models.batch_archive import BatchArchive
 from figeval.reasoning import Reasoning
@@ -377,6 +379,26 @@ def test_a_batch_whose_id_is_the_key(fate: str, monkeypatch: pytest.MonkeyPatch)
         monkeypatch.setattr(desk, "prefix", key)
         found = finish(lambda **_: openai("m", base_url=desk.url, batch=True, account="run"), desk)
     assert found[0].startswith("(the batch [key]")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "batches SET requests = 'many'",
+        "batches SET began = 'x'",
+        "batches SET name = x'00'",
+        "batches SET name = hex(zeroblob(1000))",
+        "batch_requests SET tokens_in = 'x'",
+        "batch_requests SET tokens_out = -5000",
+    ],
+)
+def test_an_archive_that_somebody_has_edited(change: str, desk: BatchDesk, model: Open) -> None:
+    left(model())
+    with closing(sqlite3.connect(archive_file())) as edited, edited:
+        edited.execute(f"UPDATE {change}")
+    with pytest.raises(RecordError, match=r"the reply cache is damaged, since .* is recorded wrongly; delete it"):
+        model().generate(prompts())
+    assert len(desk.batches) == 1
 
 
 # ---- budget ----------------------------------------------------------------------------------------------------------
