@@ -76,9 +76,7 @@ class Archive:
         row = self._connection.execute("SELECT tokens_in, tokens_out FROM spending WHERE account = ?", [account])
         spent = row.fetchone() or (0, 0)
         if not all(isinstance(count, int) and count >= 0 for count in spent):
-            raise RecordError(
-                f"the reply cache is damaged, since it records {spent} tokens as spent; delete it, {ELSEWHERE}"
-            )
+            raise damaged(f"it records {spent} tokens as spent")
         return Usage(*spent)
 
     def record(self, account: str, entries: Sequence[PaidAnswer]) -> Usage:
@@ -96,6 +94,11 @@ class Archive:
             "tokens_in = tokens_in + excluded.tokens_in, tokens_out = tokens_out + excluded.tokens_out",
             (account, used.tokens_in, used.tokens_out),
         )
+
+
+def damaged(why: str) -> RecordError:
+    """Return the error for an archive that holds what nothing writes."""
+    return RecordError(f"the reply cache is damaged, since {why}; delete it, {ELSEWHERE}")
 
 
 A = TypeVar("A", bound=Archive)

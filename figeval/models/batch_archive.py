@@ -11,7 +11,8 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from figeval.models.archive import Archive, PaidAnswer, Usage
+from figeval.models.archive import Archive, PaidAnswer, Usage, damaged
+from figeval.text import one_line
 
 TABLES = """
 CREATE TABLE IF NOT EXISTS batches (
@@ -23,6 +24,7 @@ CREATE TABLE IF NOT EXISTS batch_requests (
 CREATE TABLE IF NOT EXISTS other_batches (name TEXT PRIMARY KEY) WITHOUT ROWID;
 """
 
+LONGEST_NAME = 200  # characters of an id at a server
 BATCHED = "/batched"  # ends the name of the account that counts what batches have used
 
 
@@ -49,22 +51,35 @@ class BatchArchive(Archive):
     tables = Archive.tables + TABLES
 
     def open_batches(self, account: str) -> list[StoredBatch]:
-        """Return the batches of an account with requests that wait for an answer, oldest first."""
+        """Return the batches of an account with requests that wait for an answer, oldest first.
+
+        Raises:
+            RecordError: the file is damaged.
+        """
         found = self._connection.execute(
             "SELECT label, name, requests, began FROM batches WHERE account = ? AND EXISTS (SELECT 1 FROM "
             "batch_requests WHERE batch_requests.label = batches.label AND state = 'sent') ORDER BY began",
             [account],
         )
-        return [StoredBatch(*row) for row in found]
+        batches = [StoredBatch(*row) for row in found]
+        for one in batches:
+            kinds = (type(one.name), type(one.requests), type(one.began))
+            if kinds != (str, int, float) or len(one.name) > LONGEST_NAME:
+                raise damaged(f"the batch {one_line(str(one.label), LONGEST_NAME)} is recorded wrongly")
+        return batches
 
     def waiting(self, account: str) -> dict[str, Usage]:
-        """Return the requests of an account that wait for the answer of a batch, with what they may use."""
+        """Return the requests of an account that wait for the answer of a batch, with what they may use.
+
+        Raises:
+            RecordError: the file is damaged.
+        """
         found = self._connection.execute(
             "SELECT key, tokens_in, tokens_out FROM batch_requests JOIN batches USING (label) "
             "WHERE account = ? AND state = 'sent'",
             [account],
         )
-        return {key: Usage(read, wrote) for key, read, wrote in found}
+        return estimates(found)
 
     def names(self) -> set[str]:
         """Return the ids at servers of all batches that are known, be they ours or not."""
@@ -150,9 +165,18 @@ class BatchArchive(Archive):
         found = self._connection.execute(
             "SELECT key, tokens_in, tokens_out FROM batch_requests WHERE label = ? AND state = 'sent'", [label]
         )
-        return {key: Usage(read, wrote) for key, read, wrote in found}
+        return estimates(found)
 
     def count(self, account: str) -> int:
         """Return the number of batches that an account has submitted."""
         (number,) = self._connection.execute("SELECT COUNT(*) FROM batches WHERE account = ?", [account]).fetchone()
         return int(number)
+
+
+def estimates(rows: Iterable[tuple[str, int, int]]) -> dict[str, Usage]:
+    """Return what requests may use, by key. Raises `RecordError` for what is no number of tokens."""
+    found = {key: Usage(read, wrote) for key, read, wrote in rows}
+    for used in found.values():
+        if not all(type(count) is int and count >= 0 for count in (used.tokens_in, used.tokens_out)):
+            raise damaged("a request of a batch is recorded wrongly")
+    return found

@@ -15,16 +15,15 @@ from typing import ClassVar, Protocol
 from urllib.parse import quote
 
 from figeval.jsonfile import JSONObject, JSONValue
-from figeval.models.batch_archive import StoredBatch
-from figeval.text import one_line
+from figeval.models.batch_archive import LONGEST_NAME, StoredBatch
 
 from .batch_http import BatchHttp, Unexpected
 
 OURS = "figeval"  # key of the metadata with our label
 CLOCKS = 300.0  # seconds by which the clock of a server may differ from ours
 RECENT = 30 * 86_400.0  # seconds for which servers keep the results of a batch
+LATEST = 1e12  # seconds since 1970 that no clock shows
 PAGES = 50  # most pages of a list of batches
-NAME_LENGTH = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +58,17 @@ class BatchResult:
 
 
 class BatchApi(Protocol):
-    """The batch API of a family of servers."""
+    """The batch API of a family of servers.
+
+    Attributes:
+        most_requests: most requests of a batch.
+        most_bytes: most bytes of a batch.
+        labelled: whether a batch carries our label, so that one that was found is certainly ours.
+    """
 
     most_requests: ClassVar[int]
     most_bytes: ClassVar[int]
+    labelled: ClassVar[bool]
 
     def create(self, http: BatchHttp, label: str, requests: Sequence[tuple[str, bytes]]) -> str: ...
     def recovered(self, http: BatchHttp, batch: StoredBatch) -> str: ...
@@ -79,6 +85,7 @@ class OpenAIBatches:
 
     most_requests: ClassVar[int] = 50_000
     most_bytes: ClassVar[int] = 190_000_000
+    labelled: ClassVar[bool] = True
     endpoint: ClassVar[str] = "/v1/chat/completions"
 
     def create(self, http: BatchHttp, label: str, requests: Sequence[tuple[str, bytes]]) -> str:
@@ -117,7 +124,7 @@ class OpenAIBatches:
             ended=status in ("completed", "failed", "expired", "cancelled"),
             done=done,
             total=counts.get("total", 0),
-            problem=problem_of(told) if status == "failed" else "",
+            problem=http.quoted(problem_of(told)) if status == "failed" else "",
             cancelled=status == "cancelled",
             files=files,
         )
@@ -133,7 +140,7 @@ class OpenAIBatches:
                 else:
                     error = line.get("error")
                     why = error.get("message") or error.get("code") if isinstance(error, Mapping) else None
-                    yield BatchResult(key, missing=one_line(str(why or "the server gave no reason"), NAME_LENGTH))
+                    yield BatchResult(key, missing=http.quoted(str(why or "the server gave no reason")))
 
 
 def problem_of(told: JSONObject) -> str:
@@ -141,7 +148,7 @@ def problem_of(told: JSONObject) -> str:
     errors = told.get("errors")
     data = errors.get("data") if isinstance(errors, Mapping) else None
     first = data[0] if isinstance(data, list) and data and isinstance(data[0], Mapping) else {}
-    return one_line(str(first.get("message") or first.get("code") or "the server gave no reason"), NAME_LENGTH)
+    return str(first.get("message") or first.get("code") or "the server gave no reason")
 
 
 # ---- Anthropic -----------------------------------------------------------------------------------------------------
@@ -152,6 +159,7 @@ class AnthropicBatches:
 
     most_requests: ClassVar[int] = 100_000
     most_bytes: ClassVar[int] = 250_000_000
+    labelled: ClassVar[bool] = False
 
     def create(self, http: BatchHttp, _label: str, requests: Sequence[tuple[str, bytes]]) -> str:
         """Submit a batch, and return its id. Raises what `BatchHttp` raises."""
@@ -197,7 +205,7 @@ class AnthropicBatches:
                 kind = inner.get("type") if isinstance(inner, Mapping) else None
                 yield BatchResult(key, STATUSES.get(str(kind), 500), encoded(error))
             else:
-                yield BatchResult(key, missing=one_line(f"the request {told.get('type')}", NAME_LENGTH))
+                yield BatchResult(key, missing=http.quoted(f"the request {told.get('type')}"))
 
 
 STATUSES = {  # of a live response with such an error
@@ -262,14 +270,15 @@ def counts_in(one: JSONObject) -> dict[str, int]:
 def named(told: JSONObject) -> str:
     """Return the id of a batch or file. Raises `Unexpected` if there is none."""
     name = told.get("id")
-    if not isinstance(name, str) or not name or len(name) > NAME_LENGTH or not name.isprintable():
+    if not isinstance(name, str) or not name or len(name) > LONGEST_NAME or not name.isprintable():
         raise Unexpected("it has no id")
     return name
 
 
 def number(value: JSONValue) -> float:
-    """Return a number; 0 for anything else."""
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else 0.0
+    """Return a number; 0 for anything else, and for one that is no moment of any clock."""
+    counts = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(value) if counts and abs(value) < LATEST else 0.0  # type: ignore[arg-type, operator]
 
 
 def encoded(body: object) -> bytes:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
 from figeval.errors import ModelError
 from figeval.jsonfile import JSONObject, parse_json
+from figeval.text import one_line
 
 from .client import CONNECT, MAX_BYTES, Client, PermanentError, RetryableError, certificates, parsed
 
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0  # seconds between attempts
 IDENTITY = {"Accept-Encoding": "identity"}  # results are long, and must not be longer than they look
+BEGINNING = 65_536  # bytes that are read of a body which only explains an error
+LONGEST = 200  # characters of what a server says in a message
 UPLOADING = 3600.0  # seconds that the upload of a batch may take
 
 
@@ -83,8 +86,7 @@ class BatchHttp:
         try:
             with self._http.stream("GET", self._url(path), headers=IDENTITY) as response:
                 if response.status_code != httpx.codes.OK:
-                    content = response.read()[:MAX_BYTES]
-                    self._client.judge(response.status_code, response.headers, content)
+                    self._client.judge(response.status_code, response.headers, begun(response.iter_raw()))
                     raise ModelError(self._strange(f"status {response.status_code}"))
                 for line in split(response.iter_raw()):
                     try:
@@ -97,6 +99,10 @@ class BatchHttp:
             raise ModelError(self._strange(f"the connection broke ({type(error).__name__})")) from None
         except (RetryableError, PermanentError) as error:
             raise ModelError(self._strange(str(error))) from None
+
+    def quoted(self, text: str) -> str:
+        """Return what the server said as one short line without the key, of which no half may be left either."""
+        return one_line(self._client.endpoint.scrub(one_line(text)), LONGEST)
 
     def _url(self, path: str) -> str:
         return self._client.endpoint.url + path
@@ -169,6 +175,16 @@ def opened(client: Client) -> httpx.Client:
         verify=certificates(),
         trust_env=not client.endpoint.local,
     )
+
+
+def begun(pieces: Iterable[bytes]) -> bytes:
+    """Return the beginning of a body, which may be endless."""
+    content = b""
+    for piece in pieces:
+        content += piece
+        if len(content) > BEGINNING:
+            break
+    return content[:BEGINNING]
 
 
 def split(pieces: Iterator[bytes]) -> Iterator[bytes]:

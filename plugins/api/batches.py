@@ -176,7 +176,7 @@ class BatchedModel(ApiModel):
         batch = next(one for one in archive.open_batches(account) if one.label == label)
         try:
             name = self._create(archive, http, batch, calls)
-        except (Absent, ModelError) as failure:
+        except (Absent, Unexpected, ModelError) as failure:
             archive.never_created(label)
             raise self._refused(failure) from None
         if not name:
@@ -197,12 +197,17 @@ class BatchedModel(ApiModel):
             pass
         try:
             return self.api.find(http, batch, archive.names())
-        except (Absent, ModelError):
+        except (Absent, Unexpected, ModelError):
             return ""
 
     def _refused(self, failure: Exception) -> ModelError:
         if isinstance(failure, ModelError):
             return failure
+        if isinstance(failure, Unexpected):
+            return ModelError(
+                f"{self.client.endpoint.host}: an unexpected response ({failure}); run the same command again to "
+                "continue"
+            )
         return ModelError(
             f"{self.client.endpoint.url} has no batch API ({failure} is not found); leave out --batch, or correct "
             "base_url"
@@ -211,7 +216,10 @@ class BatchedModel(ApiModel):
     def _observed(self, archive: BatchArchive, http: BatchHttp, batch: StoredBatch) -> Pending | None:
         """Return a batch that is being processed, or None once its results are stored."""
         if not batch.name:
-            name = self.api.find(http, batch, archive.names())
+            try:
+                name = self.api.find(http, batch, archive.names())
+            except (Absent, Unexpected) as failure:
+                raise self._refused(failure) from None
             if not name:
                 archive.never_created(batch.label)
                 return None
@@ -227,14 +235,13 @@ class BatchedModel(ApiModel):
         if state.problem:
             keys = archive.unanswered(batch.label)
             archive.collected(self.settings.account, batch.label, (), keys)  # the next one gets another label
-            place, why = self.client.endpoint.host, self.client.endpoint.scrub(state.problem)
             raise ModelError(
-                f"{place} did not process the batch {batch.name} of {len(keys)} requests ({why}); nothing was spent; "
-                "mend this, and run the same command again"
+                f"{self.client.endpoint.host} did not process the batch {self._name(batch)} of {len(keys)} requests "
+                f"({state.problem}); nothing was spent; mend this, and run the same command again"
             )
         if self._collected(archive, http, batch, state):
             rest = archive.unanswered(batch.label)
-            self._left(archive, batch, f"the batch {batch.name} was cancelled" if state.cancelled else "", rest)
+            self._left(archive, batch, f"the batch {self._name(batch)} was cancelled" if state.cancelled else "", rest)
         return None
 
     def _collected(self, archive: BatchArchive, http: BatchHttp, batch: StoredBatch, state: BatchState) -> bool:
@@ -253,7 +260,12 @@ class BatchedModel(ApiModel):
                 self._keep(archive, batch, answers, failures, cancelled=state.cancelled)
                 answers, failures = [], {}
         self._keep(archive, batch, answers, failures, cancelled=state.cancelled)
-        if seen and strange == seen and len(archive.unanswered(batch.label)) == batch.requests:
+        if (
+            not self.api.labelled
+            and seen
+            and strange == seen
+            and len(archive.unanswered(batch.label)) == batch.requests
+        ):
             archive.not_ours(batch.label, batch.name)
             return False
         return True
@@ -261,7 +273,7 @@ class BatchedModel(ApiModel):
     def _read(self, result: BatchResult, guess: Usage, answers: list[PaidAnswer], failures: dict[str, str]) -> None:
         """Add the answer in a result, or why there is none; a permanent failure is not submitted again now."""
         if result.missing:
-            failures[result.key] = self.client.endpoint.scrub(result.missing)
+            failures[result.key] = result.missing
             return
         try:
             answer = self.client.judge(result.status, {}, result.body)
@@ -294,8 +306,12 @@ class BatchedModel(ApiModel):
 
     def _left(self, archive: BatchArchive, batch: StoredBatch, cancelled: str, keys: Iterable[str]) -> None:
         """Note that requests of a batch that has ended got no result at all."""
-        why = cancelled or f"the batch {batch.name} has no result for it"
+        why = cancelled or f"the batch {self._name(batch)} has no result for it"
         self._keep(archive, batch, (), dict.fromkeys(keys, why), cancelled=bool(cancelled))
+
+    def _name(self, batch: StoredBatch) -> str:
+        """Return the id of a batch for messages, without the key, in case the server made it of that."""
+        return self.client.endpoint.scrub(batch.name)
 
     def _told(self, pending: Sequence[Pending]) -> str:
         """Return the line about batches that are being processed."""
@@ -304,8 +320,8 @@ class BatchedModel(ApiModel):
             if one.state is None:
                 told.append(f"a batch of {one.batch.requests} requests may have been submitted, which is not known yet")
             else:
-                told.append(f"batch {one.batch.name}: {one.state.done} of {one.batch.requests} requests are done")
+                done = min(one.state.done, one.batch.requests)
+                told.append(f"batch {self._name(one.batch)}: {done} of {one.batch.requests} requests are done")
         words = command()
         again = f"run the same command again: figeval {shlex.join(words)}" if words else "call figeval.run again"
-        said = self.client.endpoint.scrub("; ".join(told))
-        return f"{self.client.endpoint.host}: {said}; to collect the answers, {again}"
+        return f"{self.client.endpoint.host}: {'; '.join(told)}; to collect the answers, {again}"

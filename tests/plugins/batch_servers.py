@@ -52,6 +52,9 @@ class BatchDesk:
     cut: int = -1  # lines of results after which the connection breaks, once; -1: never
     copies: int = 1  # of each line of results
     page: int = 2  # batches per page of the list
+    listed: Any = None  # what stands in for the list of batches; "none": there is no list
+    foreign: bool = False  # whether results have the ids of another batch
+    prefix: str = "batch_"  # of the ids of batches
     batches: dict[str, Batch] = field(default_factory=dict)
     files: dict[str, bytes] = field(default_factory=dict)
     processed: Counter[str] = field(default_factory=Counter)  # question → times that it was answered, and billed
@@ -62,7 +65,7 @@ class BatchDesk:
     dice: random.Random = field(default_factory=lambda: random.Random(7))
 
     def create(self, requests: list[tuple[str, dict[str, Any]]], label: str) -> Batch:
-        batch = Batch(f"batch_{len(self.batches)}", label, requests, self.polls)
+        batch = Batch(f"{self.prefix}{len(self.batches)}", label, requests, self.polls)
         self.batches[batch.name] = batch
         return batch
 
@@ -147,12 +150,14 @@ class BatchHandler(BaseHTTPRequestHandler):
     def list_batches(self) -> None:
         desk, query = self.desk, parse_qs(urlsplit(self.path).query)
         assert int(query["limit"][0]) <= 100
+        if desk.listed is not None:
+            return self.refuse(404, "no list") if desk.listed == "none" else self.send(200, desk.listed)
         newest = sorted(desk.batches.values(), key=lambda one: -one.created)
         after = query.get("after_id" if desk.anthropic else "after", [""])[0]
         names = [one.name for one in newest]
         rest = newest[names.index(after) + 1 :] if after else newest
         shown = rest[: desk.page]
-        self.send(200, {"data": [self.told(one) for one in shown], "has_more": len(rest) > len(shown)})
+        return self.send(200, {"data": [self.told(one) for one in shown], "has_more": len(rest) > len(shown)})
 
     def told(self, batch: Batch) -> dict[str, Any]:
         ended = batch.status != "in_progress"
@@ -196,6 +201,8 @@ class BatchHandler(BaseHTTPRequestHandler):
 
     def lines(self, content: bytes) -> None:
         desk = self.desk
+        if desk.foreign:
+            content = content.replace(b'"custom_id": "', b'"custom_id": "x')
         content = b"".join(line * desk.copies for line in content.splitlines(keepends=True))
         if desk.cut < 0:
             return self.send(200, content)

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import sqlite3
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from typing import Any
 
 import pytest
 
 from figeval.builtin.plugins.api import batch_http, batches
 from figeval.builtin.plugins.api.batch_api import AnthropicBatches, OpenAIBatches
-from figeval.builtin.plugins.api.batch_http import split
+from figeval.builtin.plugins.api.batch_http import begun, split
 from figeval.builtin.plugins.api.cache import archive_file
 from figeval.builtin.plugins.api.model import anthropic, openai
-from figeval.errors import BudgetExhausted, ModelError, NotFinished
+from figeval.errors import BudgetExhausted, ModelError, NotFinished, RecordError
 from figeval.models.archive import open_archive
 from figeval.models.batch_archive import BatchArchive
 from figeval.reasoning import Reasoning
@@ -324,6 +327,80 @@ def test_a_run_that_is_too_large_for_one_batch_has_several(
     assert sorted(len(batch.requests) for batch in desk.batches.values()) == [1, 3, 3]
 
 
+# ---- hostile servers -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("listed", "said"),
+    [
+        ({"data": [{"created_at": "new"}], "has_more": True}, r"an unexpected response \(it has no id\)"),
+        ({"data": [{"id": "b", "created_at": 10**400}], "has_more": False}, "may have been submitted"),
+        (None, "has no batch API"),
+    ],
+)
+def test_a_list_of_batches_that_is_none(desk: BatchDesk, model: Open, listed: Any, said: str) -> None:
+    """It is read when it is not known whether a batch was submitted; the batch stays written down until it is."""
+    desk.hang_up = "before"
+    assert "may have been submitted" in left(model())
+    new = '"2999-01-01T00:00:00+00:00"' if desk.anthropic else "9e9"
+    desk.listed = json.loads(json.dumps(listed).replace('"new"', new)) or "none"
+    desk.hang_up = "before"
+    with pytest.raises((ModelError, NotFinished), match=said):
+        model().generate(prompts())
+    desk.listed = None
+    assert finish(model, desk) == CAPITALS
+    assert desk.processed == dict.fromkeys(ASKED, 1)
+
+
+def test_results_of_another_batch_under_our_own_name(desk: BatchDesk, model: Open) -> None:
+    """A batch with our label is certainly ours, so its requests have failed; they are asked again, but not forever."""
+    desk.foreign = True
+    if not desk.anthropic:
+        assert set(finish(model, desk)) == {"(the batch batch_2 has no result for it)"}
+        assert len(desk.batches) == 3
+    desk.foreign = False
+    assert finish(model, desk) == CAPITALS
+
+
+def test_half_a_key_is_none_in_a_message_either(monkeypatch: pytest.MonkeyPatch) -> None:
+    key = "sk-very-secret-0123456789"
+    monkeypatch.setenv("OPENAI_API_KEY", key)
+    with batch_desk(quotes="x" * 165 + key, fate=lambda *_: "expired") as desk:
+        found = finish(lambda **_: openai("m", base_url=desk.url, batch=True, account="run"), desk)
+    assert "not executed in time xxx" in found[0]
+    assert key[:8] not in found[0]
+
+
+@pytest.mark.parametrize("fate", ["lost", "cancelled"])
+def test_a_batch_whose_id_is_the_key(fate: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    key = "sk-very-secret-0123456789"
+    monkeypatch.setenv("OPENAI_API_KEY", key)
+    with batch_desk(fate=lambda *_: "lost", ends="cancelled" if fate == "cancelled" else "completed") as desk:
+        monkeypatch.setattr(desk, "prefix", key)
+        found = finish(lambda **_: openai("m", base_url=desk.url, batch=True, account="run"), desk)
+    assert found[0].startswith("(the batch [key]")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "batches SET requests = 'many'",
+        "batches SET began = 'x'",
+        "batches SET name = x'00'",
+        "batches SET name = hex(zeroblob(1000))",
+        "batch_requests SET tokens_in = 'x'",
+        "batch_requests SET tokens_out = -5000",
+    ],
+)
+def test_an_archive_that_somebody_has_edited(change: str, desk: BatchDesk, model: Open) -> None:
+    left(model())
+    with closing(sqlite3.connect(archive_file())) as edited, edited:
+        edited.execute(f"UPDATE {change}")
+    with pytest.raises(RecordError, match=r"the reply cache is damaged, since .* is recorded wrongly; delete it"):
+        model().generate(prompts())
+    assert len(desk.batches) == 1
+
+
 # ---- budget ----------------------------------------------------------------------------------------------------------
 
 
@@ -369,3 +446,7 @@ def test_results_are_split_into_lines_wherever_they_are_cut(size: int) -> None:
     whole = b'{"a":1}\n\n{"b":2}\r\n{"c":3}'
     pieces = [whole[start : start + size] for start in range(0, len(whole), size)]
     assert [json.loads(line) for line in split(iter(pieces))] == [{"a": 1}, {"b": 2}, {"c": 3}]
+
+
+def test_of_an_endless_body_that_explains_an_error_only_the_beginning_is_read() -> None:
+    assert begun(itertools.repeat(b"x" * 1000)) == b"x" * batch_http.BEGINNING
