@@ -305,7 +305,7 @@ class BatchedModel(ApiModel):
                 told.append(f"a batch of {one.batch.requests} requests may have been submitted, which is not known yet")
             else:
                 told.append(f"batch {one.batch.name}: {one.state.done} of {one.batch.requests} requests are done")
-        words = command()
+        words = [word for word in command() or () if word != "--fresh"]  # it would put the run that waits away
         again = f"run the same command again: figeval {shlex.join(words)}" if words else "call figeval.run again"
         said = self.client.endpoint.scrub("; ".join(told))
         return f"{self.client.endpoint.host}: {said}; to collect the answers, {again}"

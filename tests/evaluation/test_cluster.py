@@ -168,7 +168,7 @@ def test_each_worker_gets_its_share(
     ("machines", "workers", "gpus", "complaint"),
     [
         ([(2, 0)], 3, None, r"--workers 3: the cluster \(2 CPUs and 0 GPUs on 1 machine\) has room for 2 workers"),
-        ([(8, 2), (8, 1)], 4, 1, "room for 3 workers with 1 GPUs and a core each; use --workers 3"),
+        ([(8, 2), (8, 1)], 4, 1, "room for 3 workers with 1 GPU and a core each; use --workers 3"),
         ([(8, 0)], 1, 1, "room for 0 workers .* use a larger cluster, or fewer --gpus_per_worker"),
         ([(8, 4)], 1, 1.5, "give a whole number, or a fraction of one GPU"),
     ],

@@ -155,7 +155,7 @@ class Shape:
         wanted = workers or (room(1) if gpus else sum(1 for node in nodes if node.get("CPU")))
         if not 0 < wanted <= room(1):
             has = " and ".join(f"{sum(node.get(name, 0) for node in nodes):g} {name}s" for name in ("CPU", "GPU"))
-            each = f"{gpus:g} GPUs and a core each" if gpus else "a core each"
+            each = f"{gpus:g} GPU{'s' if gpus > 1 else ''} and a core each" if gpus else "a core each"
             cure = f"use --workers {room(1)}" if room(1) else "use a larger cluster, or fewer --gpus_per_worker"
             raise OptionError(
                 f"--workers {wanted}: the cluster ({has} on {counted(len(nodes), 'machine')}) has room for "
