@@ -26,10 +26,12 @@ from typing import Any
 from figeval.config import RunConfig
 from figeval.errors import FigevalError, OptionError
 from figeval.evaluation.workers.protocol import LAST, Hire, Message, Order, Unit, WorkerLost
+from figeval.frontend import notice
 from figeval.text import counted, one_line
 
 PATIENCE = 5.0  # seconds until an address must accept a connection
 CONNECTING = 20.0  # seconds until Ray must have connected
+QUICK = 1.0  # seconds of connecting that need no explanation
 SKIPPED = "RAY_DEDUP_LOGS_SKIP_REGEX"  # lines that Ray does not print
 REASONS = (
     r"The actor (?:is dead|died) because(.*)",
@@ -106,6 +108,9 @@ def _connect(address: str) -> None:
 
     thread = threading.Thread(target=connect, daemon=True)
     thread.start()
+    thread.join(QUICK)
+    if thread.is_alive():
+        notice("connecting to the Ray cluster …")
     thread.join(CONNECTING)
     if thread.is_alive():
         raise FigevalError(f"{where}: no Ray cluster answers there within {CONNECTING:.0f} s; {cure}")
