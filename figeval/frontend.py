@@ -95,6 +95,7 @@ def end_quickly() -> None:
     """Let this process exit without the last garbage collection, which takes a second if torch is loaded.
 
     Only commands and their worker processes call this. Objects with reference counts of their own are still released,
-    and `atexit` handlers still run.
+    and `atexit` handlers still run. If torch has imported Triton, the collection takes place, because Triton would
+    print everything that was not collected as leaked.
     """
-    atexit.register(gc.freeze)
+    atexit.register(lambda: None if "triton" in sys.modules else gc.freeze())

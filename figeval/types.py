@@ -154,6 +154,10 @@ class AnswerFormat:
     choices: tuple[str, ...] = ()
     schema: str = ""
 
+    def __str__(self) -> str:
+        """Return the format for people."""
+        return self.schema or f"one of {' | '.join(self.choices)}"
+
     @classmethod
     def of_list(cls, name: str, items: JSON, most: int) -> AnswerFormat:
         """Return the format of an object with a list of up to `most` items under one key."""

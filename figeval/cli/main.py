@@ -1,7 +1,8 @@
 """Root command, which imports the others on demand and turns errors into one line and an exit code.
 
-Exit codes: 0 success · 1 a task failed, the others are done · 2 an error that the user can fix · 130 interrupted · 141
-the reader of the output has closed it (as for any command before `| head`) · 143 terminated (SIGTERM).
+Exit codes: 0 success · 1 a task failed, the others are done · 2 an error that the user can fix · 75 a batch is not
+finished, the same command collects it later · 130 interrupted · 141 the reader of the output has closed it (as for any
+command before `| head`) · 143 terminated (SIGTERM).
 """
 
 from __future__ import annotations

@@ -32,7 +32,10 @@ def flagged(task: TaskSpec, route: Route, config: RunConfig) -> Route:
     refused |= {} if route.has_answer_format else {"constrain": "does not say what an acceptable answer is"}
     for flag, why in refused.items():
         if getattr(config, flag):
-            raise CapabilityError(f"{task.name} takes the route {route.name}, which {why}; leave out --{flag}")
+            cure = f"leave out --{flag}"
+            if flag not in WITHOUT_EFFECT:  # a matter of how the question is asked
+                cure += ", or choose another --route (see `figeval ls routes`)"
+            raise CapabilityError(f"{task.name} takes the route {route.name}, which {why}; {cure}")
     try:
         if config.calibrate:
             route = calibrated(route)

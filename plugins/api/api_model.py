@@ -127,12 +127,15 @@ class ApiModel:
         costs = {call.key: call.expected for call in calls}
         with self.archive() as archive:
             known = remembered(archive, costs) if self.settings.memo else {}
-        total = sum((cost for key, cost in costs.items() if key not in known), Usage())
+            submitted = (costs.keys() & archive.waiting(self.settings.account)) - known.keys()
+        new = costs.keys() - known.keys() - submitted
+        total = sum((costs[key] for key in new), Usage())
         cost = self.budget.cost(total, total if self.settings.batch else None)
         told = [
-            f"{len(costs) - len(known):,} requests, about {total.tokens_in:,} input tokens and at most "
+            f"{len(new):,} requests, about {total.tokens_in:,} input tokens and at most "
             f"{total.tokens_out:,} output tokens" + ("" if cost is None else f", a cost of at most {cost:,.4f}"),
             f"{len(known):,} answers are already cached" if known else "",
+            f"{len(submitted):,} requests are in a batch already" if submitted else "",
             f"spent so far: {self.budget.told}" if self.budget.spent.total else "",
             "" if self.budget.allows(total) else "the budget may not be sufficient",
         ]

@@ -322,6 +322,6 @@ class BatchedModel(ApiModel):
             else:
                 done = min(one.state.done, one.batch.requests)
                 told.append(f"batch {self._name(one.batch)}: {done} of {one.batch.requests} requests are done")
-        words = command()
+        words = [word for word in command() or () if word != "--fresh"]  # it would put the run that waits away
         again = f"run the same command again: figeval {shlex.join(words)}" if words else "call figeval.run again"
         return f"{self.client.endpoint.host}: {'; '.join(told)}; to collect the answers, {again}"

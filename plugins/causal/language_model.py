@@ -92,8 +92,6 @@ class LanguageSettings(Settings):
 class LanguageModel(Neural[LanguageSettings, "FigevalHF"]):
     """A language model that scores continuations and generates. The network is an `HFLM` of lm-eval with our engine."""
 
-    constrains_answers = True
-
     def __init__(self, setup: ModelSetup[LanguageSettings], kind: str) -> None:
         super().__init__(setup)
         self.kind = kind
@@ -171,6 +169,12 @@ class LanguageModel(Neural[LanguageSettings, "FigevalHF"]):
                 reasoning_tokens=row.thoughts,
             )
             yield Part([index], [answer], cut & {index})
+
+    @property
+    def constrains_answers(self) -> bool:
+        """True. Raises `ModelError` if xgrammar is not installed, before any question is asked."""
+        check_installed()
+        return True
 
     @cached_property
     def grammars(self) -> Grammars:

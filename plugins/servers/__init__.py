@@ -24,8 +24,12 @@ if TYPE_CHECKING:
 def register_backends(register: BackendRegistrar) -> None:
     """Register one backend per server."""
     model = f"{__name__}.model"
-    register("vllm_server", f"{model}:vllm_server", "a running `vllm serve`: log-likelihoods, and answers in words")
-    about = "a running SGLang: log-likelihoods, and answers in words (seen only against an imitation)"
+    register(
+        "vllm_server",
+        f"{model}:vllm_server",
+        "a running `vllm serve` (base_url=…): log-likelihoods, and answers in words",
+    )
+    about = "a running SGLang (base_url=…): log-likelihoods, and answers in words; never tried with a real one"
     register("sglang", f"{model}:sglang", about)
-    about = "a running llama-cpp-python server (--logits_all true): log-likelihoods, and answers in words"
+    about = "a running llama-cpp-python server (base_url=…): log-likelihoods, and answers in words"
     register("llama_cpp", f"{model}:llama_cpp", about)

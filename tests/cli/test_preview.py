@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from figeval.cli.preview import edged, parts
-from figeval.types import Cloze, Continuation, Message, PairLabel, Prompt
+from figeval.types import AnswerFormat, Cloze, Continuation, Message, PairLabel, Prompt
 from tests.cli.conftest import Cli
 from tests.evaluation.conftest import write_task
 
@@ -123,3 +124,5 @@ def test_the_texts_of_a_request_by_name() -> None:
     assert parts(PairLabel("a", "b", ("x", "y")))["labels"] == "x | y"
     asked = Prompt((Message("system", "s"), Message("user", "a")), ("\n",), 8)
     assert parts(asked) == {"1 system": "s", "2 user": "a", "stop": "\n", "max_new_tokens": "8"}
+    assert parts(replace(asked, answer=AnswerFormat(("A", "B"))))["answer"] == "one of A | B"
+    assert parts(replace(asked, answer=AnswerFormat(schema="{}")))["answer"] == "{}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import signal
 import socket
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import pytest
 from figeval.api.runs import run_config
 from figeval.errors import FigevalError, OptionError
 from figeval.evaluation.workers import cluster
+from figeval.frontend import command_line
 from tests.evaluation.commands import Run, same, wait
 from tests.evaluation.conftest import write_task
 from tests.nodes import Nodes, two_nodes
@@ -168,7 +170,7 @@ def test_each_worker_gets_its_share(
     ("machines", "workers", "gpus", "complaint"),
     [
         ([(2, 0)], 3, None, r"--workers 3: the cluster \(2 CPUs and 0 GPUs on 1 machine\) has room for 2 workers"),
-        ([(8, 2), (8, 1)], 4, 1, "room for 3 workers with 1 GPUs and a core each; use --workers 3"),
+        ([(8, 2), (8, 1)], 4, 1, "room for 3 workers with 1 GPU and a core each; use --workers 3"),
         ([(8, 0)], 1, 1, "room for 0 workers .* use a larger cluster, or fewer --gpus_per_worker"),
         ([(8, 4)], 1, 1.5, "give a whole number, or a fraction of one GPU"),
     ],
@@ -177,6 +179,15 @@ def test_there_is_no_room(machines: list[tuple[int, int]], workers: int, gpus: f
     nodes = [{"CPU": float(cpu), "GPU": float(gpu)} for cpu, gpu in machines]
     with pytest.raises(OptionError, match=complaint):
         cluster.Shape.of(nodes, workers, gpus, cpu=False)
+
+
+def test_a_slow_connection_is_announced(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    ray = pytest.importorskip("ray")
+    monkeypatch.setattr(cluster, "QUICK", 0.05)
+    for seconds, expected in ((0.0, ""), (0.2, "connecting to the Ray cluster …\n")):
+        monkeypatch.setattr(ray, "init", lambda seconds=seconds, **_: time.sleep(seconds))
+        with command_line(["run"]), cluster.connected("auto"):
+            assert capsys.readouterr().err == expected
 
 
 @pytest.mark.parametrize(

@@ -46,16 +46,19 @@ def command(desk: BatchDesk, tmp_path: Path) -> list[str]:
 
 
 def test_a_run_is_submitted_left_and_collected(desk: BatchDesk, command: list[str], tmp_path: Path) -> None:
-    first = figeval(*command, cwd=tmp_path, code=75)
+    first = figeval(*command, "--fresh", cwd=tmp_path, code=75)
     *_, line = first.stderr.splitlines()
     n = len(desk.batches["batch_0"].requests)
+    assert f"openai:m: {n} requests, about" in first.stderr
     assert line.startswith(
         f"figeval: 127.0.0.1: batch batch_0: 0 of {n} requests are done; to collect the answers, run"
     )
     assert line.endswith(" ".join(["figeval", *command]))
     record = json.loads((tmp_path / "out/run.json").read_text(encoding="utf-8"))
     assert (record["status"], record["model"]["description"]["batches"]) == ("running", ["batch_0"])
-    figeval(*command, cwd=tmp_path, code=75)
+    again = figeval(*command, cwd=tmp_path, code=75)
+    assert "openai:m: 0 requests, about 0 input tokens" in again.stderr
+    assert f"{n} requests are in a batch already" in again.stderr
     figeval(*command, cwd=tmp_path)
     record = json.loads((tmp_path / "out/run.json").read_text(encoding="utf-8"))
     assert record["status"] == "complete"
@@ -84,7 +87,8 @@ def test_a_process_that_is_killed_while_it_submits(desk: BatchDesk, command: lis
 
 def test_a_model_without_a_batch_api_is_refused(tmp_path: Path) -> None:
     done = figeval("run", "--tasks", "mini_pairs", "--model", "overlap", "--batch", cwd=tmp_path, code=2)
-    assert "--batch is for models with a batch API; leave it out for 'overlap'" in done.stderr
+    assert "--batch is for models with a batch API, such as openai:NAME" in done.stderr
+    assert "leave it out for 'overlap'" in done.stderr
 
 
 def test_a_program_is_told_by_an_exception(desk: BatchDesk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

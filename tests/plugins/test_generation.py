@@ -322,6 +322,8 @@ def test_without_xgrammar_a_format_names_the_extra(workshop: Workshop, monkeypat
     backend = hf(str(workshop("gpt2", "LMHeadModel")))
     with pytest.raises(ModelError, match=r"pip install 'figeval\[constrain\]'"):
         backend.generate([replace(prompts()[0], answer=FORMATS[0])])
+    with pytest.raises(ModelError, match=r"pip install 'figeval\[constrain\]'"):  # asked before the first question
+        _ = backend.constrains_answers
 
 
 # ---- beginnings ----------------------------------------------------------------------------------------------------

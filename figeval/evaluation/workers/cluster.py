@@ -26,10 +26,12 @@ from typing import Any
 from figeval.config import RunConfig
 from figeval.errors import FigevalError, OptionError
 from figeval.evaluation.workers.protocol import LAST, Hire, Message, Order, Unit, WorkerLost
+from figeval.frontend import notice
 from figeval.text import counted, one_line
 
 PATIENCE = 5.0  # seconds until an address must accept a connection
 CONNECTING = 20.0  # seconds until Ray must have connected
+QUICK = 1.0  # seconds of connecting that need no explanation
 SKIPPED = "RAY_DEDUP_LOGS_SKIP_REGEX"  # lines that Ray does not print
 REASONS = (
     r"The actor (?:is dead|died) because(.*)",
@@ -106,6 +108,9 @@ def _connect(address: str) -> None:
 
     thread = threading.Thread(target=connect, daemon=True)
     thread.start()
+    thread.join(QUICK)
+    if thread.is_alive():
+        notice("connecting to the Ray cluster …")
     thread.join(CONNECTING)
     if thread.is_alive():
         raise FigevalError(f"{where}: no Ray cluster answers there within {CONNECTING:.0f} s; {cure}")
@@ -155,7 +160,7 @@ class Shape:
         wanted = workers or (room(1) if gpus else sum(1 for node in nodes if node.get("CPU")))
         if not 0 < wanted <= room(1):
             has = " and ".join(f"{sum(node.get(name, 0) for node in nodes):g} {name}s" for name in ("CPU", "GPU"))
-            each = f"{gpus:g} GPUs and a core each" if gpus else "a core each"
+            each = f"{gpus:g} GPU{'s' if gpus > 1 else ''} and a core each" if gpus else "a core each"
             cure = f"use --workers {room(1)}" if room(1) else "use a larger cluster, or fewer --gpus_per_worker"
             raise OptionError(
                 f"--workers {wanted}: the cluster ({has} on {counted(len(nodes), 'machine')}) has room for "
