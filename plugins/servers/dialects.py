@@ -139,7 +139,8 @@ class LlamaCpp(Completions):
             raise ModelError(UNBEGUN)
         if not 0 < known < count:
             raise Unreadable("not as many log-probabilities as tokens")
-        return stored(zip(map(str, tokens[1:known]), values[1:known], strict=True), answer)
+        left_out = [("", 0.0)] * (count - known)  # so that there are as many as the server has read
+        return stored([*left_out, *zip(map(str, tokens[1:known]), values[1:known], strict=True)], answer)
 
 
 def listed(value: JSONValue) -> list[JSONValue]:
@@ -168,11 +169,10 @@ def sum_of(reply: Reply, request: TokenRequest, words: Sequence[int | str | None
         reply: stored reply.
         request: tokens of the text.
         words: the words as the server names them: ids or texts; None for one whose text is unknown. With texts, the
-            server must have read as many tokens as were meant, of which it names none that begins texts.
+            server must have read as many tokens as were meant.
     """
     pairs: Scored = json.loads(reply.text)
-    named = sum(token != request.ids[0] for token in request.ids[2:])
-    if len(pairs) < len(words) or (not isinstance(words[0], int) and len(pairs) != named):
+    if len(pairs) < len(words) or (not isinstance(words[0], int) and len(pairs) != len(request.ids) - 1):
         return None
     tail = pairs[len(pairs) - len(words) :]
     same = all(word in (None, token) for (token, _), word in zip(tail, words, strict=True))

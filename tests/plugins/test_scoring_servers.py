@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tokenizers.processors import TemplateProcessing
+from tokenizers.processors import ByteLevel, TemplateProcessing
 from transformers import AutoTokenizer
 
 from figeval.builtin.plugins.causal.language_model import causal
@@ -151,6 +151,18 @@ def limitless(folder: Path) -> Path:
     told.pop("model_max_length", None)
     file.write_text(json.dumps(told))
     return folder
+
+
+def test_a_second_bos_of_llama_cpp_is_noticed(folder: Path) -> None:
+    """A model file may say that texts begin with the token although the tokenizer does not."""
+    with_bos(folder, added=False)
+    with serving(folder, "llama_cpp") as server:
+        model = opened(server, max_length=96)
+        server.tokenizer = AutoTokenizer.from_pretrained(with_bos(folder, added=True))
+        with pytest.raises(ModelError, match="splits texts into other tokens"):
+            asked = replace(REQUESTS[0], context=BOS + REQUESTS[0].context)
+            model.tokenizer.backend_tokenizer.post_processor = ByteLevel()
+            model.loglikelihood([asked])
 
 
 def test_other_words_of_llama_cpp_are_noticed(folder: Path) -> None:
