@@ -277,8 +277,9 @@ def named(told: JSONObject) -> str:
 
 def number(value: JSONValue) -> float:
     """Return a number; 0 for anything else, and for one that is no moment of any clock."""
-    counts = isinstance(value, int | float) and not isinstance(value, bool)
-    return float(value) if counts and abs(value) < LATEST else 0.0  # type: ignore[arg-type, operator]
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < LATEST:
+        return 0.0
+    return float(value)
 
 
 def encoded(body: object) -> bytes:

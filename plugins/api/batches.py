@@ -12,18 +12,20 @@ import json
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
-from figeval.errors import ModelError, NotFinished
+from figeval.errors import ModelError, NotFinished, RecordError
 from figeval.frontend import command
 from figeval.models.archive import PaidAnswer, Usage
 from figeval.models.batch_archive import BatchArchive, StoredBatch
+from figeval.storage import locked
 from figeval.types import JSON, Prompt, Reply
 
 from .api_model import REFUSED, ApiModel, remembered
 from .batch_api import BatchApi, BatchResult, BatchState
 from .batch_http import Absent, BatchHttp, Unclear, Unexpected, opened
 from .budget import estimated_tokens
-from .cache import packed
+from .cache import archive_file, packed
 from .client import Client, PermanentError, RetryableError
 from .dialects import Dialect
 from .request_batch import Call, error
@@ -32,6 +34,12 @@ from .thinking import apart, cut_off
 
 AT_ONCE = 500  # results per commit
 ATTEMPTS = 3  # batches in which a request may remain without an answer before it counts as failed
+BUSY = "another figeval run with the same flags is busy with its batches; run the same command again once it has ended"
+
+
+def lock_file(account: str) -> Path:
+    """Return the file that the process locks which submits and collects the batches of an account."""
+    return archive_file().with_name(f"{hashlib.sha256(account.encode()).hexdigest()[:16]}.lock")
 
 
 @dataclass(slots=True)
@@ -58,7 +66,7 @@ class BatchedModel(ApiModel):
             NotFinished: a batch is being processed.
             ModelError: the server does not accept a batch, or cannot be reached.
             BudgetExhausted: a batch of a single request would cost more than is left.
-            RecordError: the archive cannot be written.
+            RecordError: the archive cannot be written, or another process is busy with the same batches.
         """
         self.submit(requests)
         replies = [reply for reply in self.known_replies(requests) if reply is not None]
@@ -78,7 +86,7 @@ class BatchedModel(ApiModel):
                 wanted = {call.key: call for _, call in self._lookup(archive, requests) if call is not None}
                 if not wanted:
                     return
-                with opened(self.client) as connection:
+                with locked(lock_file(self.settings.account), RecordError(BUSY)), opened(self.client) as connection:
                     self._settle(archive, BatchHttp(self.client, connection), wanted)
 
     def describe(self) -> JSON:

@@ -128,6 +128,23 @@ def test_what_is_asked_live_while_a_batch_is_processed_would_be_paid_twice(desk:
     assert desk.live == 1
 
 
+def test_two_processes_submit_at_the_same_time(desk: BatchDesk, model: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second comes when the first has written its batch down, and the server does not have it yet."""
+    begin, second = BatchArchive.begin, model()
+
+    def overtaken(*given: Any) -> None:
+        begin(*given)
+        with pytest.raises(RecordError, match="another figeval run with the same flags is busy with its batches"):
+            second.generate(prompts())
+        left(model(account="another run"), "something else")
+
+    with monkeypatch.context() as once:
+        once.setattr(BatchArchive, "begin", lambda *given: once.undo() or overtaken(*given))
+        left(model())
+    assert finish(model, desk) == CAPITALS
+    assert [len(batch.requests) for batch in desk.batches.values()] == [1, 7]
+
+
 # ---- kills -----------------------------------------------------------------------------------------------------------
 
 PLACES = {  # the method after which, or before which, the process is killed
