@@ -173,7 +173,7 @@ PROMPTING = (  # in the order of --help; flags that lm-eval also has keep its na
         "--reasoning",
         callback=thinking,
         metavar="on|off|budget=N",
-        help="Let the model think before it answers, or not; for N tokens in addition to those of the answer.",
+        help="Let the model think before it answers, or not; budget=N: with N tokens in addition to the answer's.",
     ),
     click.option(
         "--constrain",

@@ -103,8 +103,11 @@ def run(**flags: Any) -> int:
 def write_job(file: Path, given: dict[str, Any]) -> str:
     """Write the batch script of a run, and return what to do with it."""
     from figeval.api.runs import run_config
+    from figeval.errors import OptionError
     from figeval.training.slurm import spread_script, write_script
 
+    if given["ray"] not in {None, "", "auto"}:
+        raise OptionError(f"--slurm starts Ray on the machines of its job; leave out --ray {given['ray']}")
     rest: Any = {**given, "ray": "auto"}
     asked = run_config(rest.pop("tasks"), rest.pop("model"), rest)
     gpus = asked.gpus_per_worker if asked.gpus_per_worker is not None else float(asked.device != "cpu")

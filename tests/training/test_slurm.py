@@ -110,8 +110,10 @@ def test_seeds_start_ray_on_every_machine(cluster: Path) -> None:
 
 
 def test_a_run_that_is_not_possible_gets_no_script(cluster: Path) -> None:
-    asked = ("run", "--tasks", "mini", "--model", "tfidf", "--processes", "2", "--slurm", "job.sh")
-    assert "give only one of them" in figeval(*asked, cwd=cluster, code=2).stderr
+    asked = ("run", "--tasks", "mini", "--model", "tfidf", "--slurm", "job.sh")
+    assert "give only one of them" in figeval(*asked, "--processes", "2", cwd=cluster, code=2).stderr
+    done = figeval(*asked, "--ray", "10.0.0.1:6379", cwd=cluster, code=2)
+    assert "--slurm starts Ray on the machines of its job; leave out --ray 10.0.0.1:6379" in done.stderr
     assert not (cluster / "job.sh").exists()
 
 
