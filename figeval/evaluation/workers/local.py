@@ -87,8 +87,10 @@ class LocalWorker:
 
     def close(self) -> None:
         """Stop the worker and wait; delete its log unless it was lost."""
+        assert self.process.stdout is not None
         self.stop()
         self._wait()
+        self.process.stdout.close()
         if not self._lost:
             self.log.unlink(missing_ok=True)
         with suppress(OSError):  # not empty, or already deleted
