@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.plugins.servers import Desk, desk_open
 from tests.plugins.tiny import Workshop
 
 
@@ -38,3 +39,15 @@ def sentence_folder(workshop: Workshop) -> Path:
     folder = workshop.folder / "sentence"
     SentenceTransformer(modules=parts, device="cpu").save_pretrained(str(folder), create_model_card=False)
     return folder
+
+
+@pytest.fixture
+def desk() -> Iterator[Desk]:
+    with desk_open() as desk:
+        yield desk
+
+
+@pytest.fixture
+def no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY"):
+        monkeypatch.delenv(name, raising=False)

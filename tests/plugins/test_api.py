@@ -11,7 +11,7 @@ import sqlite3
 import threading
 import time
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from email.utils import formatdate
 from typing import Any
@@ -35,7 +35,6 @@ from tests.plugins.servers import (
     Desk,
     after,
     anthropic_answer,
-    desk_open,
     hang_up,
     mangle,
     openai_answer,
@@ -47,18 +46,7 @@ from tests.plugins.servers import (
 
 KEY = "sk-very-secret-0123456789"
 PRICES = {"input_price": 1.0, "output_price": 2.0}
-
-
-@pytest.fixture
-def desk() -> Iterator[Desk]:
-    with desk_open() as desk:
-        yield desk
-
-
-@pytest.fixture(autouse=True)
-def no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY"):
-        monkeypatch.delenv(name, raising=False)
+pytestmark = pytest.mark.usefixtures("no_keys")
 
 
 @pytest.fixture(autouse=True)

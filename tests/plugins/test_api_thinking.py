@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,23 +17,12 @@ from figeval.builtin.plugins.api.model import anthropic, openai
 from figeval.errors import BudgetExhausted, ModelError
 from figeval.reasoning import Reasoning
 from figeval.types import AnswerFormat, Message, Prompt
-from tests.plugins.servers import Desk, Handler, desk_open
+from tests.plugins.servers import Desk, Handler
 
 LETTERS = AnswerFormat(("A", "B"))
 QUOTE = AnswerFormat.of_object({"quote": {"type": "string"}})
 THOUGHT = 300  # tokens that every server here needs for thinking
-
-
-@pytest.fixture
-def desk() -> Iterator[Desk]:
-    with desk_open() as desk:
-        yield desk
-
-
-@pytest.fixture(autouse=True)
-def no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY"):
-        monkeypatch.delenv(name, raising=False)
+pytestmark = pytest.mark.usefixtures("no_keys")
 
 
 def asked(answer: AnswerFormat | None = None, stop: tuple[str, ...] = ()) -> list[Prompt]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -37,8 +38,9 @@ def own_archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def folder(workshop: Workshop) -> Path:
-    return workshop("gpt2", "LMHeadModel")
+def folder(workshop: Workshop, tmp_path: Path) -> Path:
+    """Return a copy, because some tests change the tokenizer, and other tests use the checkpoint as it is."""
+    return Path(shutil.copytree(workshop("gpt2", "LMHeadModel"), tmp_path / "tiny"))
 
 
 def with_bos(folder: Path, *, added: bool) -> Path:
@@ -215,8 +217,8 @@ def test_no_server_and_no_tokenizer_are_one_line(folder: Path) -> None:
         vllm_server("tiny", tokenizer=str(folder), temperature=0.5)
 
 
-def test_answers_in_words_need_the_chat_template(workshop: Workshop) -> None:
-    folder = str(talkative(workshop("gpt2", "LMHeadModel", n_layer=1)))
+def test_answers_in_words_need_the_chat_template(folder: Path) -> None:
+    folder = str(talkative(folder))
     with pytest.raises(ModelError, match="--apply_chat_template or --no_chat_template"):
         sglang("tiny", tokenizer=folder)
     chatting = sglang("tiny", tokenizer=folder, apply_chat_template=True)

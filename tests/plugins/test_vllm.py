@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -157,8 +158,8 @@ def test_an_answer_is_held_to_its_format(workshop: Workshop) -> None:
     assert model.constrains_answers and vllm.constrains_answers
 
 
-def test_chat_templates_are_used_as_asked(workshop: Workshop) -> None:
-    folder = str(talkative(workshop("gpt2", "LMHeadModel", n_layer=1)))
+def test_chat_templates_are_used_as_asked(workshop: Workshop, tmp_path: Path) -> None:
+    folder = str(talkative(Path(shutil.copytree(workshop("gpt2", "LMHeadModel"), tmp_path / "chat"))))
     with pytest.raises(ModelError, match="--apply_chat_template or --no_chat_template"):
         vllm(folder)
     chatting = vllm(folder, apply_chat_template=True)
