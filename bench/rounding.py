@@ -1,4 +1,4 @@
-"""How far log-likelihoods in single precision are from those in double precision, for figeval and for lm-eval.
+"""Measure how far log-likelihoods in single precision are from those in double precision, for figeval and for lm-eval.
 
     python bench/rounding.py [--store]
 

@@ -46,7 +46,7 @@ BILLION = 1_000_000_000
 
 @dataclass(frozen=True)
 class Cost:
-    """What one process took: processor seconds and peak memory in MiB."""
+    """Processor seconds and peak memory in MiB of one process."""
 
     seconds: float
     memory: float

@@ -1,4 +1,4 @@
-"""How long a model thinks before it answers (`--reasoning`)."""
+"""The option `--reasoning`: whether and how long a model thinks before it answers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BUDGET = re.compile(r"budget=([0-9]{1,9})")
 
 @dataclass(frozen=True, slots=True)
 class Reasoning:
-    """Whether a model thinks before it answers, and for how many tokens.
+    """Setting of a model that can think before it answers: whether it does, and for how many tokens.
 
     Attributes:
         on: whether it thinks.

@@ -7,6 +7,7 @@ One request class per capability of a model; the example classes are beside thei
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeAlias
@@ -144,7 +145,7 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class AnswerFormat:
-    """What an acceptable answer is, for models that can be held to it (`--constrain`).
+    """Format of acceptable answers, for models that can be held to it (`--constrain`).
 
     Attributes:
         choices: the acceptable answers: letters of options, or words for labels.
@@ -224,7 +225,7 @@ class TextPair:
     right: str
 
 
-class Many:
+class Many(ABC):
     """Very many requests as one, which are sent to the model block by block, never all at once.
 
     Its answer is an array of the answers in order. Routes use such requests for lists that the examples of a task
@@ -237,13 +238,13 @@ class Many:
     at_once: ClassVar[str] = ""
     recurs: ClassVar[bool] = False
 
+    @abstractmethod
     def __len__(self) -> int:
         """Return the number of requests."""
-        raise NotImplementedError
 
+    @abstractmethod
     def block(self, begin: int, end: int) -> Sequence[Request]:
         """Return the requests from `begin` up to, but without, `end`."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,19 +37,20 @@ $gpus#SBATCH --time=24:00:00
 $more
 set -euo pipefail
 cd $folder
-"""
-SCRIPT = Template(
-    HEADER
-    + """
-# Time is nearly up: requeue. The same command resumes from the last checkpoint.
+
+# Time is nearly up: requeue. The same command resumes$where.
 again() {
-    kill -TERM "$$step" 2> /dev/null || true
-    wait "$$step" || true
+    kill -TERM "$$$process" 2> /dev/null || true
+    wait "$$$process" || true
     scontrol requeue "$$SLURM_JOB_ID"
     exit 0
 }
 trap again USR1
 $master
+"""
+SCRIPT = Template(
+    HEADER
+    + """\
 srun --kill-on-bad-exit=1 $command &
 step=$$!
 wait "$$step"
@@ -62,16 +63,7 @@ master="$first:$((20000 + SLURM_JOB_ID % 20000))"
 """
 SPREAD = Template(
     HEADER
-    + """
-# Time is nearly up: requeue. The same command resumes.
-again() {
-    kill -TERM "$$command" 2> /dev/null || true
-    wait "$$command" || true
-    scontrol requeue "$$SLURM_JOB_ID"
-    exit 0
-}
-trap again USR1
-$master
+    + """\
 # Ray on every machine, until the command has ended.
 node="--num-cpus=$$SLURM_CPUS_PER_TASK --object-store-memory=200000000 --disable-usage-stats --block"
 export node master
@@ -125,6 +117,8 @@ def script(config: TrainConfig, arguments: Sequence[str], folder: Path, *, cpus:
     return SCRIPT.substitute(
         verb="train",
         more="",
+        process="step",
+        where=" from the last checkpoint",
         name=re.sub(r"[^\w.-]+", "-", f"figeval-{config.output.name}"),
         nodes=config.nodes,
         cpus=config.processes * cpus,
@@ -150,6 +144,8 @@ def spread_script(
     return SPREAD.substitute(
         verb=arguments[0],
         more=MORE,
+        process="command",
+        where="",
         name=re.sub(r"[^\w.-]+", "-", f"figeval-{name}"),
         nodes=workers,
         cpus=cpus,

@@ -28,7 +28,7 @@ PAGES = 50  # most pages of a list of batches
 
 @dataclass(frozen=True, slots=True)
 class BatchState:
-    """What a server says about a batch.
+    """State of a batch, as the server reports it.
 
     Attributes:
         ended: whether there will be no further answers.

@@ -11,7 +11,7 @@ import hashlib
 import json
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from figeval.errors import ModelError, NotFinished, RecordError
@@ -191,8 +191,7 @@ class BatchedModel(ApiModel):
             return Pending(batch, None)
         archive.created(label, name)
         self.session.sent += len(calls)
-        named = StoredBatch(label, name, batch.requests, batch.began)
-        return Pending(named, BatchState(ended=False, done=0, total=len(calls)))
+        return Pending(replace(batch, name=name), BatchState(ended=False, done=0, total=len(calls)))
 
     def _create(self, archive: BatchArchive, http: BatchHttp, batch: StoredBatch, calls: Sequence[Call]) -> str:
         """Return the id of a batch at the server, or "" if it is not known whether the server has received it."""
@@ -232,7 +231,7 @@ class BatchedModel(ApiModel):
                 archive.never_created(batch.label)
                 return None
             archive.created(batch.label, name)
-            batch = StoredBatch(batch.label, name, batch.requests, batch.began)
+            batch = replace(batch, name=name)
         try:
             state = self.api.state(http, batch.name)
         except Absent:

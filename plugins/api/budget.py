@@ -88,6 +88,6 @@ class Budget:
 
     @property
     def told(self) -> str:
-        """What is spent, and its cost if prices are given, as in `1,234 tokens at a cost of 0.5600`."""
+        """The tokens spent, and their cost if prices are given, as in `1,234 tokens at a cost of 0.5600`."""
         cost = self.cost(self.spent, self.batched)
         return f"{self.spent.total:,} tokens" + ("" if cost is None else f" at a cost of {cost:,.4f}")

@@ -1,4 +1,4 @@
-"""Conversations rendered by a tokenizer's chat template, for all models that bring one."""
+"""The beginning of prompts: conversations in a chat template, and what a record says of the first prompt."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from figeval.errors import TaskError
-from figeval.types import Message
+from figeval.types import JSON, Message
 
 from ..encoders.loading import one_line
 
@@ -40,3 +40,28 @@ def rendered(tokenizer: PreTrainedTokenizerBase, messages: Sequence[Message], mo
             "leave out --system_instruction or --num_fewshot, or use --no_chat_template"
         ) from error
     return str(text)
+
+
+def opening(tokenizer: PreTrainedTokenizerBase, ids: list[int] | None, *, chat: bool) -> JSON:
+    """Return what a record says about the first prompt of a model; nothing if there was none.
+
+    Args:
+        tokenizer: tokenizer of the model.
+        ids: tokens of the prompt, or None.
+        chat: whether prompts are rendered by the chat template.
+    """
+    if ids is None:
+        return {}
+    return {"first_prompt_ids": ids, "chat_template": chat, "warnings": opening_warnings(tokenizer, ids)}
+
+
+def opening_warnings(tokenizer: PreTrainedTokenizerBase, ids: Sequence[int]) -> list[str]:
+    """Return warnings about the beginning of a prompt; a token that also ends texts (GPT-2's) is not expected there."""
+    bos = tokenizer.bos_token_id
+    if bos is None or bos == tokenizer.eos_token_id:
+        return []
+    count = next((index for index, token in enumerate(ids) if token != bos), len(ids))
+    if count == 1:
+        return []
+    cure = "add_bos_token=true" if count == 0 else "add_bos_token=false"
+    return [f"prompts begin with {count} {tokenizer.bos_token!r} tokens instead of 1; try --model_args {cure}"]

@@ -32,7 +32,7 @@ from ..encoders.loading import (
 )
 from ..encoders.settings import Configured, Settings
 from ..encoders.tokens import padded
-from .chat import rendered
+from .chat import opening, rendered
 from .engine.bodies import kept_per_token, vocabulary
 from .engine.packed import logits_at_once
 from .generation.grammar import Grammars, check_installed
@@ -269,10 +269,7 @@ class LanguageModel(Neural[LanguageSettings, "FigevalHF"]):
             found |= network.engine.describe()
         if self.wrote:
             found |= {"writing": network.writer.describe()}
-        if self.first_prompt is not None:
-            found |= {"first_prompt_ids": self.first_prompt, "chat_template": hasattr(self, "chat")}
-            found |= {"warnings": list(opening_warnings(network.tokenizer, self.first_prompt))}
-        return found
+        return found | opening(network.tokenizer, self.first_prompt, chat=hasattr(self, "chat"))
 
 
 def token_scores(lm: FigevalHF, rows: Sequence[list[int]], chosen: list[int]) -> list[NDArray[np.float64]]:
@@ -289,18 +286,6 @@ def token_scores(lm: FigevalHF, rows: Sequence[list[int]], chosen: list[int]) ->
         own = logprobs.gather(-1, ids[:, 1:].unsqueeze(-1)).squeeze(-1)
         found = torch.stack((own, mean, deviation), dim=-1).double().cpu().numpy()
     return [one[: len(rows[place]) - 1] for place, one in zip(chosen, found, strict=True)]
-
-
-def opening_warnings(tokenizer: PreTrainedTokenizerBase, ids: Sequence[int]) -> list[str]:
-    """Return warnings about the beginning of a prompt; a token that also ends texts (GPT-2's) is not expected there."""
-    bos = tokenizer.bos_token_id
-    if bos is None or bos == tokenizer.eos_token_id:
-        return []
-    count = next((index for index, token in enumerate(ids) if token != bos), len(ids))
-    if count == 1:
-        return []
-    cure = "add_bos_token=true" if count == 0 else "add_bos_token=false"
-    return [f"prompts begin with {count} {tokenizer.bos_token!r} tokens instead of 1; try --model_args {cure}"]
 
 
 def open_model(settings: LanguageSettings, *kinds: str) -> LanguageModel:

@@ -18,7 +18,7 @@ from figeval.models.capabilities import Outputs
 from figeval.models.progress import loading
 from figeval.types import JSON, Continuation, Message, Prompt, Reply
 
-from ..causal.language_model import opening_warnings
+from ..causal.chat import opening_warnings
 from ..causal.lm_eval_requests import decoding, instances, reply, split, written_tokens
 from ..encoders.batching import release_memory
 from ..encoders.checkpoint import Checkpoint, backend_of, check_chat_template, locate

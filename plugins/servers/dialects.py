@@ -1,4 +1,4 @@
-"""How servers are asked for the log-probabilities of a given text, and what they answer.
+"""Requests of servers for the log-probabilities of a given text, and what they answer.
 
 A response becomes the list of (token, log-probability) of the text's last tokens, stored as a reply whose text is that
 list in JSON. `token` is an id, or where a server gives none, the token's text.

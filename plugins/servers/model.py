@@ -25,9 +25,8 @@ from ..api.client import Client, run_async
 from ..api.dialects import OpenAI
 from ..api.request_batch import Call, RequestBatch
 from ..api.settings import endpoint
-from ..causal.chat import rendered
+from ..causal.chat import opening, rendered
 from ..causal.engine.prefix_tree import TokenRequest
-from ..causal.language_model import opening_warnings
 from ..causal.lm_eval_requests import CausalTokenizer, encode_pairs, fitted, is_cut
 from ..encoders.checkpoint import Checkpoint, check_chat_template, locate
 from ..encoders.loading import UNLIMITED, load_tokenizer
@@ -111,7 +110,7 @@ class ServedModel:
 
     @cached_property
     def _begins_texts(self) -> bool:
-        """Whether the tokenizer begins every text with a token for that, as the server's then does, too."""
+        """True if the tokenizer begins every text with a token for that, as the server's then does, too."""
         bos = self.tokenizer.bos_token_id
         return bos is not None and list(self.tokenizer("")["input_ids"])[:1] == [bos]
 
@@ -173,9 +172,8 @@ class ServedModel:
         """Return the address, options and statistics of the server, and the tokens of the first prompt."""
         found = self.api.describe()
         if self.first_prompt is not None:
-            found |= {"first_prompt_ids": self.first_prompt, "chat_template": hasattr(self, "chat")}
-            found |= {"max_length": self.limit, "warnings": opening_warnings(self.tokenizer, self.first_prompt)}
-        return found
+            found |= {"max_length": self.limit}
+        return found | opening(self.tokenizer, self.first_prompt, chat=hasattr(self, "chat"))
 
 
 def open_served(dialect: type[VllmServer | SGLang | LlamaCpp], settings: ServerSettings) -> ServedModel:

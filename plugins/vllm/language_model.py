@@ -16,9 +16,8 @@ from figeval.models.capabilities import OutputStream, Part
 from figeval.models.progress import advance
 from figeval.types import JSON, Continuation, Message, Prompt, Reply
 
-from ..causal.chat import rendered
+from ..causal.chat import opening, rendered
 from ..causal.engine.prefix_tree import TokenRequest
-from ..causal.language_model import opening_warnings
 from ..causal.lm_eval_requests import CausalTokenizer, encode_pairs, fitted, is_cut
 from ..encoders.checkpoint import Checkpoint
 from .engine import Engine
@@ -52,7 +51,7 @@ class VllmLanguageModel(VllmModel):
 
     @cached_property
     def scorer(self) -> Scorer:
-        """What computes log-likelihoods; it measures on its first requests which way is fastest."""
+        """The scorer of options, which measures on its first requests which way is fastest."""
         return Scorer(self.engine, self.dtype == "float32", self.settings.scoring)
 
     def loglikelihood(self, requests: Sequence[Continuation]) -> OutputStream[float]:
@@ -106,11 +105,12 @@ class VllmLanguageModel(VllmModel):
         text = self.tokenizer.decode(written.token_ids, skip_special_tokens=True)
         places = [place for stop in stops if stop and (place := text.find(stop)) >= 0]
         ended = bool(places) or written.finish_reason != "length"
+        is_answer = strip_reasoning(text) == text  # otherwise nobody knows how many tokens are thoughts
         return Reply(
             text=text[: min(places)] if places else text,
             finish="stop" if ended else "length",
-            answer_tokens=len(written.token_ids) if strip_reasoning(text) == text else None,
-            reasoning_tokens=0 if strip_reasoning(text) == text else None,  # unknown if there are thoughts in the text
+            answer_tokens=len(written.token_ids) if is_answer else None,
+            reasoning_tokens=0 if is_answer else None,
         )
 
     def _chat(self, messages: Sequence[Message]) -> str:
@@ -126,10 +126,7 @@ class VllmLanguageModel(VllmModel):
         """Return how log-likelihoods were computed, and the tokens of the first prompt."""
         del engine
         found: JSON = self.scorer.describe() if "scorer" in vars(self) else {}
-        if self.first_prompt is not None:
-            found |= {"first_prompt_ids": self.first_prompt, "chat_template": hasattr(self, "chat")}
-            found |= {"warnings": list(opening_warnings(self.tokenizer, self.first_prompt))}
-        return found
+        return found | opening(self.tokenizer, self.first_prompt, chat=hasattr(self, "chat"))
 
     def close(self) -> None:
         """End the engine; it is loaded again when needed."""

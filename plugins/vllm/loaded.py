@@ -1,4 +1,4 @@
-"""What all models in vLLM have in common: the checkpoint, the engine that is loaded on first use, and the record."""
+"""The base class of models in vLLM: the checkpoint, the engine that is loaded on first use, and the record."""
 
 from __future__ import annotations
 

@@ -154,7 +154,7 @@ WAYS: Mapping[str, Callable[[Engine, Sequence[TokenRequest]], Found]] = {"rows":
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """What was measured about the ways on a sample.
+    """Measurement of the ways on a sample.
 
     Attributes:
         way: the one to use.

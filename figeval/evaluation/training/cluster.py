@@ -34,7 +34,7 @@ RELEASE = 60.0  # seconds that a lost machine may take to give up its lock on a 
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What a machine needs to complete a training.
+    """Order to a machine: everything that it needs to complete a training.
 
     Attributes:
         config: config of the training.
@@ -51,7 +51,7 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a training ended: with the record of its run, or with an error.
+    """Outcome of a training: the record of its run, or an error.
 
     Attributes:
         record: record of the run that ends a training, if there is one.

@@ -14,7 +14,6 @@ import os
 import queue
 import re
 import socket
-import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -25,7 +24,7 @@ from typing import Any
 
 from figeval.config import RunConfig
 from figeval.errors import FigevalError, OptionError
-from figeval.evaluation.workers.protocol import LAST, Hire, Message, Order, Unit, WorkerLost
+from figeval.evaluation.workers.protocol import LAST, Hire, Message, Order, Unit, WorkerLost, module_path
 from figeval.frontend import notice
 from figeval.text import counted, one_line
 
@@ -122,7 +121,7 @@ def _connect(address: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What each worker gets.
+    """Shape of a cluster's workers: their number, and the resources of each.
 
     Attributes:
         workers: number of workers.
@@ -213,8 +212,7 @@ def resources() -> list[Mapping[str, float]]:
 
 def runtime_environment() -> dict[str, Any]:
     """Return the part of the environment that an actor needs before it can import figeval."""
-    places = [part or str(Path.cwd()) for part in sys.path]
-    return {"env_vars": {"PYTHONPATH": os.pathsep.join(places)}}
+    return {"env_vars": {"PYTHONPATH": module_path()}}
 
 
 def passed_on() -> dict[str, str]:

@@ -23,7 +23,7 @@ from typing import IO
 
 from figeval.config import RunConfig
 from figeval.evaluation.resume import LOGS
-from figeval.evaluation.workers.protocol import LAST, Hire, Message, Order, Unit, WorkerLost
+from figeval.evaluation.workers.protocol import LAST, Hire, Message, Order, Unit, WorkerLost, module_path
 from figeval.frontend import end_quickly
 from figeval.records.rows_file import is_own
 from figeval.records.run_folder import own_folder
@@ -163,7 +163,7 @@ def environment_of_worker(n: int) -> dict[str, str]:
     """Return the environment variables of one of n workers: its share of the cores, and its parent's module path."""
     allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     threads = os.environ.get("OMP_NUM_THREADS", str(max(1, allowed // n)))
-    return {"OMP_NUM_THREADS": threads, "PYTHONPATH": os.pathsep.join(part or str(Path.cwd()) for part in sys.path)}
+    return {"OMP_NUM_THREADS": threads, "PYTHONPATH": module_path()}
 
 
 def devices(config: RunConfig) -> list[str]:

@@ -1,4 +1,4 @@
-"""What a run and its workers say to each other, whether a worker is a process of this machine or a Ray actor.
+"""The protocol between a run and its workers, whether a worker is a process of this machine or a Ray actor.
 
 A worker gets an `Order` when it begins, and then one `Unit` at a time: examples of one task. While it answers a unit,
 it sends messages, each the name of a method of `Receiver` with arguments. The last one is one of `LAST`, unless the
@@ -7,6 +7,8 @@ worker is lost before. Messages are pickled on the way, so the arguments are pla
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
@@ -23,7 +25,7 @@ LAST = frozenset(("ended", "unusable", "broken"))  # messages after which nothin
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What a worker needs to begin.
+    """Order to a worker: everything that it needs to begin.
 
     Attributes:
         config: config of the run.
@@ -59,6 +61,11 @@ class Unit:
     def again(self, left: Mapping[str, int]) -> Unit:
         """Return the unit with those of its examples that are left after a worker was lost."""
         return replace(self, places=dict(left), lost=self.lost + 1)
+
+
+def module_path() -> str:
+    """Return the PYTHONPATH with which a worker imports the same modules as this process."""
+    return os.pathsep.join(part or str(Path.cwd()) for part in sys.path)
 
 
 class WorkerLost(Exception):

@@ -23,7 +23,7 @@ LOOK_BACK = 2  # tokens more, because decoding drops a blank before the first on
 
 
 class Format(Protocol):
-    """What an answer must look like (`grammar.Grammar`)."""
+    """Format that an answer is held to (`grammar.Grammar`)."""
 
     def masked(self, scores: Tensor) -> Tensor:
         """Return the scores of the next token, (1, vocabulary), with −∞ for tokens that may not follow."""
@@ -37,7 +37,7 @@ class Format(Protocol):
 
 @dataclass(frozen=True)
 class End:
-    """What ends a text: a token, or a stop text.
+    """Ends of a text: tokens, and stop texts.
 
     Attributes:
         tokenizer: the model's tokenizer; None if there are no stop texts and nobody asks for the text.

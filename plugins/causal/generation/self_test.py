@@ -85,14 +85,21 @@ def keeps_rows_apart(writer: WholeBatches) -> bool:
 
     rows = [one.row for one in sample(writer.model)]
     rows += [Row(rows[0].prompt[:3], 1, rows[0].end), rows[1]]
-    single = writer.autocast is None and writer.model.dtype in (torch.float32, torch.float64)
     try:
         together = writer.scores(rows, STEPS)
         alone = torch.cat([writer.scores([row], STEPS) for row in rows])
     except REFUSALS:
         return False
     apart = (together - alone).abs().mean(-1).max().item()
-    return bool(apart <= (TOLERANCE if single else HALF_TOLERANCE))
+    return bool(apart <= tolerance(writer))
+
+
+def tolerance(writer: Decoder | WholeBatches) -> float:
+    """Return the largest difference that is rounding, in the precision in which a writer computes."""
+    import torch
+
+    single = writer.autocast is None and writer.model.dtype in (torch.float32, torch.float64)
+    return TOLERANCE if single else HALF_TOLERANCE
 
 
 def unusual_options(config: GenerationConfig) -> str:
@@ -132,9 +139,7 @@ def failure(decoder: Decoder) -> str:
             apart = difference(decoder)
     except REFUSALS as error:
         return f"{type(error).__name__}: {one_line(error)[:120]}"
-    single = decoder.autocast is None and decoder.model.dtype in (torch.float32, torch.float64)
-    allowed = TOLERANCE if single else HALF_TOLERANCE
-    return "" if apart <= allowed else f"differs by {apart:.2g} nats"
+    return "" if apart <= tolerance(decoder) else f"differs by {apart:.2g} nats"
 
 
 def difference(decoder: Decoder) -> float:

@@ -55,8 +55,7 @@ class WholeBatches:
         """Return the log-probabilities of the first tokens that continue each row, (rows, steps, vocabulary)."""
         import torch
 
-        lower = torch.autocast(self.model.device.type, self.autocast, enabled=self.autocast is not None)
-        with torch.inference_mode(), lower:
+        with torch.inference_mode(), self._lowered():
             found = self.model.generate(
                 **self._inputs(rows),
                 min_new_tokens=steps,
@@ -78,11 +77,9 @@ class WholeBatches:
             row.restart()
         model = self.model
         held = any(row.format is not None for row in rows)
-        beams = (
-            not held and (model.generation_config.num_beams or 1) > 1
-        )  # one row per beam, of which the best is known at the end
-        lower = torch.autocast(model.device.type, self.autocast, enabled=self.autocast is not None)
-        with torch.inference_mode(), lower:
+        # There is one row per beam, and the best of them is known at the end only.
+        beams = not held and (model.generation_config.num_beams or 1) > 1
+        with torch.inference_mode(), self._lowered():
             written = model.generate(
                 **self._inputs(rows),
                 max_new_tokens=max(row.most for row in rows),
@@ -100,6 +97,12 @@ class WholeBatches:
         for row in rows:
             row.finish = row.finish or "length"  # cut off by the model's own generation config
         return rows
+
+    def _lowered(self) -> torch.autocast:
+        """Return the context of a pass in lower precision, which changes nothing if there is none."""
+        import torch
+
+        return torch.autocast(self.model.device.type, self.autocast, enabled=self.autocast is not None)
 
     def _inputs(self, rows: Sequence[Row]) -> dict[str, Tensor]:
         """Return the prompts, padded on the left unless a decoder of its own continues them."""
