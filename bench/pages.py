@@ -107,6 +107,18 @@ def real_row(name: str, cells: list[str]) -> list[str]:
     return [f"{found['requests']:,}", *compared(found), f"{found['processor_ratio']:.1f} ×"]
 
 
+def gpu_row(name: str, cells: list[str]) -> list[str]:
+    """Return the cells after the workload: requests | lm-eval | figeval | speed-up | fewer tokens | difference."""
+    record = benched("gpu")
+    found = record["figures"].get("log_likelihoods_1b", {}).get(name) if record else None
+    if found is None:
+        return ["–"] * len(cells)
+    theirs, ours = (f"{found['seconds'][side]:.2f} s" for side in ("lm_eval", "figeval"))
+    fewer = found["tokens"]["one_row_per_continuation"] / found["tokens"]["read"]
+    ratios = [f"**{found['ratio']:.1f} ×**", f"{fewer:.1f} ×"]
+    return [f"{found['requests']:,}", theirs, ours, *ratios, f"{found['apart_per_token']:.1e}"]
+
+
 def compared(found: dict[str, Any]) -> list[str]:
     """Return the cells of a comparison with lm-eval."""
     theirs, ours = found["lm_eval"], found["figeval"]
@@ -153,6 +165,7 @@ TABLES: dict[str, dict[str, Row]] = {  # page → beginning of a table's first l
     "docs/llm.md": {
         "| | lm-eval `hf` | figeval |": packed_row,
         "| real weights | requests |": real_row,
+        "| on a GPU | requests |": gpu_row,
         "| | one prompt at a time | best batch |": generation_row,
     },
 }

@@ -14,7 +14,7 @@ import pytest
 import torch
 
 ROOT = Path(__file__).resolve().parent.parent
-PARTS = ("log_likelihoods_1b", "encoding", "training", "generation")
+PARTS = ("log_likelihoods_1b", "encoding", "training", "training_ddp", "generation")
 TINY = ("--device", "cpu", "--tiny", "--quick")
 
 
@@ -56,7 +56,9 @@ def test_all_parts_measure(tmp_path: Path) -> None:
     assert 0 < figures["encoding"]["throughput"]["share_of_rate"] < 1
     assert list(figures["encoding"]["memory"]["mib_by_tokens"]) == ["1024", "512", "256", "128"]
     assert 0 < figures["training"]["float32"]["share_of_rate"] < 1
+    assert 0 < figures["training_ddp"]["float32"]["share_of_rate"] < 1
     assert figures["generation"]["figeval"]["tokens_per_second"] > 0
+    assert figures["generation"]["transformers"]["tokens_per_second"] > 0
 
 
 @pytest.mark.slow

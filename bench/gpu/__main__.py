@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.store import FOLDER, store
+from figeval.attention import avoid_cudnn_attention
 
 from .machine import Machine
 from .parts import PARTS, Part
@@ -55,6 +56,7 @@ def main() -> int:
     """Run all parts. Returns 1 if one of them failed, and 2 without a GPU."""
     asked = arguments()
     if asked.part:
+        avoid_cudnn_attention()  # as figeval's commands do; it holds for lm-eval and transformers, too
         part = next(part for part in PARTS if part.name == asked.part)
         asked.into.write_text(json.dumps(part.figures(Machine(asked.device), tiny=asked.tiny)), encoding="utf-8")
         return 0

@@ -1,8 +1,11 @@
-"""Tokens written per second by figeval's `hf`, beside vLLM if it is installed: greedily, with the same weights."""
+"""Tokens written per second by figeval's `hf`, beside `generate` of transformers in its best batch, and vLLM if it is
+installed: greedily, with the same weights.
+"""
 
 from __future__ import annotations
 
 import tempfile
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -13,6 +16,7 @@ from .shapes import LLAMA, llama, texts, tokenizer
 NUMBER = {"cuda": 128, "cpu": 4}  # prompts
 WRITTEN = {"cuda": 128, "cpu": 8}  # tokens of an answer
 WORDS = 100
+PARTS = (1, 4)  # of transformers: all prompts in one batch, or in four
 
 
 def measure(machine: Machine, shape: str) -> dict[str, Any]:
@@ -23,6 +27,7 @@ def measure(machine: Machine, shape: str) -> dict[str, Any]:
         words = tokenizer(LLAMA[shape]["vocab_size"])
         figures: dict[str, Any] = {"prompts": len(prompts), "tokens_each": WRITTEN[machine.kind]}
         figures["figeval"] = by_figeval(machine, model, words, prompts)
+        figures["transformers"] = by_transformers(machine, model, words, prompts)
         if find_spec("vllm") is None:
             return figures | {"vllm": "not installed"}
         model.save_pretrained(folder)
@@ -40,6 +45,23 @@ def by_figeval(machine: Machine, model: Any, words: Any, prompts: list[str]) -> 
     asked = instances("generate_until", [(prompt, dict(options)) for prompt in prompts])
     lm.generate_until(asked[:2], disable_tqdm=True)
     return rate(machine, len(prompts), machine.seconds(lambda: lm.generate_until(asked, disable_tqdm=True)))
+
+
+def by_transformers(machine: Machine, model: Any, words: Any, prompts: list[str]) -> dict[str, float]:
+    """Return the rate in the best of some batch sizes; prompts are sorted by length, so there is little padding."""
+    words.padding_side = "left"
+    ordered = sorted(prompts, key=len)
+
+    def write(size: int) -> None:
+        for start in range(0, len(ordered), size):
+            inputs = words(ordered[start : start + size], return_tensors="pt", padding=True).to(machine.device)
+            model.generate(
+                input_ids=inputs["input_ids"], attention_mask=inputs["attention_mask"],
+                max_new_tokens=WRITTEN[machine.kind], do_sample=False, pad_token_id=words.pad_token_id,
+            )  # fmt: skip
+
+    write(len(prompts) // min(PARTS[1:]))
+    return rate(machine, len(prompts), min(machine.seconds(partial(write, len(prompts) // parts)) for parts in PARTS))
 
 
 def by_vllm(machine: Machine, folder: Path, prompts: list[str]) -> dict[str, float]:

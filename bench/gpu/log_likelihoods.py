@@ -5,23 +5,26 @@ Numbers and lengths of the requests are those of ePiC: narratives of about ninet
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
+import torch
 
 from .machine import Machine
 from .shapes import LLAMA, SPECIAL, llama, tokenizer
 
 # name → (documents, options, tokens of solved examples that all share)
 WORKLOADS = {
-    "5-way": (64, 5, 0),
-    "250-way": (4, 250, 0),
+    "5-way": (256, 5, 0),
+    "250-way": (8, 250, 0),
     "5-way, 4-shot": (64, 5, 400),
     "250-way, 4-shot": (2, 250, 400),
 }
 CONTEXT, OPTION = (60, 120), (6, 14)
 BATCHES = (16, 64, 128)
 TRIED = 128  # requests on which lm-eval's batch sizes are tried
+TURNS = 2  # of which the shorter time counts
 FEW = {"cuda": 1, "cpu": 16}  # on a CPU, one part in so many of the documents and options
 
 Request = tuple[None, list[int], list[int]]
@@ -57,31 +60,43 @@ def measure(machine: Machine, shape: str) -> dict[str, Any]:
 
 
 def compare(machine: Machine, ours: Any, theirs: Any, asked: list[Request]) -> dict[str, Any]:
-    """Return the times of both, the largest difference in nats per token, and the engine's count of tokens."""
+    """Return the times of both, the largest difference in nats per token, and the engine's count of tokens.
+
+    Both have seen requests like these before, and take turns.
+    """
     theirs.batch_size_per_gpu = fastest(machine, theirs, asked[:TRIED])
+    ours._loglikelihood_tokens(asked, disable_tqdm=True)
     answers: dict[str, Any] = {}
+    seconds: dict[str, list[float]] = {"figeval": [], "lm_eval": []}
 
     def ask(name: str, lm: Any) -> None:
         answers[name] = lm._loglikelihood_tokens(asked, disable_tqdm=True)
 
-    ours.engine.forget()
-    seconds = {name: machine.seconds(lambda: ask(name, lm)) for name, lm in (("figeval", ours), ("lm_eval", theirs))}  # noqa: B023 - called at once
+    for _ in range(TURNS):
+        ours.engine.forget()  # keys and values of the solved examples, too
+        for name, lm in (("figeval", ours), ("lm_eval", theirs)):
+            seconds[name].append(machine.seconds(partial(ask, name, lm)))
+    best = {name: min(times) for name, times in seconds.items()}
     pairs = zip(answers["figeval"], answers["lm_eval"], asked, strict=True)
     return {
         "requests": len(asked),
         "batch_size": theirs.batch_size_per_gpu,
         "tokens": ours.engine.tokens.describe(),
-        "seconds": seconds,
-        "ratio": seconds["lm_eval"] / seconds["figeval"],
+        "seconds": best,
+        "ratio": best["lm_eval"] / best["figeval"],
         "apart_per_token": max(abs(a - b) / len(after) for (a, _), (b, _), (_, _, after) in pairs),
     }
 
 
 def fastest(machine: Machine, theirs: Any, asked: list[Request]) -> int:
-    """Return the batch size with which lm-eval is fastest; all were warmed up."""
+    """Return the batch size with which lm-eval is fastest, of those that fit into memory; all were warmed up."""
     found = {}
     for size in BATCHES:
         theirs.batch_size_per_gpu = size
-        theirs._loglikelihood_tokens(asked, disable_tqdm=True)
-        found[size] = machine.seconds(lambda: theirs._loglikelihood_tokens(asked, disable_tqdm=True))
+        try:
+            theirs._loglikelihood_tokens(asked, disable_tqdm=True)
+            found[size] = machine.seconds(lambda: theirs._loglikelihood_tokens(asked, disable_tqdm=True))
+        except torch.OutOfMemoryError:
+            break
+    torch.cuda.empty_cache()
     return min(found, key=found.__getitem__)

@@ -28,6 +28,7 @@ PARTS = (
     Part("log_likelihoods_1b", log_likelihoods.measure, "1b"),
     Part("encoding", encoding.measure, "large"),
     Part("training", training.measure, "large"),
+    Part("training_ddp", training.measure_ddp, "large"),
     Part("generation", generation.measure, "1b"),
     Part("log_likelihoods_8b", log_likelihoods.measure, "8b", quick=False),
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import tempfile
 import time
 from pathlib import Path
@@ -47,6 +48,17 @@ class Clock:
 def measure(machine: Machine, shape: str) -> dict[str, Any]:
     """Return the figures for a shape of `ROBERTA`: in bfloat16 as it is and compiled; on a CPU in single precision."""
     ways = {"bf16": {}, "bf16, compiled": {"compile": True}} if machine.kind == "cuda" else {"float32": {}}
+    return in_ways(machine, shape, ways)
+
+
+def measure_ddp(machine: Machine, shape: str) -> dict[str, Any]:
+    """Return the figures with PyTorch's DistributedDataParallel, with this as the only process."""
+    os.environ |= {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0"}
+    os.environ |= {"ACCELERATE_USE_CPU": "true"} if machine.kind == "cpu" else {}
+    return in_ways(machine, shape, {"bf16" if machine.kind == "cuda" else "float32": {}})
+
+
+def in_ways(machine: Machine, shape: str, ways: dict[str, dict[str, Any]]) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
         write_roberta(place / "model", shape)

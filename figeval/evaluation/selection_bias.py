@@ -21,6 +21,7 @@ from figeval.evaluation.lineage import line_of
 from figeval.evaluation.plan import Plan
 from figeval.files import expand_user
 from figeval.models.model import open_model
+from figeval.models.progress import unheard
 from figeval.records.predictions import PredictionRow
 from figeval.records.schema import (
     CHOSEN_ON_TEST,
@@ -98,7 +99,8 @@ def _has_weights(name: str, origins: Iterable[Ancestor], harness: Harness) -> bo
     if not weighed or name not in harness.backends.registry:
         return False
     try:
-        own = line_of(open_model(harness.backends, name, {})).ancestors[0].identified().weights
+        with unheard():
+            own = line_of(open_model(harness.backends, name, {})).ancestors[0].identified().weights
     except FigevalError:  # the model is not installed
         return False
     return bool(own) and any(one.identified().weights == own for one in weighed)

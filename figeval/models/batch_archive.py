@@ -22,6 +22,7 @@ CREATE TABLE IF NOT EXISTS batch_requests (
     label TEXT NOT NULL, key TEXT NOT NULL, tokens_in INTEGER NOT NULL, tokens_out INTEGER NOT NULL,
     state TEXT NOT NULL, PRIMARY KEY (label, key)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS other_batches (name TEXT PRIMARY KEY) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS guessed_batches (label TEXT PRIMARY KEY) WITHOUT ROWID;
 """
 
 LONGEST_NAME = 200  # characters of an id at a server
@@ -108,6 +109,7 @@ class BatchArchive(Archive):
     def begin(self, label: str, account: str, url: str, requests: Mapping[str, Usage]) -> None:
         """Write down that a batch with these requests is about to be submitted."""
         with self._connection:
+            self._connection.execute("DELETE FROM batch_requests WHERE label = ?", [label])  # of a batch that is gone
             self._connection.execute(
                 "INSERT INTO batches VALUES (?, ?, ?, '', ?, ?)", [label, account, url, len(requests), time.time()]
             )
@@ -116,10 +118,18 @@ class BatchArchive(Archive):
                 [(label, key, usage.tokens_in, usage.tokens_out) for key, usage in requests.items()],
             )
 
-    def created(self, label: str, name: str) -> None:
-        """Write down the id of a batch at the server."""
+    def created(self, label: str, name: str, *, guessed: bool = False) -> None:
+        """Write down the id of a batch at the server; it is a guess if it is that of a batch that looks like ours."""
         with self._connection:
             self._connection.execute("UPDATE batches SET name = ? WHERE label = ?", [name, label])
+            self._connection.execute("DELETE FROM guessed_batches WHERE label = ?", [label])
+            if guessed:
+                self._connection.execute("INSERT INTO guessed_batches VALUES (?)", [label])
+
+    def is_guessed(self, label: str) -> bool:
+        """Return whether the id of a batch at the server is a guess."""
+        found = self._connection.execute("SELECT 1 FROM guessed_batches WHERE label = ?", [label])
+        return found.fetchone() is not None
 
     def never_created(self, label: str) -> None:
         """Forget a batch that did not reach the server."""

@@ -86,6 +86,11 @@ def listening(listener: Listener) -> AbstractContextManager[None]:
     return _during(_listener, listener)
 
 
+def unheard() -> AbstractContextManager[None]:
+    """Return a context in which nobody hears about models, such as one that is only compared with the user's."""
+    return _during(_listener, None)
+
+
 def tell(what: Callable[[Listener], None]) -> None:
     """Call a function with the listener of this context, if there is one: for models in other processes."""
     listener = _listener.get()

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from figeval.attention import avoid_cudnn_attention
 from figeval.errors import TrainError, near
 from figeval.training.config import TrainConfig
 from figeval.training.contract import Batch
@@ -227,6 +228,7 @@ def connect(config: TrainConfig) -> Distributed:
     from accelerate import Accelerator
 
     check_trackers(config.trackers)
+    avoid_cudnn_attention()
     sharding = sharding_of(config)
     accelerator = Accelerator(
         mixed_precision=config.mixed_precision,

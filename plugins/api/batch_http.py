@@ -76,7 +76,7 @@ class BatchHttp:
         )
 
     def lines(self, path: str) -> Iterator[JSONObject]:
-        """Yield the objects of a file with one per line; a line that is none ends it.
+        """Yield the objects of a file with one per line, without lines that are none.
 
         Raises:
             ModelError: the server does not give it, or it breaks off; what was read before is complete.
@@ -88,11 +88,13 @@ class BatchHttp:
                 if response.status_code != httpx.codes.OK:
                     self._client.judge(response.status_code, response.headers, begun(response.iter_raw()))
                     raise ModelError(self._strange(f"status {response.status_code}"))
-                for line in split(response.iter_raw()):
+                for line, ended in split(response.iter_raw()):
                     try:
                         value = parse_json(line)
                     except ValueError:
-                        raise ModelError(self._strange("a line of its results is no JSON")) from None
+                        if not ended:
+                            raise ModelError(self._strange("its results break off")) from None
+                        continue  # otherwise this line would block the whole batch for good
                     if isinstance(value, dict):
                         yield value
         except httpx.RequestError as error:
@@ -140,9 +142,11 @@ class BatchHttp:
 
         try:
             with self._http.stream(method, self._url(path), **request) as response:  # type: ignore[arg-type]
-                content = bytearray()
+                content, began = bytearray(), time.monotonic()
                 for piece in response.iter_raw():
                     content += piece
+                    if time.monotonic() - began > self._client.settings.timeout:  # httpx limits single pieces only
+                        raise RetryableError("timeout", "the response took too long", lost=True)
                     if len(content) > MAX_BYTES:
                         raise Unexpected(f"a response of more than {MAX_BYTES:,} bytes")
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
@@ -187,13 +191,17 @@ def begun(pieces: Iterable[bytes]) -> bytes:
     return content[:BEGINNING]
 
 
-def split(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """Yield the lines of a stream that are not blank. Raises `ModelError` for one that is too long."""
+def split(pieces: Iterator[bytes]) -> Iterator[tuple[bytes, bool]]:
+    """Yield the lines of a stream that are not blank, and whether a line break ended them.
+
+    Raises:
+        ModelError: a line is too long.
+    """
     rest = b""
     for piece in pieces:
         *lines, rest = (rest + piece).split(b"\n")
-        yield from (line for line in lines if line.strip())
+        yield from ((line, True) for line in lines if line.strip())
         if len(rest) > MAX_BYTES:
             raise ModelError(f"the results of the batch have a line of more than {MAX_BYTES:,} bytes")
     if rest.strip():
-        yield rest
+        yield rest, False

@@ -183,29 +183,34 @@ class BatchedModel(ApiModel):
         archive.begin(label, account, self.client.url, {call.key: self.budget.likely(call.expected) for call in calls})
         batch = next(one for one in archive.open_batches(account) if one.label == label)
         try:
-            name = self._create(archive, http, batch, calls)
+            name, guessed = self._create(archive, http, batch, calls)
         except (Absent, Unexpected, ModelError) as failure:
             archive.never_created(label)
             raise self._refused(failure) from None
         if not name:
             return Pending(batch, None)
-        archive.created(label, name)
+        archive.created(label, name, guessed=guessed)
         self.session.sent += len(calls)
         return Pending(replace(batch, name=name), BatchState(ended=False, done=0, total=len(calls)))
 
-    def _create(self, archive: BatchArchive, http: BatchHttp, batch: StoredBatch, calls: Sequence[Call]) -> str:
-        """Return the id of a batch at the server, or "" if it is not known whether the server has received it."""
+    def _create(
+        self, archive: BatchArchive, http: BatchHttp, batch: StoredBatch, calls: Sequence[Call]
+    ) -> tuple[str, bool]:
+        """Return the id of a batch at the server, and whether it is a guess.
+
+        The id is "" if it is not known whether the server has received the batch.
+        """
         # Another machine, or a process whose archive was lost, may have submitted the same requests.
         if name := self.api.recovered(http, batch):
-            return name
+            return name, False
         try:
-            return self.api.create(http, batch.label, [(call.key, call.body) for call in calls])
+            return self.api.create(http, batch.label, [(call.key, call.body) for call in calls]), False
         except (Unclear, Unexpected):
             pass
         try:
-            return self.api.find(http, batch, archive.names())
+            return self.api.find(http, batch, archive.names()), not self.api.labelled
         except (Absent, Unexpected, ModelError):
-            return ""
+            return "", False
 
     def _refused(self, failure: Exception) -> ModelError:
         if isinstance(failure, ModelError):
@@ -230,7 +235,7 @@ class BatchedModel(ApiModel):
             if not name:
                 archive.never_created(batch.label)
                 return None
-            archive.created(batch.label, name)
+            archive.created(batch.label, name, guessed=not self.api.labelled)
             batch = replace(batch, name=name)
         try:
             state = self.api.state(http, batch.name)
@@ -257,22 +262,20 @@ class BatchedModel(ApiModel):
         answers: list[PaidAnswer] = []
         failures: dict[str, str] = {}
         strange, seen = 0, 0
-        for result in self.api.results(http, batch.name, state):
-            seen += 1
-            if result.key not in known:
-                strange += 1
-                continue
-            self._read(result, known[result.key], answers, failures)
-            if len(answers) + len(failures) >= AT_ONCE:
-                self._keep(archive, batch, answers, failures, cancelled=state.cancelled)
-                answers, failures = [], {}
-        self._keep(archive, batch, answers, failures, cancelled=state.cancelled)
-        if (
-            not self.api.labelled
-            and seen
-            and strange == seen
-            and len(archive.unanswered(batch.label)) == batch.requests
-        ):
+        try:
+            for result in self.api.results(http, batch.name, state):
+                seen += 1
+                if result.key not in known:
+                    strange += 1
+                    continue
+                self._read(result, known[result.key], answers, failures)
+                if len(answers) + len(failures) >= AT_ONCE:
+                    self._keep(archive, batch, answers, failures, cancelled=state.cancelled)
+                    answers, failures = [], {}
+        finally:  # if the connection breaks, what was read is complete
+            self._keep(archive, batch, answers, failures, cancelled=state.cancelled)
+        foreign = seen and strange == seen and len(archive.unanswered(batch.label)) == batch.requests
+        if foreign and archive.is_guessed(batch.label):
             archive.not_ours(batch.label, batch.name)
             return False
         return True

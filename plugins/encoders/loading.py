@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from functools import cached_property, partialmethod
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from figeval.attention import avoid_cudnn_attention
 from figeval.errors import ModelError
 from figeval.models.progress import loading
 from figeval.text import clean
@@ -57,6 +58,7 @@ def prepare(settings: S, checkpoint: Checkpoint) -> ModelSetup[S]:
     """
     loading()  # choosing a device imports torch
     device = choose_device(settings.device)
+    avoid_cudnn_attention()
     return ModelSetup(settings, checkpoint, device, choose_dtype(settings.dtype, checkpoint, device))
 
 

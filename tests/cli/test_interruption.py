@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests.evaluation.conftest import write_task
+from tests.plugins.tiny import Workshop
 from tests.processes import figeval, starting
 
 PLUGIN = {"PYTHONPATH": str(Path(__file__).parent.parent / "slow"), "FIGEVAL_PLUGINS": "slow_model"}
@@ -184,3 +185,28 @@ def test_two_at_once_in_one_folder(make: Callable[[str], Run], undisturbed: Run)
     assert refused.stderr.splitlines()[-1] == "figeval: out: another figeval run is writing to this folder; wait for it"
     process.communicate(timeout=60)
     assert same(run, undisturbed)
+
+
+# ---- texts that are being written ------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_sigterm_while_texts_are_written(tmp_path: Path, warm_start: None) -> None:
+    """Those that have ended are kept, and the others are written anew, as in a run that nobody disturbs."""
+    model = Workshop(tmp_path)("llama", "ForCausalLM", max_position_embeddings=2048)
+    whole, run = (Run(tmp_path, name) for name in ("whole", "cut"))
+    for one in (whole, run):
+        one.command = (
+            *("run", "--tasks", "mini_narrative", "--model", f"causal:{model}", "--batch_size", "2"),
+            *("--max_new_tokens", "64", "--limit", "12", "--output_path", one.record_file.parent.name),
+        )
+        one.file = one.record_file.parent / "predictions" / "mini_narrative.jsonl"
+    whole.finish()
+    process = run.start(seconds=0)
+    wait(lambda: run.lines() >= 3, process)
+    code, errors = end(process, signal.SIGTERM)
+    kept = run.lines()
+    assert (code, "Traceback" in errors) == (143, False)
+    assert 3 <= kept < whole.lines() == 12
+    assert f"{kept} of them kept from before" in run.finish().stderr
+    assert same(run, whole)

@@ -50,6 +50,7 @@ class BatchDesk:
     pause: float = 0.0  # seconds between the creation of a batch and the answer that says so
     faults: int = 0  # GETs that fail from now on
     cut: int = -1  # lines of results after which the connection breaks, once; -1: never
+    garbled: int = -1  # line of results that is no JSON, in the first batch; -1: none
     copies: int = 1  # of each line of results
     page: int = 2  # batches per page of the list
     listed: Any = None  # what stands in for the list of batches; "none": there is no list
@@ -204,6 +205,9 @@ class BatchHandler(BaseHTTPRequestHandler):
         if desk.foreign:
             content = content.replace(b'"custom_id": "', b'"custom_id": "x')
         content = b"".join(line * desk.copies for line in content.splitlines(keepends=True))
+        if desk.garbled >= 0 and len(desk.batches) == 1:
+            lines = content.splitlines(keepends=True)
+            content = b"".join([*lines[: desk.garbled], b'{"custom_id": "half\n', *lines[desk.garbled + 1 :]])
         if desk.cut < 0:
             return self.send(200, content)
         kept = b"\n".join(content.split(b"\n")[: desk.cut]) + b"\n"

@@ -205,7 +205,7 @@ def test_a_batch_of_somebody_else_is_not_taken_for_ours(
 ) -> None:
     """It has the size of ours, and is newer than what was written down."""
     with monkeypatch.context() as once:
-        once.setattr(BatchArchive, "created", lambda *_: (_ for _ in ()).throw(Killed))
+        once.setattr(BatchArchive, "created", lambda *_, **__: (_ for _ in ()).throw(Killed))
         with pytest.raises(Killed):
             model().generate(prompts())
     theirs = desk.create([(f"x{number}", {"messages": [{"content": "theirs"}]}) for number in range(7)], "x")
@@ -370,13 +370,19 @@ def test_a_list_of_batches_that_is_none(desk: BatchDesk, model: Open, listed: An
 
 
 def test_results_of_another_batch_under_our_own_name(desk: BatchDesk, model: Open) -> None:
-    """A batch with our label is certainly ours, so its requests have failed; they are asked again, but not forever."""
+    """The server has told us the id, so the batch is ours and its requests have failed; they are not asked forever."""
     desk.foreign = True
-    if not desk.anthropic:
-        assert set(finish(model, desk)) == {"(the batch batch_2 has no result for it)"}
-        assert len(desk.batches) == 3
+    assert set(finish(model, desk)) == {"(the batch batch_2 has no result for it)"}
+    assert len(desk.batches) == 3
     desk.foreign = False
     assert finish(model, desk) == CAPITALS
+
+
+def test_a_line_of_results_that_is_no_json_costs_only_its_own_request(desk: BatchDesk, model: Open) -> None:
+    desk.garbled = 1
+    assert finish(model, desk) == CAPITALS
+    assert sorted(len(batch.requests) for batch in desk.batches.values()) == [1, len(ASKED)]
+    assert sum(desk.processed.values()) == len(ASKED) + 1
 
 
 def test_half_a_key_is_none_in_a_message_either(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -462,7 +468,7 @@ def test_an_answer_that_was_cut_off_while_thinking_is_in_a_second_batch() -> Non
 def test_results_are_split_into_lines_wherever_they_are_cut(size: int) -> None:
     whole = b'{"a":1}\n\n{"b":2}\r\n{"c":3}'
     pieces = [whole[start : start + size] for start in range(0, len(whole), size)]
-    assert [json.loads(line) for line in split(iter(pieces))] == [{"a": 1}, {"b": 2}, {"c": 3}]
+    assert [json.loads(line) for line, _ in split(iter(pieces))] == [{"a": 1}, {"b": 2}, {"c": 3}]
 
 
 def test_of_an_endless_body_that_explains_an_error_only_the_beginning_is_read() -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from figeval.builtin.plugins.causal.language_model import causal, seq2seq
 from figeval.builtin.plugins.encoders.encoder import encoder
@@ -65,6 +66,12 @@ def test_sentence_transformers_are_no_exception(sentence_folder: Path, tmp_path:
 def test_heads_and_poolers_may_be_left_over(workshop: Workshop) -> None:
     encoder(str(workshop("bert", "ForSequenceClassification")), pooling="mean").embed([Text("a")])
     encoder(str(workshop("gpt2", "LMHeadModel")), pooling="last").embed([Text("a")])
+
+
+def test_torch_computes_attention_by_kernels_that_need_no_plan_for_every_shape(workshop: Workshop) -> None:
+    torch.backends.cuda.enable_cudnn_sdp(True)
+    encoder(str(workshop("bert", "ForMaskedLM")), pooling="cls")
+    assert not torch.backends.cuda.cudnn_sdp_enabled()
 
 
 def test_nobody_who_did_not_ask_for_lm_eval_hears_of_it(workshop: Workshop, tmp_path: Path) -> None:

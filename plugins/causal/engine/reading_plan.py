@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from .prefix_tree import NONE, Ints, PrefixTree
 
-PASS = 48  # number of tokens that take as long as a separate pass
+# On an accelerator, a pass of few tokens takes as long as one of many (see `Shape`), and attention is cheap.
+ON_ACCELERATOR = {"branches": 4_096, "width": 768, "pass_tokens": 2_048}
 
 
 # ---- the plan ------------------------------------------------------------------------------------------------------
@@ -60,12 +61,19 @@ class Shape:
         prefixes: whether common beginnings of rows are kept; otherwise every row is complete.
         branches: most tokens below a context within one row, because each pays attention to all of them.
         width: length in tokens up to which small parts are joined.
+        pass_tokens: number of tokens that take as long as a separate pass.
     """
 
     trees: bool = True
     prefixes: bool = True
     branches: int = 256
     width: int = 192
+    pass_tokens: int = 48
+
+    @classmethod
+    def on(cls, device: str) -> Shape:
+        """Return the fastest shape on a kind of device."""
+        return cls() if device == "cpu" else cls(**ON_ACCELERATOR)
 
 
 def plan_of(tree: PrefixTree, shape: Shape, shared_prefix: int = 0) -> Prefix:
@@ -79,7 +87,7 @@ def plan_of(tree: PrefixTree, shape: Shape, shared_prefix: int = 0) -> Prefix:
     if shared_prefix or not (shape.prefixes and tree.shared_prefix):
         return plain
     kept = TreePlanner(tree, shape).plan(tree.shared_prefix)
-    return kept if plain.read - kept.read >= PASS else plain
+    return kept if plain.read - kept.read >= shape.pass_tokens else plain
 
 
 class TreePlanner:

@@ -18,6 +18,7 @@ from ...encoders.loading import one_line, positions
 from .bodies import bytes_per_token, fuse_activations, head, last_feed_forward, only_at
 from .packed import PLAIN, Answer, Engine
 from .prefix_tree import TokenRequest
+from .reading_plan import Shape
 from .views import LONGEST_TRIED, ReadStrategy, strategies_for, windows
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def settle(engine: Engine) -> Engine:
     engine.body = separable_body(engine.model, engine.device)
     engine.last = separable_last(engine.body, engine.device)
     failures = []
-    for strategy in strategies_for(engine.model.config):
+    for strategy in strategies_for(engine.model.config, Shape.on(engine.device.type)):
         failure = difference(engine, strategy)
         if not failure:
             engine.strategy = strategy

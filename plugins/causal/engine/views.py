@@ -9,7 +9,7 @@ nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -97,8 +97,8 @@ class ReadStrategy:
         return {"input_ids": view.ids, "position_ids": view.depth, "attention_mask": mask}
 
 
-def strategies_for(config: PretrainedConfig) -> Iterator[ReadStrategy]:
-    """Yield the strategies to try on a model, best first."""
+def strategies_for(config: PretrainedConfig, shape: Shape) -> Iterator[ReadStrategy]:
+    """Yield the strategies to try on a model, best first; `shape` is that of packed trees."""
     window = getattr(config, "sliding_window", None)
     # Beyond a window that is longer than the sample, masks were not tested.
     reach = min((size for size in windows(config) if size > LONGEST_TRIED), default=None)
@@ -115,12 +115,12 @@ def strategies_for(config: PretrainedConfig) -> Iterator[ReadStrategy]:
         return {kind: masks[kind](view, dtype) for kind in kinds}
 
     if kinds and kinds <= {"full_attention", "sliding_attention"}:
-        yield ReadStrategy("packed trees, a mask per kind of layer", Shape(), per_layer, reach)
+        yield ReadStrategy("packed trees, a mask per kind of layer", shape, per_layer, reach)
     if window:
-        yield ReadStrategy("packed trees, sliding window", Shape(), band, reach)
+        yield ReadStrategy("packed trees, sliding window", shape, band, reach)
     else:
-        yield ReadStrategy("packed trees", Shape(), full, reach)
-    yield ReadStrategy("rows that share their beginning", Shape(trees=False), None, reach)
+        yield ReadStrategy("packed trees", shape, full, reach)
+    yield ReadStrategy("rows that share their beginning", replace(shape, trees=False), None, reach)
 
 
 def windows(config: PretrainedConfig) -> list[int]:
