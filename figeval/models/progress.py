@@ -44,8 +44,8 @@ class Call:
         self.reach(self.share + share)
 
     def reach(self, share: float) -> None:
-        """Set the share, and tell the listener."""
-        self.share = min(1.0, share)
+        """Set the share if it is larger, and tell the listener."""
+        self.share = max(self.share, min(1.0, share))
         self.listener.asked(int(self.share * self.requests + 1e-6), self.requests)
 
 

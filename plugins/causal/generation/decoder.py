@@ -14,6 +14,7 @@ from functools import partial
 from inspect import signature
 from typing import TYPE_CHECKING
 
+from figeval.models.progress import advance
 from figeval.types import JSON
 
 from ...encoders.batching import TokenBudget, is_exhausted, release_memory
@@ -73,12 +74,17 @@ class Decoder:
     def continued(self, waiting: deque[Waiting]) -> Iterator[Row]:
         """Continue rows like `write`; those with the same beginning are neighbours."""
         batch = Batch(self)
+        half = 0.5 / max(1, len(waiting))  # of a row's progress: reading its prompt, and writing its text
         while waiting or batch.rows:
+            unread = len(waiting)
             for part in (partial(batch.join, waiting), batch.step):  # what the first has ended survives the second
                 ended = self._attempt(part)
                 if ended is None:
                     batch = self._retreat(batch, waiting)
                     break
+                if done := unread - len(waiting) + len(ended):
+                    advance(half * done)
+                unread = len(waiting)
                 yield from ended
 
     def _attempt(self, part: Callable[[], list[Row]]) -> list[Row] | None:
