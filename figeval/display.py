@@ -28,8 +28,11 @@ class Display(Protocol):
     def end(self, status: str, line: str) -> None:
         """End the piece of work."""
 
-    def wait(self, what: str) -> None:
-        """Show what is being done until the next piece of work begins, such as `loading model x`."""
+    def wait(self, what: str, *, later: bool = False) -> None:
+        """Show what is being done until the next piece of work begins, such as `loading model x`.
+
+        What is usually short is printed `later`, only once it has taken seconds.
+        """
 
     def say(self, text: str) -> None:
         """Print a line, above bars."""

@@ -144,8 +144,12 @@ class Plan:
         return found | {key: value for key, value in given.items() if value}
 
 
-def prepare(config: RunConfig, harness: Harness) -> tuple[Model, list[Plan], list[TaskSpec]]:
+def prepare(
+    config: RunConfig, harness: Harness, reading: Callable[[str], None] = lambda _: None
+) -> tuple[Model, list[Plan], list[TaskSpec]]:
     """Return the model, the plans, and the tasks of suites that the model cannot answer.
+
+    `reading` is called with the name of each task before its examples are read for the first time.
 
     Routes are chosen for all tasks before any data are read, and all data are read before weights are loaded.
 
@@ -161,7 +165,7 @@ def prepare(config: RunConfig, harness: Harness) -> tuple[Model, list[Plan], lis
     for task in asked:
         check_settings(task, harness)
     tasks, left_out = answerable(asked, model, harness, config)
-    planner = Planner(config, harness, model)
+    planner = Planner(config, harness, model, reading)
     routes = [route_of(task, model, harness, config) for task in tasks]
     check_temperature(routes, config)
     plans = [plan for task, route in zip(tasks, routes, strict=True) for plan in planner.plans(task, route)]
@@ -177,6 +181,7 @@ class Planner:
     config: RunConfig
     harness: Harness
     model: Model
+    reading: Callable[[str], None]
 
     def plans(self, task: TaskSpec, route: Route) -> Iterator[Plan]:
         """Yield a plan for each variant of the task, the task itself first."""
@@ -185,6 +190,7 @@ class Planner:
         augment = augmenter(task, self.config.augment, self.harness, self.config.device)
         for variant in variants(task, self.config, self.harness):
             if available is None or variant.kind == "probe":  # prompts share the examples of the task
+                self.reading(variant.full_name)
                 available = survey(variant.full_name, variant.examples, portion)
                 check_languages(task, available.languages)
             yield self._plan(variant, route, available, augment)

@@ -63,6 +63,7 @@ Log: TypeAlias = Callable[[TaskRecord], None]
 class Observer(Protocol):
     """Receives the progress of a run, to show a progress bar, plain lines, or nothing."""
 
+    def reading(self, task: str) -> None: ...  # noqa: D102
     def resumed(self, folder: Path, kept: int, n: int) -> None: ...  # noqa: D102
     def task_started(self, task: str, n: int, done: int) -> None: ...  # noqa: D102
     def advanced(self, rows: int) -> None: ...  # noqa: D102
@@ -81,7 +82,7 @@ def run(config: RunConfig, harness: Harness, observer: Observer) -> tuple[RunRec
 
         check_trackers(config.trackers)
     with staff_of(config) as staff:
-        return carry_out(config, harness, observer, prepare(config, harness), staff)
+        return carry_out(config, harness, observer, prepare(config, harness, observer.reading), staff)
 
 
 def carry_out(

@@ -48,7 +48,7 @@ class Silent:
     def end(self, status: str, line: str) -> None:
         """Do nothing."""
 
-    def wait(self, what: str) -> None:
+    def wait(self, what: str, *, later: bool = False) -> None:
         """Do nothing."""
 
     def say(self, text: str) -> None:
@@ -108,15 +108,16 @@ class Lines:
             self._line = ""
             self.say(line)
 
-    def wait(self, what: str) -> None:
+    def wait(self, what: str, *, later: bool = False) -> None:
         """Print what is being done."""
-        self._start(f"{what} …")
+        self._start(f"{what} …", later=later)
 
-    def _start(self, line: str) -> None:
+    def _start(self, line: str, *, later: bool = False) -> None:
         with self._lock:
             self._line, self._began = line, time.monotonic()
             self._due = self._began + FIRST
-            self.say(line)
+            if not later:
+                self.say(line)
 
     def say(self, text: str) -> None:
         """Print the line."""
@@ -187,7 +188,7 @@ class Bars:
             self._progress.stop_task(self._bar)
         self._bar = None
 
-    def wait(self, what: str) -> None:
+    def wait(self, what: str, *, later: bool = False) -> None:  # noqa: ARG002
         """Show a bar without an end until the next piece of work begins, or something else is waited for."""
         self._stop_waiting()
         self._waiting = self._progress.add_task(f"{clean(what)} …", total=None, status="")
@@ -227,6 +228,10 @@ class RunProgress:
     def live(self) -> AbstractContextManager[object]:
         """Return the context in which the display is open."""
         return self._display.live()
+
+    def reading(self, task: str) -> None:
+        """Show that the examples of a task are being read, which takes long if there are very many."""
+        self._display.wait(f"reading {task}", later=True)
 
     def loading(self, model: str) -> None:
         """Show that a model is being loaded."""

@@ -51,6 +51,9 @@ class Heard:
     events: list = field(default_factory=list)
     stop_after: int | None = None
 
+    def reading(self, task):
+        pass
+
     def resumed(self, folder, kept, n):
         self.events.append(("resumed", kept, n))
 

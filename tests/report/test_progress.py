@@ -63,6 +63,19 @@ def test_plain_lines_say_what_is_done_now_and_then(clock: list[float]) -> None:
     ]
 
 
+def test_reading_is_only_told_if_it_takes_long(clock: list[float]) -> None:
+    out = io.StringIO()
+    lines = Lines(Console(file=out))
+    shown = RunProgress(lines)
+    shown.reading("few")
+    clock[0] = 4.9
+    lines.tick()
+    shown.reading("many")
+    for clock[0] in (9.8, 9.9, 20.0):
+        lines.tick()
+    assert out.getvalue().splitlines() == ["reading many … (5 s)", "reading many … (15 s)"]
+
+
 def test_a_line_is_repeated_while_a_model_says_nothing(clock: list[float]) -> None:
     out = io.StringIO()
     lines = Lines(Console(file=out))

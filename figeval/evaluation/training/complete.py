@@ -177,6 +177,9 @@ def evaluation_folder(output: Path, tasks: Sequence[str]) -> Path:
 class Unheard:
     """An observer that ignores every event."""
 
+    def reading(self, task: str) -> None:
+        """Ignore the event."""
+
     def resumed(self, folder: Path, kept: int, n: int) -> None:
         """Ignore the event."""
 
