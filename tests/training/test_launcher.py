@@ -81,7 +81,7 @@ def test_what_libraries_are_told() -> None:
 @pytest.mark.parametrize(
     ("changes", "device", "cards", "message"),
     [
-        ({"processes": 4}, "cuda", 2, "--processes 4, but there are 2 GPUs here; use --processes 2, and --nodes for"),
+        ({"processes": 4}, "cuda", 2, "--processes 4, but this machine has 2 GPUs; use --processes 2, and --nodes for"),
         ({"processes": 2}, "mps", 0, "mps is a single device for a single process; leave out --processes"),
         ({"fsdp": True, "optimizer": "adafactor"}, "cpu", 0, "shard them; use --optimizer adamw"),
         ({"fsdp": True, "mixed_precision": "fp16"}, "cuda", 1, "--fsdp cannot scale the gradients of fp16"),

@@ -23,6 +23,7 @@ from figeval.errors import TrainError
 from figeval.evaluation.training.train import finished
 from figeval.evaluation.workers.local import GRACE, environment_of_worker
 from figeval.jsonfile import JSONValue, parse_json
+from figeval.text import counted
 from figeval.training.config import TrainConfig
 from figeval.training.distributed import device_of
 from figeval.training.loop import TrainingObserver
@@ -103,7 +104,7 @@ def check_resources(config: TrainConfig, device: str, cards: int) -> None:
         raise TrainError("mps is a single device for a single process; leave out --processes, --deepspeed and --fsdp")
     if device == "cuda" and config.processes > cards:
         raise TrainError(
-            f"--processes {config.processes}, but there are {cards} GPUs here; use --processes {cards}, "
+            f"--processes {config.processes}, but this machine has {counted(cards, 'GPU')}; use --processes {cards}, "
             "and --nodes for more machines"
         )
     if config.deepspeed and find_spec("deepspeed") is None:
