@@ -181,7 +181,7 @@ class Planner:
     config: RunConfig
     harness: Harness
     model: Model
-    reading: Callable[[str], None]
+    reading: Callable[[str], None] = lambda _task: None
 
     def plans(self, task: TaskSpec, route: Route) -> Iterator[Plan]:
         """Yield a plan for each variant of the task, the task itself first."""

@@ -90,5 +90,8 @@ def test_what_a_plan_costs() -> None:
     (shared_prefix,) = plan.prefixes
     assert len(shared_prefix.nodes) == 300
     assert max(map(len, shared_prefix.rows)) <= 256 + 40
+    on_gpu = plan_of(tree, Shape.on("cuda"))
+    assert on_gpu.read == plan.read
+    assert len(on_gpu.prefixes[0].rows) < len(shared_prefix.rows) / 3
     plain = plan_of(tree, Shape(trees=False, prefixes=False))
     assert plain.read == sum(len(request.ids) - 1 for request in asked)
