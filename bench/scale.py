@@ -1,6 +1,6 @@
 """Measure how time and memory of `figeval run` grow with the number of pairs, and extrapolate to a billion.
 
-    python -m bench.scale [--models overlap tfidf minilm] [--most 6] [--quick] [--store]
+    python -m bench.scale [--models overlap tfidf minilm] [--most 6] [--quick] [--store [--resume]]
 
 For every decade from 10^3 to 10^MOST pairs (minilm: at most 10^4), synthetic pairs are written and scored in a process
 of its own, without baselines. A run of ten pairs gives the costs that do not grow. The same command is repeated on the
@@ -28,6 +28,8 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
+from bench.store import store
+from bench.stored import benched
 from figeval.metrics.intervals import t_quantile
 
 TASK = """
@@ -174,16 +176,16 @@ def main() -> int:
     parser.add_argument("--most", type=int, default=6, help="largest decade (default: 6)")
     parser.add_argument("--quick", action="store_true", help="overlap only, up to 10^4 pairs")
     parser.add_argument("--store", action="store_true", help="write results/measured/bench/scale.json")
+    parser.add_argument("--resume", action="store_true", help="keep what is stored of other models")
     asked = parser.parse_args()
     if asked.most < 3:
         parser.error("--most must be at least 3")
     models, most = (["overlap"], 4) if asked.quick else (asked.models, asked.most)
-    figures: dict[str, Any] = {"machine": MACHINE}
+    stored = (benched("scale") or {}).get("figures", {}) if asked.resume else {}
+    figures: dict[str, Any] = {**stored, "machine": MACHINE}
     for model in models:
         figures[model] = scaled(model, most)
         if asked.store:  # a larger model may take hours
-            from bench.store import store
-
             print(store("scale", figures))
     return 0
 
