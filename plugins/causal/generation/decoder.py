@@ -11,14 +11,13 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from inspect import signature
 from typing import TYPE_CHECKING
 
 from figeval.models.progress import advance
 from figeval.types import JSON
 
 from ...encoders.batching import TokenBudget, is_exhausted, release_memory
-from ..engine.bodies import Kept, cache_argument, growing
+from ..engine.bodies import Kept, arguments_of, cache_argument, growing
 from .prefixes import Beginning, by_beginning, shared
 from .row import Row
 from .row_cache import RowCache
@@ -150,7 +149,7 @@ class Decoder:
         """
         import torch
 
-        known = signature(type(self.model).forward).parameters
+        known = arguments_of(type(self.model))
         inputs: JSON = {"input_ids": ids, "attention_mask": mask, cache_argument(self.model): cache, "use_cache": True}
         if "position_ids" in known:
             inputs["position_ids"] = places[:, -ids.shape[1] :]
