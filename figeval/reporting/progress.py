@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import timedelta
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 FIRST = 5.0  # seconds from the beginning of a piece of work to its second plain line
 PAUSE = 10.0  # seconds between two later ones
 TICK = 0.5  # seconds between two looks at the clock
+RECENT, LEAST = 60.0, 5.0  # seconds from which a rate is taken: about the last 60, and no fewer than 5
 
 
 class Silent:
@@ -222,7 +224,9 @@ class RunProgress:
 
     def __init__(self, display: Display) -> None:
         self._display = display
-        self._task, self._total, self._done, self._kept, self._began = "", 0, 0, 0, 0.0
+        self._task, self._total, self._done = "", 0, 0
+        self._began = (0.0, 0)  # when the task began, with how many examples
+        self._counts: deque[tuple[float, int]] = deque()  # later moments, at least a second apart
         self._line = ""  # state of the task; empty between tasks
 
     def live(self) -> AbstractContextManager[object]:
@@ -247,7 +251,8 @@ class RunProgress:
 
     def task_started(self, task: str, n: int, done: int) -> None:
         """Begin a task."""
-        self._task, self._total, self._done, self._kept, self._began = task, n, done, done, time.monotonic()
+        self._task, self._total, self._done = task, n, done
+        self._began, self._counts = (time.monotonic(), done), deque()
         kept = f", {done} of them kept from before" if done else ""
         self._display.begin(task, n, done, f"{task}: {n} examples{kept}")
         self._show("")
@@ -261,9 +266,24 @@ class RunProgress:
     def advanced(self, rows: int) -> None:
         """Advance by a number of rows."""
         self._done += rows
-        new, seconds = self._done - self._kept, max(time.monotonic() - self._began, 1e-3)
+        new, seconds = self._recent()
         left = timedelta(seconds=round(seconds / max(new, 1) * (self._total - self._done)))
         self._show(speed(new, seconds), f", {speed(new, seconds)}, about {left} left" if left else "")
+
+    def _recent(self) -> tuple[int, float]:
+        """Return the number of examples that were done lately, and in how many seconds.
+
+        What precedes the first of them, such as the embedding of a corpus, counts only in the first seconds after it.
+        """
+        now, counts = time.monotonic(), self._counts
+        if counts and now - counts[-1][0] < 1:
+            counts[-1] = (counts[-1][0], self._done)
+        else:
+            counts.append((now, self._done))
+        while len(counts) > 1 and now - counts[1][0] > RECENT:
+            counts.popleft()
+        began, before = counts[0] if now - counts[0][0] > LEAST else self._began
+        return self._done - before, max(now - began, 1e-3)
 
     def _show(self, status: str, more: str = "") -> None:
         self._line = f"{self._task}: {self._done} of {self._total}{more}"

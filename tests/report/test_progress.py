@@ -63,6 +63,23 @@ def test_plain_lines_say_what_is_done_now_and_then(clock: list[float]) -> None:
     ]
 
 
+def test_what_precedes_the_first_example_does_not_count_for_the_time_left(clock: list[float]) -> None:
+    out = io.StringIO()
+    lines = Lines(Console(file=out))
+    shown = RunProgress(lines)
+    shown.task_started("ranked", 300, 0)
+    for clock[0] in (1000.0, 1001.0, 1010.0):
+        shown.advanced(10)
+    lines.tick()
+    for clock[0] in (1100.0, 1200.0):
+        shown.advanced(100)
+    lines.tick()
+    assert out.getvalue().splitlines()[1:] == [
+        "ranked: 30 of 300, 2/s, about 0:02:15 left (1010 s)",
+        "ranked: 230 of 300, 1/s, about 0:01:10 left (1200 s)",
+    ]
+
+
 def test_reading_is_only_told_if_it_takes_long(clock: list[float]) -> None:
     out = io.StringIO()
     lines = Lines(Console(file=out))
