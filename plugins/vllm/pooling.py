@@ -33,9 +33,9 @@ class VllmEncoder(VllmModel):
         from vllm import PoolingParams
 
         tokens = tokenize(self.tokenizer, [request.text for request in requests], self.engine.limit)
-        params = [PoolingParams(task="embed") for _ in requests]
+        sent = [(ids, PoolingParams(task="embed")) for ids in tokens.fields[IDS]]
         found: dict[int, Any] = {}
-        for outputs in self.engine.finished(tokens.fields[IDS], params):
+        for outputs in self.engine.finished(sent):
             advance(len(outputs) / len(requests))
             found |= {place: output.outputs.data.float().numpy() for place, output in outputs}
         vectors: Any = np.stack([found[place] for place in range(len(requests))])
@@ -58,6 +58,9 @@ class VllmCrossEncoder(VllmModel):
         Raises:
             ModelError: vLLM refuses a pair.
         """
+        from vllm import PoolingParams
+
+        raw = PoolingParams(use_activation=False)  # a sigmoid would round the scores of the best candidates to 1
         lefts, rights = [request.left for request in requests], [request.right for request in requests]
         cut = tokenize(self.tokenizer, lefts, self.engine.limit, rights).truncated
         scores: list[float] = []
@@ -68,6 +71,7 @@ class VllmCrossEncoder(VllmModel):
                     lefts[part],
                     rights[part],
                     use_tqdm=False,
+                    pooling_params=raw,
                     tokenization_kwargs={"truncate_prompt_tokens": self.engine.limit},
                 )
             except load_errors() as error:
