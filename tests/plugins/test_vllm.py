@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -269,6 +270,10 @@ def test_stop_texts_and_formats_hold_for_the_answer_only(workshop: Workshop, tmp
     assert reply.text.strip() in ("A", "C")
     assert (reply.reasoning, reply.finish) == ("B? No.", "stop")
     assert [params.structured_outputs is None for _, params in thinker.sent] == [True, False]
+    llm = thinker.model.engine.llm
+    llm.written = lambda ids, params: type(llm).written(llm, ids, replace(params, stop=[]))
+    overlooked = thinker.answered(["B? No.", "</think>", "B"], 12, answer=AnswerFormat(choices=("A", "C")))
+    assert overlooked == reply, "what was written before the format held is left out"
 
 
 def test_the_budget_is_extended_once_without_a_request_of_its_own(workshop: Workshop, tmp_path: Path) -> None:
@@ -298,8 +303,10 @@ def test_reasoning_without_room_or_of_a_model_that_never_thinks(workshop: Worksh
         vllm(str(workshop("gpt2", "LMHeadModel")), reasoning=Reasoning(True))
 
 
-def test_vectors_are_those_of_encoder(workshop: Workshop) -> None:
-    folder = str(workshop("bert", "Model"))
+@pytest.mark.parametrize("positions", [POSITIONS, 2 * POSITIONS])
+def test_vectors_are_those_of_encoder(workshop: Workshop, positions: int) -> None:
+    """Also if the model has more positions than its tokenizer allows."""
+    folder = str(workshop("bert", "Model", max_position_embeddings=positions))
     texts = [Text(line) for line in (*LINES, LONG)]
     wanted = encoder(folder, pooling="mean").embed(texts)
     found = vllm(folder).embed(texts)
