@@ -107,16 +107,15 @@ def in_batches(lm: Any, size: int) -> Callable[[Sequence[Asked]], Answers]:
 
 def until_end(ids: list[int], lm: Any) -> list[int]:
     """Return an answer up to and including its final token."""
-    final = lm.end(()).tokens
-    return ids[: next((place + 1 for place, token in enumerate(ids) if token in final), len(ids))]
+    return ids[: next((place + 1 for place, token in enumerate(ids) if token in lm.final), len(ids))]
 
 
 def ours(lm: Any) -> Callable[[Sequence[Asked]], Answers]:
     """Return a function that writes with figeval."""
-    from figeval.builtin.plugins.causal.generation.row import Row
+    from figeval.builtin.plugins.causal.generation.row import End, Row
 
     def write(asked: Sequence[Asked]) -> Answers:
-        rows = [Row(one.ids, one.room, lm.end(())) for one in asked]
+        rows = [Row(one.ids, one.room, End(lm.tokenizer, lm.final)) for one in asked]
         for _ in lm.write(rows):
             pass
         return {index: row.written for index, row in enumerate(rows)}

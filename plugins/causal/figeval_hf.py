@@ -24,10 +24,11 @@ from .engine.encoder_decoder import EncoderDecoder
 from .engine.packed import Answer, Engine
 from .engine.self_test import settle
 from .generation.decoder import Decoder
-from .generation.row import End, Row, final_tokens
+from .generation.row import End, Row
 from .generation.self_test import writer_for
 from .generation.whole_batches import WholeBatches
 from .lm_eval_requests import Ids, encode_pairs, fitted
+from .prompting import final_tokens
 
 if TYPE_CHECKING:
     from lm_eval.api.instance import Instance
@@ -65,9 +66,10 @@ class FigevalHF(HFLM):  # type: ignore[misc]
         with within(None):
             return writer_for(self.model, self.tokenizer.pad_token_id, budget, self.mixed_precision_dtype)
 
-    def end(self, stop: Sequence[str]) -> End:
-        """Return what ends texts: the model's own final tokens, and stop texts."""
-        return End(self.tokenizer, final_tokens(self.model, self.tokenizer), tuple(stop))
+    @property
+    def final(self) -> frozenset[int]:
+        """Ids of the tokens that end a text."""
+        return final_tokens(self.model.generation_config.eos_token_id, self.tokenizer)
 
     def write(self, rows: Sequence[Row]) -> Iterator[Row]:
         """Continue rows greedily up to their ends, and yield each when it has ended.
@@ -108,7 +110,7 @@ class FigevalHF(HFLM):  # type: ignore[misc]
             max_length += 1 - context.shape[1]  # 1: the decoder's start token
         elif not any(options[name] for name in options.keys() - {MASK}):
             pairs = zip(context, options[MASK].bool(), strict=True)
-            room, end = max_length - context.shape[1], self.end(stop)
+            room, end = max_length - context.shape[1], End(self.tokenizer, self.final, tuple(stop))
             rows = [Row(ids[real].tolist(), room, end) for ids, real in pairs]
             for _ in self.write(rows):
                 pass

@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
-from figeval.errors import ModelError, TaskError
+from figeval.errors import ModelError
 from figeval.models.capabilities import Outputs, OutputStream, Part
 from figeval.models.model import refuse_model_name
 from figeval.reasoning import Reasoning
@@ -32,14 +32,13 @@ from ..encoders.loading import (
 )
 from ..encoders.settings import Configured, Settings
 from ..encoders.tokens import padded
-from .chat import opening, rendered
 from .engine.bodies import kept_per_token, vocabulary
 from .engine.packed import logits_at_once
 from .generation.grammar import Grammars, check_installed
-from .generation.row import Row, Thinking
-from .generation.thinking import Marks, marks_of, switch_of, template_of
+from .generation.row import Row
 from .lm_eval_requests import encode_pairs, fitted, is_cut
 from .packaged import SMOLLM2
+from .prompting import Prompting, context_length
 
 if TYPE_CHECKING:
     import numpy as np
@@ -49,7 +48,6 @@ if TYPE_CHECKING:
     from .figeval_hf import FigevalHF
 
 IMPOSSIBLE = -1e4  # lowest log P of a token
-LIMITS = ("n_positions", "max_position_embeddings", "n_ctx")  # names of a model's limit in configs, as in lm-eval
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +95,6 @@ class LanguageModel(Neural[LanguageSettings, "FigevalHF"]):
         self.kind = kind
         self.writing = TokenBudget.for_writing(setup.device.partition(":")[0], setup.settings.rows)
         self.wrote = False
-        self.first_prompt: list[int] | None = None
         if setup.settings.apply_chat_template:
             self.chat = self._chat  # defined only if it is wanted
         if kind == "causal":
@@ -111,7 +108,7 @@ class LanguageModel(Neural[LanguageSettings, "FigevalHF"]):
         """
         lm = self.network
         ids = encode_pairs(lm, [(request.context, request.continuation) for request in requests])
-        self._note(ids[0][0])
+        self.prompting.note(ids[0][0])
         limit = lm.max_length
         answers = lm.engine.score([fitted(lm.backend, *pair, limit) for pair in ids])
         cut = frozenset(index for index, pair in enumerate(ids) if is_cut(lm.backend, *pair, limit))
@@ -122,9 +119,7 @@ class LanguageModel(Neural[LanguageSettings, "FigevalHF"]):
         """Number of tokens that a causal model reads and writes together; None if its config does not say it."""
         if self.kind != "causal":
             return None
-        config = self.setup.checkpoint.config
-        known = (config.get(name) for name in LIMITS)
-        return self.setup.settings.max_length or next((limit for limit in known if isinstance(limit, int)), None)
+        return self.setup.settings.max_length or context_length(self.setup.checkpoint.config)
 
     def generate(self, requests: Sequence[Prompt]) -> OutputStream[Reply]:
         """Return greedy answers up to a stop text, which is cut off; a prompt that is too long loses its beginning.
@@ -136,23 +131,10 @@ class LanguageModel(Neural[LanguageSettings, "FigevalHF"]):
             TaskError: `max_new_tokens` leaves no room for a prompt.
             ModelError: the budget of --reasoning leaves none.
         """
-        lm, reasoning = self.network, self.setup.settings.reasoning
-        causal = lm.backend == "causal"
-        thought = reasoning.tokens if reasoning is not None else 0
-        texts = [self._chat(request.messages) if hasattr(self, "chat") else request.plain for request in requests]
-        room = [lm.max_length - (request.max_new_tokens + thought) * causal for request in requests]
-        if min(room) <= 0:
-            if reasoning is not None:
-                reasoning.check_room(max(request.max_new_tokens for request in requests), lm.max_length)
-            raise TaskError(f"--max_new_tokens leaves no room for a prompt: the model takes {lm.max_length} tokens")
-        prompts = [lm.tok_encode(text) or [lm.prefix_token_id] for text in texts]
-        self._note(prompts[0])
-        rows = []
-        for text, ids, most, request in zip(texts, prompts, room, requests, strict=True):
-            thinking = self._thinking(text, request, thought + max(0, min(thought, most - len(ids))))
-            held = None if request.answer is None else self.grammars.of(request.answer)
-            rows.append(Row(ids[-most:], request.max_new_tokens, lm.end(request.stop), thinking, held))
-        cut = {index for index, ids in enumerate(prompts) if len(ids) > room[index]}
+        lm = self.network
+        rows, cut = self.prompting.rows(requests, lm, lm.max_length, lm.final)
+        for row, request in zip(rows, requests, strict=True):
+            row.format = None if request.answer is None else self.grammars.of(request.answer)
         return OutputStream(len(requests), self._written(rows, cut))
 
     def _written(self, rows: Sequence[Row], cut: Set[int]) -> Iterator[Part[Reply]]:
@@ -161,14 +143,7 @@ class LanguageModel(Neural[LanguageSettings, "FigevalHF"]):
         places = {id(row): index for index, row in enumerate(rows)}
         for row in self.network.write(rows):
             index = places[id(row)]
-            answer = Reply(
-                text=row.text,
-                finish=row.finish or "stop",
-                reasoning=row.reasoning,
-                answer_tokens=len(row.written) - row.thoughts,
-                reasoning_tokens=row.thoughts,
-            )
-            yield Part([index], [answer], cut & {index})
+            yield Part([index], [row.reply], cut & {index})
 
     @property
     def constrains_answers(self) -> bool:
@@ -181,22 +156,7 @@ class LanguageModel(Neural[LanguageSettings, "FigevalHF"]):
         """Formats that answers are held to. Raises `ModelError` if xgrammar is not installed."""
         check_installed()
         lm = self.network
-        return Grammars(lm.tokenizer, vocabulary(lm.model), lm.end(()).tokens)
-
-    @cached_property
-    def marks(self) -> Marks | None:
-        """The marks of the model's thinking; None if it has none, or no chat template in use."""
-        return marks_of(self.tokenizer, template_of(self.tokenizer)) if hasattr(self, "chat") else None
-
-    def _thinking(self, prompt: str, request: Prompt, most: int) -> Thinking | None:
-        """Return the thinking of a row, of so many tokens if it has tokens of its own."""
-        reasoning, marks = self.setup.settings.reasoning, self.marks
-        if marks is None or (reasoning is not None and not reasoning.on):
-            return None
-        opened = marks.opened_in(prompt)
-        if request.answer is not None and not opened:  # what is held to a format is an answer from the first token on
-            return None
-        return Thinking(marks, None if reasoning is None else most, opened)
+        return Grammars(lm.tokenizer, vocabulary(lm.model), lm.final)
 
     def _token_scores(self, texts: Sequence[str]) -> Outputs[NDArray[np.float64]]:
         """Return what `figeval.ScoresTokens` describes. Raises `TaskError` for an empty text."""
@@ -213,26 +173,20 @@ class LanguageModel(Neural[LanguageSettings, "FigevalHF"]):
         """Tokenizer, loaded before the weights because prompts are rendered first."""
         return load_tokenizer(self.setup.checkpoint, trust=self.setup.settings.trust_remote_code)
 
+    @cached_property
+    def prompting(self) -> Prompting:
+        """How prompts are made."""
+        settings = self.setup.settings
+        name, chats = self.setup.checkpoint.model, hasattr(self, "chat")
+        return Prompting(self.tokenizer, name, chats, settings.enable_thinking, settings.reasoning)
+
     def _chat(self, messages: Sequence[Message]) -> str:
         """Return the turns rendered by the model's chat template, up to the beginning of the answer.
 
         Raises:
             TaskError: the template rejects these turns (some have no system role).
         """
-        settings = self.setup.settings
-        reasoning = settings.reasoning
-        options: JSON = {"enable_thinking": settings.enable_thinking}
-        if reasoning is not None:
-            options = dict(switch_of(template_of(self.tokenizer), on=reasoning.on))
-        text = rendered(self.tokenizer, messages, self.setup.checkpoint.model, **options)
-        if reasoning is None or self.marks is None:
-            return text
-        return self.marks.switched(text, on=reasoning.on, by_template=bool(options))
-
-    def _note(self, ids: list[int]) -> None:
-        """Record the first prompt, because unexpected tokens at its beginning cost points of accuracy."""
-        if self.first_prompt is None:
-            self.first_prompt = list(ids)
+        return self.prompting.rendered(messages)
 
     def load(self) -> FigevalHF:
         """Load the `HFLM`.
@@ -269,7 +223,7 @@ class LanguageModel(Neural[LanguageSettings, "FigevalHF"]):
             found |= network.engine.describe()
         if self.wrote:
             found |= {"writing": network.writer.describe()}
-        return found | opening(network.tokenizer, self.first_prompt, chat=hasattr(self, "chat"))
+        return found | self.prompting.opening()
 
 
 def token_scores(lm: FigevalHF, rows: Sequence[list[int]], chosen: list[int]) -> list[NDArray[np.float64]]:
@@ -300,18 +254,8 @@ def open_model(settings: LanguageSettings, *kinds: str) -> LanguageModel:
     check_chat_template(checkpoint, settings.apply_chat_template)
     model = LanguageModel(prepare(settings, checkpoint), by_class(checkpoint) or kinds[0])
     if settings.reasoning is not None:
-        check_reasoning(model, settings.reasoning)
+        model.prompting.check()
     return model
-
-
-def check_reasoning(model: LanguageModel, reasoning: Reasoning) -> None:
-    """Raise `ModelError` if --reasoning contradicts an option, or the model is not known to think."""
-    name, settings = model.setup.checkpoint.model, model.setup.settings
-    if settings.enable_thinking is not None:
-        raise ModelError("give either --reasoning or --model_args enable_thinking=…, not both")
-    if reasoning.on and model.marks is None:
-        why = "its chat template is not used" if not hasattr(model, "chat") else "its chat template has no marks for it"
-        raise ModelError(f"{name!r} is not known to think before it answers: {why}; leave out --reasoning")
 
 
 def open_smollm2(settings: LanguageSettings) -> LanguageModel:

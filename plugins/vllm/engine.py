@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from figeval.errors import ModelError
@@ -16,7 +17,7 @@ from ..encoders.loading import load_errors, one_line, suppress_logging
 if TYPE_CHECKING:
     from vllm import LLM, PoolingParams, RequestOutput, SamplingParams
 
-    Params: TypeAlias = SamplingParams | PoolingParams
+    Request: TypeAlias = tuple[Sequence[int], SamplingParams | PoolingParams]  # token ids of a prompt, what is wanted
 
 WHY = re.compile(r"(?:Value error|Assertion failed), (?P<why>.*?)(?: \[type=| For further information|$)", re.DOTALL)
 QUIET = {"VLLM_LOGGING_LEVEL": "ERROR"}  # vLLM's processes inherit it; a value that the user has set stays
@@ -54,25 +55,47 @@ class Engine:
         return cls(llm, int(llm.model_config.max_model_len))
 
     def finished(
-        self, prompts: Sequence[Sequence[int]], params: Sequence[Params]
+        self, requests: Sequence[Request], following: Callable[[int, RequestOutput], Request | None] | None = None
     ) -> Iterator[list[tuple[int, RequestOutput]]]:
-        """Yield the finished outputs with the indexes of their prompts, after each step of the engine that has some.
+        """Yield the finished outputs with the indexes of their requests, after each step of the engine that has some.
 
         If the caller stops early, the others are taken back.
+
+        Args:
+            requests: token ids of prompts, and what is wanted of them.
+            following: function of an index and a finished output that returns the request to make next in its place,
+                or None if the output is the last one of its index; None if all are.
         """
-        engine, waiting = self.llm.llm_engine, set()
+        engine, waiting, names = self.llm.llm_engine, dict[str, int](), map(str, count())
+
+        def send(place: int, request: Request) -> None:
+            name, (ids, how) = next(names), request
+            engine.add_request(name, {"prompt_token_ids": list(ids)}, how)
+            waiting[name] = place
+
         try:
-            for place, (ids, how) in enumerate(zip(prompts, params, strict=True)):
-                engine.add_request(str(place), {"prompt_token_ids": list(ids)}, how)
-                waiting.add(str(place))
+            for place, request in enumerate(requests):
+                send(place, request)
             while waiting:
-                outputs = [output for output in engine.step() if output.finished]
-                waiting.difference_update(output.request_id for output in outputs)
-                if outputs:
-                    yield [(int(output.request_id), output) for output in outputs]
+                ended = []
+                for output in engine.step():
+                    if output.finished:
+                        place = waiting.pop(output.request_id)
+                        further = following and following(place, output)
+                        if further:
+                            send(place, further)
+                        else:
+                            ended.append((place, output))
+                if ended:
+                    yield ended
         finally:
             if waiting:
                 engine.abort_request(sorted(waiting))
+
+    @property
+    def generation(self) -> dict[str, Any]:
+        """What the model's generation config sets, such as the tokens that end a text."""
+        return dict(self.llm.model_config.try_get_generation_config())
 
     def forget(self) -> None:
         """Empty the prefix cache."""

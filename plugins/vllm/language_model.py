@@ -1,7 +1,7 @@
 """Causal models in vLLM. Capabilities: loglikelihood, generate.
 
-Token ids, chat templates and stop texts are those of `causal`, so that both give the same answers up to the rounding of
-floating-point numbers. Answers are stored as they finish.
+Token ids, chat templates, thinking and stop texts are those of `causal`, so that both give the same answers up to the
+rounding of floating-point numbers. Answers are stored as they finish.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ from collections.abc import Iterator, Sequence, Set
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from figeval.answers.reply_text import strip_reasoning
-from figeval.errors import TaskError
 from figeval.models.capabilities import OutputStream, Part
 from figeval.models.progress import advance
-from figeval.types import JSON, Continuation, Message, Prompt, Reply
+from figeval.types import JSON, AnswerFormat, Continuation, Message, Prompt, Reply
 
-from ..causal.chat import opening, rendered
 from ..causal.engine.prefix_tree import TokenRequest
+from ..causal.generation.grammar import grammar_of
+from ..causal.generation.row import Row
 from ..causal.lm_eval_requests import CausalTokenizer, encode_pairs, fitted, is_cut
+from ..causal.prompting import Prompting, context_length, final_tokens
 from ..encoders.checkpoint import Checkpoint
 from .engine import Engine
 from .loaded import VllmModel
@@ -26,7 +26,9 @@ from .scoring import Scorer
 from .settings import VllmSettings
 
 if TYPE_CHECKING:
-    from vllm import RequestOutput, SamplingParams
+    from vllm import CompletionOutput, RequestOutput, SamplingParams
+
+    from .engine import Request
 
 UNREAD = 2  # vLLM takes one token less than its limit, and reads the last one of an option, which `causal` does not
 
@@ -40,7 +42,6 @@ class VllmLanguageModel(VllmModel):
 
     def __init__(self, settings: VllmSettings, checkpoint: Checkpoint) -> None:
         super().__init__(settings, checkpoint)
-        self.first_prompt: list[int] | None = None
         if settings.apply_chat_template:
             self.chat = self._chat  # defined only if it is wanted
 
@@ -61,7 +62,7 @@ class VllmLanguageModel(VllmModel):
             TaskError: a continuation is empty, or alone exceeds the model's limit.
         """
         ids = encode_pairs(self.texts, [(request.context, request.continuation) for request in requests])
-        self._note(ids[0][0])
+        self.prompting.note(ids[0][0])
         limit = self.engine.limit - UNREAD
         asked = [fitted("causal", *pair, limit) for pair in ids]
         cut = frozenset(index for index, pair in enumerate(ids) if is_cut("causal", *pair, limit))
@@ -73,60 +74,60 @@ class VllmLanguageModel(VllmModel):
             places = [index for index, _ in found]
             yield Part(places, [min(0.0, value) for _, value in found], cut & set(places))
 
+    @property
+    def context_length(self) -> int | None:
+        """Number of tokens that the model reads and writes together; None if its config does not say it."""
+        given = self.settings.engine.get("max_model_len")
+        return given if isinstance(given, int) and given > 0 else context_length(self.checkpoint.config)
+
     def generate(self, requests: Sequence[Prompt]) -> OutputStream[Reply]:
         """Return greedy answers up to a stop text, which is cut off; a prompt that is too long loses its beginning.
 
+        Thinking is set apart; with a budget of its own (--reasoning), it may take twice the budget, as far as the
+        model's limit allows, before it counts as cut off.
+
         Raises:
             TaskError: `max_new_tokens` leaves no room for a prompt.
+            ModelError: the budget of --reasoning leaves none.
         """
-        limit = self.engine.limit
-        room = [limit - request.max_new_tokens for request in requests]
-        if min(room) <= 0:
-            raise TaskError(f"--max_new_tokens leaves no room for a prompt: the model takes {limit} tokens")
-        shown = [self._chat(request.messages) if hasattr(self, "chat") else request.plain for request in requests]
-        prompts = [self.texts.tok_encode(text) or [self.texts.prefix_token_id] for text in shown]
-        self._note(prompts[0])
-        cut = frozenset(index for index, ids in enumerate(prompts) if len(ids) > room[index])
-        kept = [ids[-most:] for ids, most in zip(prompts, room, strict=True)]
-        return OutputStream(len(requests), self._written(requests, kept, cut))
+        final = final_tokens(self.engine.generation.get("eos_token_id"), self.tokenizer)
+        rows, cut = self.prompting.rows(requests, self.texts, self.engine.limit, final)
+        return OutputStream(len(requests), self._written(rows, [request.answer for request in requests], cut))
 
     def _written(
-        self, requests: Sequence[Prompt], prompts: Sequence[list[int]], cut: Set[int]
+        self, rows: Sequence[Row], formats: Sequence[AnswerFormat | None], cut: Set[int]
     ) -> Iterator[Part[Reply]]:
-        for outputs in self.engine.finished(prompts, [decoding(request) for request in requests]):
-            advance(len(outputs) / len(requests))
-            places = [place for place, _ in outputs]
-            replies = [self._reply(output, requests[place].stop) for place, output in outputs]
-            yield Part(places, replies, cut & set(places))
+        """Yield the answers as they end. A row that has not is sent again at once; the prefix cache knows it."""
 
-    def _reply(self, output: RequestOutput, stops: Sequence[str]) -> Reply:
-        """Return an answer, decoded like those of `causal`: without the prompt before it, which can change a blank."""
-        written = output.outputs[0]
-        text = self.tokenizer.decode(written.token_ids, skip_special_tokens=True)
-        places = [place for stop in stops if stop and (place := text.find(stop)) >= 0]
-        ended = bool(places) or written.finish_reason != "length"
-        is_answer = strip_reasoning(text) == text  # otherwise nobody knows how many tokens are thoughts
-        return Reply(
-            text=text[: min(places)] if places else text,
-            finish="stop" if ended else "length",
-            answer_tokens=len(written.token_ids) if is_answer else None,
-            reasoning_tokens=0 if is_answer else None,
-        )
+        penalty = self.engine.generation.get("repetition_penalty") or 1.0
+
+        def following(place: int, output: RequestOutput) -> Request | None:
+            row, answer = rows[place], formats[place]
+            read(row, output.outputs[0], answer)
+            return None if row.finish is not None else (row.ids, decoding(row, answer, penalty))
+
+        sent = [(row.ids, decoding(row, answer, penalty)) for row, answer in zip(rows, formats, strict=True)]
+        for outputs in self.engine.finished(sent, following):
+            advance(len(outputs) / len(rows))
+            places = [place for place, _ in outputs]
+            yield Part(places, [rows[place].reply for place in places], cut & set(places))
+
+    @cached_property
+    def prompting(self) -> Prompting:
+        """How prompts are made."""
+        settings = self.settings
+        name, chats = self.checkpoint.model, hasattr(self, "chat")
+        return Prompting(self.tokenizer, name, chats, settings.enable_thinking, settings.reasoning)
 
     def _chat(self, messages: Sequence[Message]) -> str:
         """Return the turns rendered by the model's chat template, up to the beginning of the answer."""
-        return rendered(self.tokenizer, messages, self.checkpoint.model, enable_thinking=self.settings.enable_thinking)
-
-    def _note(self, ids: list[int]) -> None:
-        """Record the first prompt, because unexpected tokens at its beginning cost points of accuracy."""
-        if self.first_prompt is None:
-            self.first_prompt = list(ids)
+        return self.prompting.rendered(messages)
 
     def details(self, engine: Engine) -> JSON:
         """Return how log-likelihoods were computed, and the tokens of the first prompt."""
         del engine
         found: JSON = self.scorer.describe() if "scorer" in vars(self) else {}
-        return found | opening(self.tokenizer, self.first_prompt, chat=hasattr(self, "chat"))
+        return found | self.prompting.opening()
 
     def close(self) -> None:
         """End the engine; it is loaded again when needed."""
@@ -134,20 +135,43 @@ class VllmLanguageModel(VllmModel):
         super().close()
 
 
-def decoding(request: Prompt) -> SamplingParams:
-    """Return parameters for greedy decoding up to a stop text, and within the format of the answer if there is one."""
+def decoding(row: Row, answer: AnswerFormat | None, penalty: float = 1.0) -> SamplingParams:
+    """Return parameters for greedy decoding of the rest of a row.
+
+    While it may think, the mark that closes the thinking ends the request. Stop texts and the format hold for the
+    answer.
+
+    Args:
+        row: the row.
+        answer: format of the answer; None for any.
+        penalty: of tokens that are in the text already, 1 for none; some checkpoints ask for it, such as Qwen2.5's.
+    """
     from vllm import SamplingParams
     from vllm.sampling_params import StructuredOutputsParams
 
-    held = None
-    if request.answer is not None:
-        schema = request.answer.schema
-        # Without a chat template, an answer continues the question after a blank, as in `causal`.
-        choices = [blank + choice for blank in ("", " ") for choice in request.answer.choices]
-        held = StructuredOutputsParams(json=schema) if schema else StructuredOutputsParams(choice=choices)
+    stop, held = list(row.end.stop), None
+    if row.thinking is not None and row.thinks:
+        stop = [row.thinking.marks.closing, *([] if row.thinking.begun else stop)]
+    elif answer is not None:
+        held = StructuredOutputsParams(grammar=grammar_of(answer))
     return SamplingParams(
         temperature=0.0,
-        max_tokens=request.max_new_tokens,
-        stop=[text for text in request.stop if text],
+        max_tokens=row.left,
+        repetition_penalty=penalty,
+        stop=stop,
+        skip_special_tokens=False,  # a mark may be one, and would not be found
         structured_outputs=held,
     )
+
+
+def read(row: Row, written: CompletionOutput, answer: AnswerFormat | None) -> None:
+    """Continue a row by what vLLM has written, as far as it was asked for with the parameters that hold there."""
+    thought = row.thinks
+    for token in written.token_ids:
+        row.take(token)
+        unheld = answer is not None and thought and not row.thinks  # what follows was not held to the format
+        if row.finish is not None or unheld:
+            break
+    complete = answer is not None and not thought  # a format holds for one request, and would begin anew in the next
+    if row.finish is None and (complete or not written.token_ids):
+        row.finish = "length" if written.finish_reason == "length" else "stop"

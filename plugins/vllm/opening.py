@@ -9,6 +9,7 @@ from typing import Any
 
 from figeval.errors import ModelError, near
 from figeval.models.progress import loading
+from figeval.reasoning import Reasoning
 
 from ..encoders.checkpoint import Checkpoint, backend_of, check_chat_template, locate
 from ..encoders.loading import suppress_logging
@@ -19,7 +20,7 @@ from .settings import VllmSettings
 
 # Options that figeval sets itself.
 SETTLED = frozenset({"model", "tokenizer", "skip_tokenizer_init", "runner", "generation_config", "logprobs_mode"})
-OWN = frozenset(one.name for one in fields(VllmSettings)) - {"apply_chat_template", "engine", "model"}
+OWN = frozenset(one.name for one in fields(VllmSettings)) - {"apply_chat_template", "engine", "model", "reasoning"}
 
 
 def vllm(
@@ -29,6 +30,7 @@ def vllm(
     device: str | None = None,
     batch_size: int | str = "auto",
     apply_chat_template: bool | None = None,
+    reasoning: Reasoning | None = None,
     **options: Any,
 ) -> VllmLanguageModel | VllmEncoder | VllmCrossEncoder:
     """Open a folder or hub id in vLLM: a causal model, an encoder or a cross-encoder.
@@ -38,11 +40,13 @@ def vllm(
         device: must be left out; a build of vLLM is for one kind of device.
         batch_size: most requests at a time, vLLM's `max_num_seqs`; "auto" leaves it to vLLM.
         apply_chat_template: whether conversations are rendered by the chat template.
+        reasoning: whether and how long a causal model thinks before it answers (--reasoning).
         options: those of `VllmSettings` and of vLLM's `LLM`.
 
     Raises:
         ModelError: vLLM is not installed, an unknown option, no such model or one that vLLM has no task for here, fewer
-            devices than asked for, or a chat template without a choice on whether to use it.
+            devices than asked for, or a chat template without a choice on whether to use it; --reasoning for a model
+            that is not known to think.
     """
     if find_spec("vllm") is None:
         raise ModelError(
@@ -55,7 +59,9 @@ def vllm(
         options["max_num_seqs"] = positive("batch_size", batch_size)
     own = {name: value for name, value in options.items() if name in OWN}
     engine = {name: value for name, value in options.items() if name not in OWN}
-    settings = VllmSettings(model=model, apply_chat_template=apply_chat_template, **own, engine=engine)
+    settings = VllmSettings(
+        model=model, apply_chat_template=apply_chat_template, reasoning=reasoning, **own, engine=engine
+    )
     found = opened(settings, locate(settings.model, settings.revision))
     loading()
     check_options(settings)
@@ -70,7 +76,8 @@ def opened(settings: VllmSettings, checkpoint: Checkpoint) -> VllmLanguageModel 
     """Return the model as what its checkpoint is, without loading weights.
 
     Raises:
-        ModelError: vLLM cannot serve it here, or it is undecided whether to use its chat template.
+        ModelError: vLLM cannot serve it here, it is undecided whether to use its chat template, or --reasoning is given
+            for a model that is not known to think.
     """
     kind = backend_of(checkpoint)
     if kind == "encoder":
@@ -84,7 +91,10 @@ def opened(settings: VllmSettings, checkpoint: Checkpoint) -> VllmLanguageModel 
         )
         raise ModelError(f"vllm cannot use {settings.model!r}, which is a {what}; {cure}")
     check_chat_template(checkpoint, settings.apply_chat_template)
-    return VllmLanguageModel(settings, checkpoint)
+    model = VllmLanguageModel(settings, checkpoint)
+    if settings.reasoning is not None:
+        model.prompting.check()
+    return model
 
 
 def check_options(settings: VllmSettings) -> None:

@@ -22,6 +22,11 @@ from .loaded import VllmModel
 PAIRS = 256  # pairs of one call of vLLM, after which progress is reported
 
 
+def longest(model: VllmModel) -> int:
+    """Return the most tokens of an input: vLLM's limit, or the tokenizer's, which vLLM reads for some models only."""
+    return min(model.engine.limit, int(model.tokenizer.model_max_length))
+
+
 class VllmEncoder(VllmModel):
     """A sentence encoder."""
 
@@ -32,10 +37,10 @@ class VllmEncoder(VllmModel):
         import numpy as np
         from vllm import PoolingParams
 
-        tokens = tokenize(self.tokenizer, [request.text for request in requests], self.engine.limit)
-        params = [PoolingParams(task="embed") for _ in requests]
+        tokens = tokenize(self.tokenizer, [request.text for request in requests], longest(self))
+        sent = [(ids, PoolingParams(task="embed")) for ids in tokens.fields[IDS]]
         found: dict[int, Any] = {}
-        for outputs in self.engine.finished(tokens.fields[IDS], params):
+        for outputs in self.engine.finished(sent):
             advance(len(outputs) / len(requests))
             found |= {place: output.outputs.data.float().numpy() for place, output in outputs}
         vectors: Any = np.stack([found[place] for place in range(len(requests))])
@@ -58,8 +63,12 @@ class VllmCrossEncoder(VllmModel):
         Raises:
             ModelError: vLLM refuses a pair.
         """
+        from vllm import PoolingParams
+
+        raw = PoolingParams(use_activation=False)  # a sigmoid would round the scores of the best candidates to 1
         lefts, rights = [request.left for request in requests], [request.right for request in requests]
-        cut = tokenize(self.tokenizer, lefts, self.engine.limit, rights).truncated
+        limit = longest(self)
+        cut = tokenize(self.tokenizer, lefts, limit, rights).truncated
         scores: list[float] = []
         for begin in range(0, len(requests), PAIRS):
             part = slice(begin, begin + PAIRS)
@@ -68,7 +77,8 @@ class VllmCrossEncoder(VllmModel):
                     lefts[part],
                     rights[part],
                     use_tqdm=False,
-                    tokenization_kwargs={"truncate_prompt_tokens": self.engine.limit},
+                    pooling_params=raw,
+                    tokenization_kwargs={"truncate_prompt_tokens": limit},
                 )
             except load_errors() as error:
                 raise ModelError(f"vLLM cannot score pairs with {self.checkpoint.model!r}: {reason(error)}") from error

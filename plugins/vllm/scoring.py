@@ -81,8 +81,8 @@ def _texts(
 ) -> Generator[tuple[list[tuple[int, float]], list[int]], None, None]:
     """Yield, step by step, values of finished requests, and the indexes of those whose options the cache covers."""
     order = adjacent(requests)
-    params = [one_token(prompt_logprobs=0, skip_reading_prefix_cache=not read_cache) for _ in order]
-    for outputs in engine.finished([requests[index].ids for index in order], params):
+    how = {"prompt_logprobs": 0, "skip_reading_prefix_cache": not read_cache}
+    for outputs in engine.finished([(requests[index].ids, one_token(**how)) for index in order]):
         found, covered = [], []
         for place, output in outputs:
             request = requests[order[place]]
@@ -105,17 +105,16 @@ def tree(engine: Engine, requests: Sequence[TokenRequest]) -> Found:
     """Ask at every inner node of the prefix tree for the words that follow it; nodes with many are asked repeatedly."""
     prefixes = build(requests)
     values = np.full(len(prefixes.asked), np.nan)
-    prompts, words, params = [], [], []
+    sent, words = [], []
     for path, first, last in nodes(prefixes):
         for begin in range(first, last, MOST_WORDS):
             places = slice(begin, min(last, begin + MOST_WORDS))
             ids = prefixes.asked[places, 1].tolist()
-            prompts.append(path)
             words.append((places, ids))
-            params.append(one_token(logprob_token_ids=ids))
+            sent.append((path, one_token(logprob_token_ids=ids)))
     waiting = {index: len(places) for index, places in enumerate(prefixes.answers)}
     owners = owners_of(prefixes)
-    for outputs in engine.finished(prompts, params):
+    for outputs in engine.finished(sent):
         complete = []
         for place, output in outputs:
             places, ids = words[place]

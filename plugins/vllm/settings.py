@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from figeval.reasoning import Reasoning
+
 from ..encoders.settings import DTYPES, one_of
 
 SCORINGS = ("auto", "rows", "cached", "tree")
@@ -26,7 +28,8 @@ class VllmSettings:
             tokenizer has one.
         add_bos_token: whether contexts begin with the token that begins a text.
         prefix_token_id: token that stands for an empty context; None for the one that begins a text, or else ends it.
-        enable_thinking: passed to chat templates that can switch thinking on and off.
+        enable_thinking: passed to chat templates that can switch thinking on and off; --reasoning does more.
+        reasoning: whether and how long the model thinks (--reasoning); None for what its template does.
         scoring: way of computing log-likelihoods (see `scoring`), or "auto" for the fastest one that is right.
         engine: options of vLLM's `LLM`, such as tensor_parallel_size, max_model_len or quantization.
 
@@ -42,6 +45,7 @@ class VllmSettings:
     add_bos_token: bool | None = None
     prefix_token_id: int | None = None
     enable_thinking: bool | None = None
+    reasoning: Reasoning | None = None
     scoring: str = "auto"
     engine: Mapping[str, Any] = field(default_factory=dict)
 

@@ -21,15 +21,20 @@ QUESTION = (Message("user", "Yes or no?"),)
 SWITCH = {"default": None, "on": Reasoning(True), "off": Reasoning(False)}
 
 
-def thinker(case: dict[str, Any], folder: Path, workshop: Workshop, reasoning: Reasoning | None) -> LanguageModel:
-    """A tiny model with the template of a case."""
+def checkpoint(case: dict[str, Any], folder: Path, workshop: Workshop) -> str:
+    """The folder of a tiny model with the template of a case."""
     added = {"additional_special_tokens": case["special"]} if "special" in case else {}
     place = chatty(workshop, folder, case["template"], **added)
     if added:
         model = AutoModelForCausalLM.from_pretrained(place)
         model.resize_token_embeddings(len(AutoTokenizer.from_pretrained(place)), mean_resizing=False)
         model.save_pretrained(place)
-    return hf(place, apply_chat_template=True, reasoning=reasoning)
+    return place
+
+
+def thinker(case: dict[str, Any], folder: Path, workshop: Workshop, reasoning: Reasoning | None) -> LanguageModel:
+    """A tiny model with the template of a case."""
+    return hf(checkpoint(case, folder, workshop), apply_chat_template=True, reasoning=reasoning)
 
 
 def script(backend: LanguageModel, texts: list[str]) -> list[int]:

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from transformers import GenerationConfig
 
+from figeval.builtin.plugins.causal.generation.row import End, Row
 from figeval.builtin.plugins.causal.language_model import causal
 from figeval.builtin.plugins.encoders.encoder import encoder
 from figeval.builtin.plugins.vllm.language_model import decoding
 from figeval.builtin.plugins.vllm.opening import vllm
 from figeval.errors import ModelError, TaskError
-from figeval.types import AnswerFormat, Continuation, Message, Prompt, Text
+from figeval.reasoning import Reasoning
+from figeval.types import AnswerFormat, Continuation, Message, Prompt, Reply, Text
 from tests.plugins.servers import talkative
+from tests.plugins.test_thinking import CASES, QUESTION, checkpoint
 from tests.plugins.tiny import LINES, LONG, POSITIONS, Workshop
 
 IMITATION = Path(__file__).parent.parent / "engines" / "imitation"
@@ -130,6 +134,18 @@ def test_answers_are_those_of_causal(workshop: Workshop) -> None:
     assert (stopped.text, stopped.finish) == (found.values[0].text.partition(stop)[0], "stop")
 
 
+def test_penalties_of_the_generation_config_are_those_of_causal(workshop: Workshop, tmp_path: Path) -> None:
+    """Qwen2.5's config asks for one; vLLM applies it only if it is told."""
+    folder = Path(shutil.copytree(workshop("gpt2", "LMHeadModel"), tmp_path / "penal"))
+    prompts = [Prompt((Message("user", line),), max_new_tokens=12) for line in LINES]
+    plain = [reply.text for reply in vllm(str(folder)).generate(prompts).values]
+    config = GenerationConfig.from_pretrained(folder)
+    config.repetition_penalty = 4.0
+    config.save_pretrained(folder)
+    found = [reply.text for reply in vllm(str(folder)).generate(prompts).values]
+    assert found == [reply.text for reply in causal(str(folder)).generate(prompts).values] != plain
+
+
 def test_answers_come_while_others_are_written(workshop: Workshop, installed: Any) -> None:
     """A reader that stops early keeps what it has, and takes the other requests back."""
     model = vllm(str(workshop("gpt2", "LMHeadModel")))
@@ -145,17 +161,27 @@ def test_answers_come_while_others_are_written(workshop: Workshop, installed: An
 
 def test_an_answer_is_held_to_its_format(workshop: Workshop) -> None:
     model = vllm(str(workshop("gpt2", "LMHeadModel")))
-    asked = [Prompt((Message("user", line),), max_new_tokens=4, answer=AnswerFormat(("A", "B"))) for line in LINES]
+    letters = AnswerFormat(("A", "B"))
+    asked = [Prompt((Message("user", line),), max_new_tokens=4, answer=letters) for line in LINES]
     replies = model.generate(asked).values
     assert {reply.text.removeprefix(" ") for reply in replies} <= {"A", "B"}
     assert {(reply.finish, reply.reasoning_tokens) for reply in replies} == {("stop", 0)}
-    held = decoding(asked[0]).structured_outputs
-    assert set(held.choice) == {"A", "B", " A", " B"}, "a blank separates the answer from a question without a template"
-    schema = AnswerFormat.of_object({"quote": {"type": "string"}})
-    held = decoding(Prompt(asked[0].messages, answer=schema)).structured_outputs
-    assert json.loads(held.json)["required"] == ["quote"]
-    assert decoding(Prompt(asked[0].messages)).structured_outputs is None
+    wanted = causal(str(model.checkpoint.model)).generate(asked).values
+    assert [reply.text for reply in replies] == [reply.text for reply in wanted]
+    row = Row([0], 4, End(model.tokenizer, frozenset()))
+    assert decoding(row, letters).structured_outputs.grammar == 'root ::= " "? ("A" | "B")', "a blank, if no template"
+    assert decoding(row, None).structured_outputs is None
     assert model.constrains_answers and vllm.constrains_answers
+
+
+def test_objects_are_those_of_causal(workshop: Workshop) -> None:
+    """On one line: blanks without end would be within the schema, and small models write them."""
+    folder = str(workshop("gpt2", "LMHeadModel"))
+    answer = AnswerFormat.of_object({"quote": {"type": "string"}})
+    asked = [Prompt((Message("user", line),), max_new_tokens=24, answer=answer) for line in LINES]
+    found = [reply.text for reply in vllm(folder).generate(asked).values]
+    assert found == [reply.text for reply in causal(folder).generate(asked).values]
+    assert all(text.startswith('{"quote": "') for text in found)
 
 
 def test_chat_templates_are_used_as_asked(workshop: Workshop, tmp_path: Path) -> None:
@@ -168,8 +194,119 @@ def test_chat_templates_are_used_as_asked(workshop: Workshop, tmp_path: Path) ->
     assert not hasattr(vllm(folder, apply_chat_template=False), "chat")
 
 
-def test_vectors_are_those_of_encoder(workshop: Workshop) -> None:
-    folder = str(workshop("bert", "Model"))
+class Thinker:
+    """A tiny model that thinks, and writes what it is told as long as no format holds."""
+
+    def __init__(self, case: dict[str, Any], folder: Path, workshop: Workshop, reasoning: Reasoning | None) -> None:
+        self.model: Any = vllm(checkpoint(case, folder, workshop), apply_chat_template=True, reasoning=reasoning)
+        self.sent: list[Any] = []
+
+    def tokens(self, *texts: str) -> list[int]:
+        """The tokens of some texts, one after another."""
+        return [token for text in texts for token in self.model.tokenizer.encode(text, add_special_tokens=False)]
+
+    def answered(self, texts: list[str], most: int, stop: tuple[str, ...] = (), **asked: Any) -> Reply:
+        """The reply if the model writes these texts, and then nothing but its last token."""
+        ids, llm, self.sent = self.tokens(*texts), self.model.engine.llm, []
+        add = type(llm).add_request
+
+        def dictate(read: list[int], text: list[int], _scores: object) -> int:
+            return ids[min(len(read) + len(text) - len(self.sent[0][0]), len(ids) - 1)]
+
+        def note(request_id: str, prompt: dict[str, list[int]], params: Any) -> None:
+            self.sent.append((prompt["prompt_token_ids"], params))
+            add(llm, request_id, prompt, params)
+
+        llm.likeliest, llm.add_request = dictate, note
+        (reply,) = self.model.generate([Prompt(QUESTION, stop=stop, max_new_tokens=most, **asked)]).values
+        return reply
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case["why"])
+def test_thinking_and_answer_are_told_apart(case: dict[str, Any], workshop: Workshop, tmp_path: Path) -> None:
+    thinker = Thinker(case, tmp_path / "model", workshop, Reasoning(True, 40))
+    thought, mark, answer = (len(thinker.tokens(text)) for text in case["written"])
+    reply = thinker.answered(case["written"], answer)
+    assert (reply.text, reply.reasoning, reply.finish) == (case["answer"], case["reasoning"], "length")
+    assert (reply.reasoning_tokens, reply.answer_tokens) == (thought + mark, answer)
+    (prompt, first), (continued, second) = thinker.sent
+    assert len(continued) == len(prompt) + thought + mark, "the prefix cache knows the prompt and what was written"
+    assert len(first.stop) == 1 and second.stop == []
+    assert (first.max_tokens, second.max_tokens) == (answer + min(80, POSITIONS - len(prompt) - answer), answer)
+
+
+@pytest.mark.parametrize("reasoning", [None, Reasoning(True, 6), Reasoning(False)], ids=str)
+def test_thinking_is_that_of_causal(reasoning: Reasoning | None, workshop: Workshop, tmp_path: Path) -> None:
+    folder = checkpoint(CASES[0], tmp_path / "model", workshop)
+    options = {"apply_chat_template": True, "reasoning": reasoning}
+    prompts = [Prompt((Message("user", line),), stop=("it",), max_new_tokens=8) for line in LINES]
+    assert list(vllm(folder, **options).generate(prompts).values) == list(
+        causal(folder, **options).generate(prompts).values
+    )
+
+
+def test_thinking_that_the_model_opens_itself_shares_the_tokens_of_the_answer(
+    workshop: Workshop, tmp_path: Path
+) -> None:
+    thinker = Thinker(CASES[0], tmp_path / "model", workshop, None)
+    texts = ["<think>\nHm.", "\n</think>", "\n\nYes"]
+    most = len(thinker.tokens(*texts))
+    reply = thinker.answered(texts, most, ("H",))
+    assert (reply.text, reply.reasoning, reply.finish) == ("Yes", "Hm.", "length")
+    assert (reply.reasoning_tokens or 0) + (reply.answer_tokens or 0) == most
+    assert [params.stop for _, params in thinker.sent] == [["</think>", "H"], ["</think>"], ["H"]]
+    reply = thinker.answered(["No <think> here"], 6)
+    assert (reply.text, reply.reasoning, reply.reasoning_tokens) == ("No <think> here"[: len(reply.text)], "", 0)
+    assert len(thinker.sent) == 1
+
+
+def test_stop_texts_and_formats_hold_for_the_answer_only(workshop: Workshop, tmp_path: Path) -> None:
+    thinker = Thinker(CASES[1], tmp_path / "model", workshop, Reasoning(True, 40))
+    reply = thinker.answered(["First.\n\nSecond.", "</think>", "Yes. No."], 12, ("\n\n", "."))
+    assert (reply.text, reply.reasoning, reply.finish) == ("Yes", "First.\n\nSecond.", "stop")
+    reply = thinker.answered(["Hm.", "</think>", "\n\nYes.\n\nNo."], 16, ("\n\n",))
+    assert (reply.text, reply.reasoning, reply.finish) == ("Yes.", "Hm.", "stop")
+    reply = thinker.answered(["B? No.", "</think>", "B"], 12, answer=AnswerFormat(choices=("A", "C")))
+    assert reply.text.strip() in ("A", "C")
+    assert (reply.reasoning, reply.finish) == ("B? No.", "stop")
+    assert [params.structured_outputs is None for _, params in thinker.sent] == [True, False]
+    llm = thinker.model.engine.llm
+    llm.written = lambda ids, params: type(llm).written(llm, ids, replace(params, stop=[]))
+    overlooked = thinker.answered(["B? No.", "</think>", "B"], 12, answer=AnswerFormat(choices=("A", "C")))
+    assert overlooked == reply, "what was written before the format held is left out"
+
+
+def test_the_budget_is_extended_once_without_a_request_of_its_own(workshop: Workshop, tmp_path: Path) -> None:
+    thinker = Thinker(CASES[1], tmp_path / "model", workshop, Reasoning(True, 8))
+    reply = thinker.answered(["a b c d e f g h i j k l m n o p q r s t u v w"], 4)
+    assert (reply.text, reply.finish, reply.reasoning_tokens, reply.answer_tokens) == ("", "length", 16, 0)
+    assert reply.reasoning.startswith("a b c d") and len(thinker.sent) == 1
+    texts = ["a b c d e f", "</think>", "Yes"]
+    assert len(thinker.tokens(*texts[:2])) > 8
+    assert thinker.answered(texts, 4).text.startswith("Yes")
+
+
+def test_an_engine_that_writes_nothing_more_ends_the_answer(workshop: Workshop, tmp_path: Path) -> None:
+    thinker = Thinker(CASES[1], tmp_path / "model", workshop, Reasoning(True, 8))
+    thinker.model.engine.llm.written = lambda ids, params: ([], "stop")
+    reply = thinker.answered([""], 4)
+    assert (reply.text, reply.reasoning, reply.finish) == ("", "", "stop")
+
+
+def test_reasoning_without_room_or_of_a_model_that_never_thinks(workshop: Workshop, tmp_path: Path) -> None:
+    thinker = Thinker(CASES[1], tmp_path / "model", workshop, Reasoning(True, 95))
+    assert thinker.model.context_length == POSITIONS
+    with pytest.raises(ModelError, match="--reasoning budget=95 leaves no room for an answer"):
+        thinker.answered(["Yes"], 4)
+    assert vllm(str(workshop("gpt2", "LMHeadModel")), max_model_len=32).context_length == 32
+    with pytest.raises(ModelError, match="not known to think before it answers: its chat template is not used"):
+        vllm(str(workshop("gpt2", "LMHeadModel")), reasoning=Reasoning(True))
+
+
+@pytest.mark.parametrize("positions", [POSITIONS, 2 * POSITIONS])
+def test_vectors_are_those_of_encoder(workshop: Workshop, positions: int) -> None:
+    """Also if the model has more positions than its tokenizer allows."""
+    folder = str(workshop("bert", "Model", max_position_embeddings=positions))
     texts = [Text(line) for line in (*LINES, LONG)]
     wanted = encoder(folder, pooling="mean").embed(texts)
     found = vllm(folder).embed(texts)

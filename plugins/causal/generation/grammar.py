@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from figeval.errors import ModelError
@@ -30,6 +31,17 @@ def check_installed() -> None:
         raise ModelError(MISSING) from error
 
 
+@lru_cache
+def grammar_of(answer: AnswerFormat) -> str:
+    """Return the grammar of an answer in xgrammar's EBNF; objects in JSON are written on one line."""
+    from xgrammar import Grammar
+
+    if answer.choices:
+        words = " | ".join(json.dumps(word, ensure_ascii=False) for word in answer.choices)
+        return f'root ::= " "? ({words})'
+    return str(Grammar.from_json_schema(answer.schema, any_whitespace=False))
+
+
 class Grammars:
     """The formats of a tokenizer's answers; each is compiled once.
 
@@ -50,7 +62,7 @@ class Grammars:
         """Return a format for one answer."""
         if answer not in self._known:
             self._known[answer] = self._compiled(answer)
-        return Grammar.of(self._known[answer], self.vocabulary, self.final)
+        return Held.of(self._known[answer], self.vocabulary, self.final)
 
     def _compiled(self, answer: AnswerFormat) -> CompiledGrammar:
         from xgrammar import GrammarCompiler, TokenizerInfo
@@ -60,14 +72,11 @@ class Grammars:
                 self.tokenizer, vocab_size=self.vocabulary, stop_token_ids=sorted(self.final)
             )
             self._compiler = GrammarCompiler(found, max_threads=1)
-        if answer.choices:
-            words = " | ".join(json.dumps(word, ensure_ascii=False) for word in answer.choices)
-            return self._compiler.compile_grammar(f'root ::= " "? ({words})')
-        return self._compiler.compile_json_schema(answer.schema, any_whitespace=False)
+        return self._compiler.compile_grammar(grammar_of(answer))
 
 
 @dataclass(slots=True)
-class Grammar:
+class Held:
     """The format of one answer.
 
     Attributes:
@@ -84,7 +93,7 @@ class Grammar:
     stuck: bool = False
 
     @classmethod
-    def of(cls, grammar: CompiledGrammar, vocabulary: int, final: frozenset[int]) -> Grammar:
+    def of(cls, grammar: CompiledGrammar, vocabulary: int, final: frozenset[int]) -> Held:
         """Return a format at the beginning of an answer."""
         from xgrammar import GrammarMatcher, allocate_token_bitmask
 

@@ -11,19 +11,19 @@ from functools import cached_property
 from itertools import takewhile
 from typing import TYPE_CHECKING, Protocol
 
-from figeval.types import Finish
+from figeval.types import Finish, Reply
 
 from .thinking import BLANKS, Marks
 
 if TYPE_CHECKING:
     from torch import Tensor
-    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+    from transformers import PreTrainedTokenizerBase
 
 LOOK_BACK = 2  # tokens more, because decoding drops a blank before the first one
 
 
 class Format(Protocol):
-    """Format that an answer is held to (`grammar.Grammar`)."""
+    """Format that an answer is held to (`grammar.Held`)."""
 
     def masked(self, scores: Tensor) -> Tensor:
         """Return the scores of the next token, (1, vocabulary), with −∞ for tokens that may not follow."""
@@ -226,9 +226,13 @@ class Row:
         text = self.end.decoded(self.written[: self.thoughts]).lstrip(BLANKS).removeprefix(marks.opening)
         return text.partition(marks.closing)[0].strip(BLANKS)
 
-
-def final_tokens(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> frozenset[int]:
-    """Return the ids of all tokens that end a text according to the model's generation config and the tokenizer."""
-    known = model.generation_config.eos_token_id
-    given = known if isinstance(known, list) else [known]
-    return frozenset(token for token in (*given, tokenizer.eos_token_id) if token is not None)
+    @property
+    def reply(self) -> Reply:
+        """The answer so far, with its thinking and the tokens of both."""
+        return Reply(
+            text=self.text,
+            finish=self.finish or "stop",
+            reasoning=self.reasoning,
+            answer_tokens=len(self.written) - self.thoughts,
+            reasoning_tokens=self.thoughts,
+        )

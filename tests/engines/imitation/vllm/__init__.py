@@ -21,6 +21,8 @@ class SamplingParams:
     temperature: float = 1.0
     max_tokens: int = 16
     stop: list[str] = field(default_factory=list)
+    repetition_penalty: float = 1.0
+    skip_special_tokens: bool = True
     detokenize: bool = True
     prompt_logprobs: int | None = None
     skip_reading_prefix_cache: bool | None = None
@@ -80,7 +82,11 @@ class LLM:
                 "1 validation error for ModelConfig\n  Value error, User-specified max_model_len "
                 f"({args.max_model_len}) is greater than the derived max_model_len ({most}). [type=value_error, …]"
             )
-        self.model_config = SimpleNamespace(max_model_len=args.max_model_len or most, pooler_config=None)
+        self.model_config = SimpleNamespace(
+            max_model_len=args.max_model_len or most,
+            pooler_config=None,
+            try_get_generation_config=lambda: self.network.generation_config.to_diff_dict(),
+        )
         self.queue: list[tuple[str, list[int], Any]] = []
         self.blocks: set[tuple[int, ...]] = set()
         self.llm_engine = self
@@ -93,6 +99,7 @@ class LLM:
         ids = prompt["prompt_token_ids"]
         if len(ids) > self.model_config.max_model_len - isinstance(params, SamplingParams):
             raise ValueError(f"a prompt of {len(ids)} tokens is too long")
+        assert request_id not in {waiting for waiting, _, _ in self.queue}
         type(self).count += 1
         self.queue.append((request_id, ids, params))
 
@@ -139,27 +146,43 @@ class LLM:
         return max((end for end in ends if tuple(ids[:end]) in self.blocks), default=0)
 
     def written(self, ids: list[int], params: Any) -> tuple[list[int], str]:
+        """The likeliest tokens, up to one that ends a text, a stop text, or the end of a format."""
         import torch
+        from transformers import RepetitionPenaltyLogitsProcessor
 
-        held = params.structured_outputs
-        if held is not None:  # the likeliest choice, token by token
-            choices = [self.tokenizer.encode(choice, add_special_tokens=False) for choice in held.choice]
-            return self.likeliest(ids, choices), "stop"
         text: list[int] = []
+        changed = RepetitionPenaltyLogitsProcessor(params.repetition_penalty)
+        held = self.matcher(params.structured_outputs)
         while len(text) < params.max_tokens:
-            token = int(self.network(input_ids=torch.tensor([[*ids, *text]])).logits[0, -1].argmax())
+            read = torch.tensor([[*ids, *text]])
+            scores = changed(read, self.network(input_ids=read).logits[:, -1])
+            token = self.likeliest(ids, text, scores) if held is None else self.held(held, scores)
             text.append(token)
-            shown = self.tokenizer.decode(text, skip_special_tokens=True)
+            shown = self.tokenizer.decode(text, skip_special_tokens=params.skip_special_tokens)
             if token == self.tokenizer.eos_token_id or any(stop in shown for stop in params.stop):
                 return text, "stop"
         return text, "length"
 
-    def likeliest(self, ids: list[int], choices: list[list[int]]) -> list[int]:
-        import torch
+    def likeliest(self, ids: list[int], text: list[int], scores: Any) -> int:
+        """The token after a prompt and a text; tests dictate others."""
+        return int(scores.argmax())
 
-        text: list[int] = []
-        while text not in choices:
-            scores = self.network(input_ids=torch.tensor([[*ids, *text]])).logits[0, -1]
-            follow = {one[len(text)] for one in choices if one[: len(text)] == text}
-            text.append(max(follow, key=lambda token: float(scores[token])))
-        return text
+    def matcher(self, held: Any) -> Any:
+        """The state of a grammar at the beginning of a text, or None; a new one for every request."""
+        from xgrammar import GrammarCompiler, GrammarMatcher, TokenizerInfo
+
+        if held is None:
+            return None
+        known = TokenizerInfo.from_huggingface(self.tokenizer, vocab_size=self.network.config.vocab_size)
+        return GrammarMatcher(GrammarCompiler(known, max_threads=1).compile_grammar(held.grammar))
+
+    def held(self, matcher: Any, scores: Any) -> int:
+        """The likeliest token that may follow."""
+        from xgrammar import allocate_token_bitmask, apply_token_bitmask_inplace
+
+        mask = allocate_token_bitmask(1, scores.shape[1])
+        matcher.fill_next_token_bitmask(mask)
+        apply_token_bitmask_inplace(scores, mask)
+        token = int(scores.argmax())
+        assert matcher.accept_token(token)
+        return token

@@ -7,5 +7,4 @@ from dataclasses import dataclass
 
 @dataclass
 class StructuredOutputsParams:
-    json: str | None = None
-    choice: list[str] | None = None
+    grammar: str

@@ -1,0 +1,140 @@
+"""From conversations to rows that a model continues: chat template, thinking, room for the answer.
+
+`causal` and `vllm` share this, so that both read the same tokens and know the same ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from figeval.errors import ModelError, TaskError
+from figeval.reasoning import Reasoning
+from figeval.types import JSON, Message, Prompt
+
+from .chat import opening, rendered
+from .generation.row import End, Row, Thinking
+from .generation.thinking import Marks, marks_of, switch_of, template_of
+from .lm_eval_requests import CausalTokenizer
+
+if TYPE_CHECKING:
+    from lm_eval.models.huggingface import HFLM
+    from transformers import PreTrainedTokenizerBase
+
+LIMITS = ("n_positions", "max_position_embeddings", "n_ctx")  # names of a model's limit in configs, as in lm-eval
+
+
+@dataclass
+class Prompting:
+    """How the prompts of a model are made.
+
+    Attributes:
+        tokenizer: the model's tokenizer.
+        model: name of the model, for errors.
+        chats: whether conversations are rendered by the chat template.
+        enable_thinking: passed to chat templates that can switch thinking on and off; None leaves it to them.
+        reasoning: whether and how long the model thinks (--reasoning); None for what its template does.
+        first: tokens of the first prompt, because unexpected ones at its beginning cost points of accuracy.
+    """
+
+    tokenizer: PreTrainedTokenizerBase
+    model: str
+    chats: bool
+    enable_thinking: bool | None = None
+    reasoning: Reasoning | None = None
+    first: list[int] | None = None
+
+    @cached_property
+    def marks(self) -> Marks | None:
+        """The marks of the model's thinking; None if it has none, or no chat template in use."""
+        return marks_of(self.tokenizer, template_of(self.tokenizer)) if self.chats else None
+
+    def check(self) -> None:
+        """Raise `ModelError` if --reasoning contradicts an option, or the model is not known to think."""
+        if self.reasoning is None:
+            return
+        if self.enable_thinking is not None:
+            raise ModelError("give either --reasoning or --model_args enable_thinking=…, not both")
+        if self.reasoning.on and self.marks is None:
+            why = "its chat template has no marks for it" if self.chats else "its chat template is not used"
+            raise ModelError(f"{self.model!r} is not known to think before it answers: {why}; leave out --reasoning")
+
+    def rendered(self, messages: Sequence[Message]) -> str:
+        """Return the turns rendered by the chat template, up to the beginning of the answer, or of the thinking.
+
+        Raises:
+            TaskError: the template rejects these turns (some have no system role).
+        """
+        reasoning = self.reasoning
+        options: JSON = {"enable_thinking": self.enable_thinking}
+        if reasoning is not None:
+            options = dict(switch_of(template_of(self.tokenizer), on=reasoning.on))
+        text = rendered(self.tokenizer, messages, self.model, **options)
+        if reasoning is None or self.marks is None:
+            return text
+        return self.marks.switched(text, on=reasoning.on, by_template=bool(options))
+
+    def rows(
+        self, requests: Sequence[Prompt], lm: HFLM | CausalTokenizer, limit: int, final: frozenset[int]
+    ) -> tuple[list[Row], set[int]]:
+        """Return a row per request, and the indexes of those whose prompts are too long and lose their beginning.
+
+        Args:
+            requests: what to answer.
+            lm: tokenizer with lm-eval's rules.
+            limit: most tokens that the model takes: an encoder-decoder in a prompt, others in prompt and answer.
+            final: ids of the tokens that end a text.
+
+        Raises:
+            TaskError: `max_new_tokens` leaves no room for a prompt.
+            ModelError: the budget of --reasoning leaves none.
+        """
+        reasoning = self.reasoning
+        thought = reasoning.tokens if reasoning is not None else 0
+        texts = [self.rendered(request.messages) if self.chats else request.plain for request in requests]
+        room = [limit - (request.max_new_tokens + thought) * (lm.backend == "causal") for request in requests]
+        if min(room) <= 0:
+            if reasoning is not None:
+                reasoning.check_room(max(request.max_new_tokens for request in requests), limit)
+            raise TaskError(f"--max_new_tokens leaves no room for a prompt: the model takes {limit} tokens")
+        prompts = [lm.tok_encode(text) or [lm.prefix_token_id] for text in texts]
+        self.note(prompts[0])
+        rows = []
+        for text, ids, most, request in zip(texts, prompts, room, requests, strict=True):
+            thinking = self._thinking(text, request, thought + max(0, min(thought, most - len(ids))))
+            end = End(lm.tokenizer, final, tuple(filter(None, request.stop)))
+            rows.append(Row(ids[-most:], request.max_new_tokens, end, thinking))
+        return rows, {index for index, ids in enumerate(prompts) if len(ids) > room[index]}
+
+    def _thinking(self, prompt: str, request: Prompt, most: int) -> Thinking | None:
+        """Return the thinking of a row, of so many tokens if it has tokens of its own."""
+        reasoning, marks = self.reasoning, self.marks
+        if marks is None or (reasoning is not None and not reasoning.on):
+            return None
+        opened = marks.opened_in(prompt)
+        if request.answer is not None and not opened:  # what is held to a format is an answer from the first token on
+            return None
+        return Thinking(marks, None if reasoning is None else most, opened)
+
+    def note(self, ids: Sequence[int]) -> None:
+        """Record a prompt if it is the first."""
+        if self.first is None:
+            self.first = list(ids)
+
+    def opening(self) -> JSON:
+        """Return what a record says about the first prompt; nothing if there was none."""
+        return opening(self.tokenizer, self.first, chat=self.chats)
+
+
+def context_length(config: Mapping[str, Any]) -> int | None:
+    """Return the number of tokens that a causal model reads and writes together; None if its config does not say it."""
+    known = (config.get(name) for name in LIMITS)
+    return next((limit for limit in known if isinstance(limit, int)), None)
+
+
+def final_tokens(known: int | Sequence[int] | None, tokenizer: PreTrainedTokenizerBase) -> frozenset[int]:
+    """Return the ids of all tokens that end a text: the `eos_token_id` of a generation config, and the tokenizer's."""
+    given = [known] if isinstance(known, int) or known is None else known
+    return frozenset(token for token in (*given, tokenizer.eos_token_id) if token is not None)
