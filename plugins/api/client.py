@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from httpx import AsyncClient
 
 T = TypeVar("T")
-CONNECT = 10.0  # seconds to connect, and to receive the whole list of models
+CONNECT = 10.0  # seconds to connect
 ENCODING = {"Accept-Encoding": "gzip, deflate"}
 TRANSIENT = {HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS}
 FILTERS = {"content_filter", "content_policy_violation", "ResponsibleAIPolicyViolation", "invalid_prompt"}
@@ -158,7 +158,12 @@ class Client:
             content = run_async(self._listed())
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
             raise ModelError(self.nobody_there(error)) from None
-        except (httpx.RequestError, BadBody, TimeoutError):
+        except (httpx.TimeoutException, TimeoutError):  # one that is busy would seem to serve another model later
+            raise ModelError(
+                f"{self.endpoint.host} does not say within {self.settings.timeout:g} s which model it serves; if it is "
+                "busy, run the same command again later, or give it longer (--model_args timeout=…)"
+            ) from None
+        except (httpx.RequestError, BadBody):
             return ""
         return self.endpoint.scrub(declared(parsed(content), self.settings.model))
 
@@ -168,7 +173,7 @@ class Client:
         The total time is limited, because a slow server could send single bytes forever.
         """
         async with (
-            asyncio.timeout(CONNECT),
+            asyncio.timeout(self.settings.timeout),
             self.opened() as http,
             http.stream("GET", f"{self.endpoint.url}/models") as response,
         ):
