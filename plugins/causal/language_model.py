@@ -264,9 +264,12 @@ def open_smollm2(settings: LanguageSettings) -> LanguageModel:
     It was tuned on conversations, so its chat template is used by default.
 
     Raises:
-        ModelError: its package is not installed, or there is no room to unpack it; see `open_model`.
+        ModelError: its package is not installed, there is no room to unpack it, or it is to think (--reasoning), which
+            it has not learnt; see `open_model`.
     """
     refuse_model_name(SMOLLM2.name, settings.model)
+    if settings.reasoning is not None and settings.reasoning.on:
+        raise ModelError(f"{SMOLLM2.name!r} does not think before it answers; leave out --reasoning")
     wanted = settings.apply_chat_template is not False
     return open_model(replace(settings, model=str(SMOLLM2.folder()), apply_chat_template=wanted), "causal")
 

