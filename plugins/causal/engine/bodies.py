@@ -128,13 +128,13 @@ def kept_per_token(model: PreTrainedModel) -> int:
 
 def cache_argument(model: PreTrainedModel) -> str:
     """Return what the model calls its argument for keys and values: the name differs between transformers versions."""
-    return "cache" if "cache" in arguments_of(type(model)) else "past_key_values"
+    return "cache" if "cache" in arguments_of(type(model).forward) else "past_key_values"
 
 
 @cache
-def arguments_of(kind: type[PreTrainedModel]) -> frozenset[str]:
-    """Return the names of the arguments that models of a class take; looking at them takes time in every pass."""
-    return frozenset(signature(kind.forward).parameters)
+def arguments_of(forward: Callable[..., object]) -> frozenset[str]:
+    """Return the names of the arguments of a forward pass; looking at them takes time in every pass."""
+    return frozenset(signature(forward).parameters)
 
 
 def growing(kept: Kept) -> Cache:

@@ -149,7 +149,7 @@ class Decoder:
         """
         import torch
 
-        known = arguments_of(type(self.model))
+        known = arguments_of(type(self.model).forward)
         inputs: JSON = {"input_ids": ids, "attention_mask": mask, cache_argument(self.model): cache, "use_cache": True}
         if "position_ids" in known:
             inputs["position_ids"] = places[:, -ids.shape[1] :]
