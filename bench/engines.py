@@ -79,13 +79,16 @@ def weights() -> Path:
 @contextmanager
 def running(engine: Engine, log: Path) -> Iterator[dict[str, str]]:
     """Start the engine's server, if it has one, and yield the options with its address."""
+    kept = log.with_suffix(".port")  # a run that is continued has the same address
     with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        probe.bind(("127.0.0.1", int(kept.read_text()) if kept.is_file() else 0))
         port = str(probe.getsockname()[1])
     options = {name: value.replace("{port}", port) for name, value in engine.options.items()}
     if not engine.serve:
         yield options
         return
+    kept.write_text(port)
     command = [part.replace("{port}", port) for part in engine.serve]
     with log.open("w") as output:
         process = subprocess.Popen(command, env={**os.environ, **CPU}, stdout=output, stderr=output)
