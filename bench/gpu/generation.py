@@ -16,7 +16,7 @@ from .shapes import LLAMA, llama, texts, tokenizer
 NUMBER = {"cuda": 128, "cpu": 4}  # prompts
 WRITTEN = {"cuda": 128, "cpu": 8}  # tokens of an answer
 WORDS = 100
-PARTS = (1, 4)  # of transformers: all prompts in one batch, or in four
+BATCHES = (1, 4)  # of transformers: all prompts in one batch, or in four
 
 
 def measure(machine: Machine, shape: str) -> dict[str, Any]:
@@ -60,8 +60,9 @@ def by_transformers(machine: Machine, model: Any, words: Any, prompts: list[str]
                 max_new_tokens=WRITTEN[machine.kind], do_sample=False, pad_token_id=words.pad_token_id,
             )  # fmt: skip
 
-    write(len(prompts) // min(PARTS[1:]))
-    return rate(machine, len(prompts), min(machine.seconds(partial(write, len(prompts) // parts)) for parts in PARTS))
+    sizes = [len(prompts) // number for number in BATCHES]
+    write(min(sizes))
+    return rate(machine, len(prompts), min(machine.seconds(partial(write, size)) for size in sizes))
 
 
 def by_vllm(machine: Machine, folder: Path, prompts: list[str]) -> dict[str, float]:

@@ -206,7 +206,7 @@ class BatchedModel(ApiModel):
         try:
             return self.api.create(http, batch.label, [(call.key, call.body) for call in calls]), False
         except (Unclear, Unexpected):
-            pass
+            pass  # the server may have received the batch, which its list tells, now or when the command is repeated
         try:
             return self.api.find(http, batch, archive.names()), not self.api.labelled
         except (Absent, Unexpected, ModelError):

@@ -175,7 +175,7 @@ class LanguageModel(Neural[LanguageSettings, "FigevalHF"]):
 
     @cached_property
     def prompting(self) -> Prompting:
-        """How prompts are made."""
+        """The maker of prompts, which also knows the first of them."""
         settings = self.setup.settings
         name, chats = self.setup.checkpoint.model, hasattr(self, "chat")
         return Prompting(self.tokenizer, name, chats, settings.enable_thinking, settings.reasoning)

@@ -28,7 +28,7 @@ LIMITS = ("n_positions", "max_position_embeddings", "n_ctx")  # names of a model
 
 @dataclass
 class Prompting:
-    """How the prompts of a model are made.
+    """Maker of the prompts of a model: it renders conversations, and turns requests into rows to be continued.
 
     Attributes:
         tokenizer: the model's tokenizer.

@@ -94,7 +94,7 @@ class Engine:
 
     @property
     def generation(self) -> dict[str, Any]:
-        """What the model's generation config sets, such as the tokens that end a text."""
+        """The settings of the model's generation config, such as the tokens that end a text."""
         return dict(self.llm.model_config.try_get_generation_config())
 
     def forget(self) -> None:

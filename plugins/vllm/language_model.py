@@ -11,7 +11,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from figeval.models.capabilities import OutputStream, Part
-from figeval.models.progress import advance
 from figeval.types import JSON, AnswerFormat, Continuation, Message, Prompt, Reply
 
 from ..causal.engine.prefix_tree import TokenRequest
@@ -70,7 +69,6 @@ class VllmLanguageModel(VllmModel):
 
     def _scored(self, requests: Sequence[TokenRequest], cut: Set[int]) -> Iterator[Part[float]]:
         for found in self.scorer.score(requests):
-            advance(len(found) / len(requests))
             places = [index for index, _ in found]
             yield Part(places, [min(0.0, value) for _, value in found], cut & set(places))
 
@@ -98,7 +96,6 @@ class VllmLanguageModel(VllmModel):
         self, rows: Sequence[Row], formats: Sequence[AnswerFormat | None], cut: Set[int]
     ) -> Iterator[Part[Reply]]:
         """Yield the answers as they end. A row that has not is sent again at once; the prefix cache knows it."""
-
         penalty = self.engine.generation.get("repetition_penalty") or 1.0
 
         def following(place: int, output: RequestOutput) -> Request | None:
@@ -108,13 +105,12 @@ class VllmLanguageModel(VllmModel):
 
         sent = [(row.ids, decoding(row, answer, penalty)) for row, answer in zip(rows, formats, strict=True)]
         for outputs in self.engine.finished(sent, following):
-            advance(len(outputs) / len(rows))
             places = [place for place, _ in outputs]
             yield Part(places, [rows[place].reply for place in places], cut & set(places))
 
     @cached_property
     def prompting(self) -> Prompting:
-        """How prompts are made."""
+        """The maker of prompts, which also knows the first of them."""
         settings = self.settings
         name, chats = self.checkpoint.model, hasattr(self, "chat")
         return Prompting(self.tokenizer, name, chats, settings.enable_thinking, settings.reasoning)

@@ -75,15 +75,14 @@ class Decoder:
         batch = Batch(self)
         half = 0.5 / max(1, len(waiting))  # of a row's progress: reading its prompt, and writing its text
         while waiting or batch.rows:
-            unread = len(waiting)
             for part in (partial(batch.join, waiting), batch.step):  # what the first has ended survives the second
+                unread = len(waiting)
                 ended = self._attempt(part)
                 if ended is None:
                     batch = self._retreat(batch, waiting)
                     break
                 if done := unread - len(waiting) + len(ended):
                     advance(half * done)
-                unread = len(waiting)
                 yield from ended
 
     def _attempt(self, part: Callable[[], list[Row]]) -> list[Row] | None:
