@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from figeval.errors import ModelError, TaskError
 from figeval.files import expand_user, is_folder
 from figeval.models.capabilities import Outputs
-from figeval.models.progress import loading
+from figeval.models.progress import advance, loading
 from figeval.types import JSON, Continuation, Message, Prompt, Reply
 
 from ..causal.chat import opening_warnings
@@ -226,6 +226,7 @@ class LmEvalModel:
             ModelError: the LM does not support the method after all, or its server does not answer.
         """
         function = getattr(self.lm, method)
+        self.lm.set_cache_hook(CountingHook(len(arguments)))  # type: ignore[arg-type]  # a CacheHook has one method
         quietly = {"disable_tqdm": True} if "disable_tqdm" in inspect.signature(function).parameters else {}
         try:
             with suppress_logging("lm_eval", errors=True):
@@ -294,6 +295,17 @@ class LmEvalModel:
         """Release the LM; it is made again when needed."""
         vars(self).pop("lm", None)
         release_memory()
+
+
+@dataclass(frozen=True, slots=True)
+class CountingHook:
+    """Cache hook that stores nothing. An LM passes it each answer at once, long before a call returns."""
+
+    requests: int
+
+    def add_partial(self, _method: str, _request: object, _answer: object) -> None:
+        """Report that one more request of the call is answered."""
+        advance(1 / self.requests)
 
 
 def request_errors(request: ModelRequest) -> tuple[type[Exception], ...]:

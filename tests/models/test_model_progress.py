@@ -9,19 +9,7 @@ from figeval.builtin.plugins.encoders.batching import TokenBudget, run_batches
 from figeval.models.capabilities import ask
 from figeval.models.progress import advance, listening, loading, opening
 from figeval.types import Text
-
-
-class Ears:
-    """A listener that writes everything down."""
-
-    def __init__(self) -> None:
-        self.heard: list[object] = []
-
-    def loading(self, model: str) -> None:
-        self.heard.append(model)
-
-    def asked(self, answered: int, requests: int) -> None:
-        self.heard.append((answered, requests))
+from tests.listeners import Ears
 
 
 class InBatches:
@@ -64,7 +52,7 @@ def test_a_model_is_announced_by_the_name_that_the_user_gave() -> None:
         loading()  # outside of any model
         with opening("smollm2"):
             loading()
-    assert ears.heard == ["smollm2"]
+    assert ears.models == ["smollm2"]
 
 
 def test_requests_that_are_sent_at_the_same_time_are_counted_together() -> None:

@@ -26,6 +26,7 @@ from figeval.errors import ModelError
 from figeval.models.capabilities import ask
 from figeval.models.progress import listening
 from figeval.types import AnswerFormat, Message, Prompt
+from tests.listeners import Ears
 from tests.plugins.architectures import PACKED, PLAIN, SHARING, WINDOW, WORDS, build
 from tests.plugins.tiny import LINES, Workshop
 
@@ -67,16 +68,6 @@ def test_a_stop_text_ends_an_answer_whatever_tokens_it_is_written_with(workshop:
     asked = Prompt((Message("user", TEXTS[0]),), stop=("forgivingly",), max_new_tokens=len(letters))
     (reply,) = backend.generate([asked]).values
     assert (reply.text, reply.finish, reply.answer_tokens) == ("sand", "stop", len(letters) - len("and"))
-
-
-class Ears:
-    def __init__(self) -> None:
-        self.heard: list[tuple[int, int]] = []
-
-    def loading(self, model: str) -> None: ...
-
-    def asked(self, answered: int, requests: int) -> None:
-        self.heard.append((answered, requests))
 
 
 def spied(model: Any, monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, ...]]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from array import array
 from dataclasses import replace
-from typing import ClassVar
 
 import pytest
 
@@ -18,6 +17,7 @@ from figeval.task_types import ranking, routes
 from figeval.task_types.ranking import Ranking, RankingExample
 from figeval.types import Prediction
 from tests.fakes import FakeEncoder, FakeModel, FakePairScorer
+from tests.listeners import Ears
 
 CANDIDATES = tuple(f"{'word ' * (number % 7)}{number}" for number in range(40))
 EXAMPLES = [
@@ -86,17 +86,10 @@ def test_a_candidate_that_was_cut_marks_every_example_and_nan_is_no_answer() -> 
 
 @pytest.mark.usefixtures("few")
 def test_progress_counts_all_candidates() -> None:
-    class Heard:
-        counts: ClassVar[list[tuple[int, int]]] = []
-
-        def loading(self, model: str) -> None: ...
-
-        def asked(self, answered: int, requests: int) -> None:
-            self.counts.append((answered, requests))
-
-    with progress.listening(Heard()):
+    ears = Ears()
+    with progress.listening(ears):
         predicted(ranking.by_pair_score, FakePairScorer(), EXAMPLES[:1])
-    assert Heard.counts == [(0, 30), (8, 30), (16, 30), (24, 30)]
+    assert ears.heard == [(0, 30), (8, 30), (16, 30), (24, 30)]
 
 
 def test_a_row_of_very_many_candidates_keeps_the_best_ones_only(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,10 +17,12 @@ from figeval.builtin.plugins.lm_eval_bridge.backend import lm_eval
 from figeval.builtin.plugins.lm_eval_bridge.lm_eval_models import model_registry
 from figeval.errors import CapabilityError, ModelError, TaskError
 from figeval.evaluation import Harness
-from figeval.models.capabilities import capabilities
+from figeval.models.capabilities import ask, capabilities
 from figeval.models.model import Backends, open_model
+from figeval.models.progress import listening
 from figeval.task_types.routes import choose
 from figeval.types import Continuation, Message, Prompt
+from tests.listeners import Ears
 from tests.plugins.lm_eval_bridge.server import serve
 from tests.plugins.servers import talkative
 from tests.plugins.tiny import LINES, LONG, POSITIONS, Workshop
@@ -66,6 +68,15 @@ def test_generation_is_that_of_our_own_engine(gpt2: Path) -> None:
     bridged, own = lm_eval("hf", pretrained=str(gpt2)), causal(str(gpt2))
     stopped = Prompt((Message("user", LINES[1]),), stop=("e",), max_new_tokens=8)
     assert list(bridged.generate([ASKED, stopped]).values) == list(own.generate([ASKED, stopped]).values)
+
+
+def test_every_answer_is_counted_before_the_call_returns(gpt2: Path) -> None:
+    bridged = lm_eval("hf", pretrained=str(gpt2), batch_size=2, device="cpu")
+    ears = Ears()
+    with listening(ears):
+        ask(bridged, REQUESTS)
+        ask(bridged, [ASKED, Prompt((Message("user", LINES[1]),), max_new_tokens=3)])
+    assert ears.heard == [*((answered, len(REQUESTS)) for answered in range(len(REQUESTS) + 1)), (0, 2), (1, 2), (2, 2)]
 
 
 def test_seq2seq(workshop: Workshop) -> None:
@@ -157,6 +168,10 @@ def test_a_completions_server_scores_and_writes(concurrent: int, gpt2: Path) -> 
         remote = lm_eval("local-completions", **options)
         assert capabilities(remote) == {"loglikelihood", "generate"}
         assert not remote.is_chat_model
+        ears = Ears()
+        with listening(ears):
+            ask(remote, REQUESTS)
+        assert ears.heard == [(answered, len(REQUESTS)) for answered in range(len(REQUESTS) + 1)]
         wanted = causal(str(gpt2)).loglikelihood(REQUESTS).values
         np.testing.assert_allclose(remote.loglikelihood(REQUESTS).values, wanted, rtol=1e-4)
         assert remote.loglikelihood([Continuation(LONG, " Yes")]).truncated == {0}
