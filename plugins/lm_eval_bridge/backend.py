@@ -226,7 +226,7 @@ class LmEvalModel:
             ModelError: the LM does not support the method after all, or its server does not answer.
         """
         function = getattr(self.lm, method)
-        self.lm.set_cache_hook(CountingHook(len(arguments)))  # type: ignore[arg-type]  # a CacheHook has one method
+        self.lm.set_cache_hook(CountingHook(len(arguments)))
         quietly = {"disable_tqdm": True} if "disable_tqdm" in inspect.signature(function).parameters else {}
         try:
             with suppress_logging("lm_eval", errors=True):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -12,6 +11,7 @@ from figeval.data.download import Patience
 from figeval.data.sources import DataFile, Sources
 from figeval.registry import Registry
 from tests.data.loopback import Handler, Server, Site
+from tests.loopback import answering
 
 
 @pytest.fixture
@@ -20,14 +20,9 @@ def site(monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     site = Site()
     server = Server(("127.0.0.1", 0), type("Bound", (Handler,), {"site": site}))
-    site.url = f"http://127.0.0.1:{server.server_address[1]}"
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    yield site
-    site.over.set()
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    with answering(server) as site.url:
+        yield site
+        site.over.set()
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ from http.server import BaseHTTPRequestHandler
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+from tests.loopback import answering
 from tests.plugins.servers import Server
 
 CUSTOM_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -302,12 +303,6 @@ def batch_desk(**what: Any) -> Iterator[BatchDesk]:
     desk = BatchDesk(**what)
     handler = type("OwnHandler", (BatchHandler,), {"desk": desk})
     server = Server(("127.0.0.1", 0), handler)
-    desk.url = f"http://127.0.0.1:{server.server_port}/v1"
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
+    with answering(server) as address:
+        desk.url = f"{address}/v1"
         yield desk
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()

@@ -12,10 +12,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Lock, Thread
+from threading import Lock
 from typing import Any
 
 import torch
+
+from tests.loopback import answering
 
 
 @dataclass
@@ -114,12 +116,6 @@ def serving(folder: Path, kind: str) -> Iterator[Imitated]:
     """A server of a kind with the model of a folder."""
     model = Imitated(folder, kind)
     server = ThreadingHTTPServer(("127.0.0.1", 0), type("Bound", (Handler,), {"model": model}))
-    model.url = f"http://127.0.0.1:{server.server_port}/v1"
-    thread = Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
+    with answering(server) as address:
+        model.url = f"{address}/v1"
         yield model
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()

@@ -19,6 +19,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from tests.loopback import answering
+
 Behaviour = Callable[["Handler", bytes], None]
 TEMPLATE = "{% for message in messages %}{{ message.role }}: {{ message.content }}\n{% endfor %}assistant:"
 
@@ -153,16 +155,12 @@ def desk_open(upstream: str = "") -> Iterator[Desk]:
     desk = Desk(upstream=upstream)
     handler = type("Bound", (Handler,), {"desk": desk})
     server = Server(("127.0.0.1", 0), handler)
-    desk.url = f"http://127.0.0.1:{server.server_address[1]}/v1"
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
-    thread.start()
-    try:
-        yield desk
-    finally:
-        desk.over.set()
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    with answering(server) as address:
+        desk.url = f"{address}/v1"
+        try:
+            yield desk
+        finally:
+            desk.over.set()
 
 
 def forwarded(upstream: str, path: str, body: bytes) -> tuple[int, bytes]:

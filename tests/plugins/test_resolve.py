@@ -8,12 +8,12 @@ import subprocess
 import sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 
 import pytest
 
 from figeval.builtin.plugins.encoders.checkpoint import resolve_backend
 from figeval.errors import ModelError
+from tests.loopback import answering
 from tests.plugins.tiny import Workshop, change_config
 
 TABLE = [
@@ -158,15 +158,10 @@ def resolve(model: str, endpoint: str, cache: Path) -> str:
 @pytest.mark.slow
 def test_the_hub_says_yes_and_no(tmp_path: Path) -> None:
     server = ThreadingHTTPServer(("127.0.0.1", 0), Hub)
-    Thread(target=server.serve_forever, daemon=True).start()
-    endpoint = f"http://127.0.0.1:{server.server_address[1]}"
-    try:
+    with answering(server) as endpoint:
         assert resolve("org/known", endpoint, tmp_path) == "masked"
         assert "accept its terms" in resolve("org/gated", endpoint, tmp_path)
         assert "the model hub has no 'org/none'" in resolve("org/none", endpoint, tmp_path)
         assert resolve("tfdf", endpoint, tmp_path) == "None", "as likely a misspelt backend"
-    finally:
-        server.shutdown()
-        server.server_close()
     assert resolve("org/known", endpoint, tmp_path) == "masked", "what is cached needs no hub"
     assert "the model hub is unreachable" in resolve("org/none", endpoint, tmp_path)

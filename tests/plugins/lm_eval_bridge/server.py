@@ -14,6 +14,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+from tests.loopback import answering
+
 
 @dataclass
 class Served:
@@ -87,12 +89,6 @@ def serve(folder: Path) -> Iterator[Served]:
             pass
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    served = Served(f"http://127.0.0.1:{server.server_address[1]}/v1")
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
-    thread.start()
-    try:
+    with answering(server) as address:
+        served = Served(f"{address}/v1")
         yield served
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
