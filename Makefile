@@ -48,8 +48,9 @@ types: $(VENV)/.dev
 
 PYTEST = $(BIN)/python -m pytest -n 2 --dist worksteal
 
+# A third process works while others wait for servers, locks and processes of their own.
 unit: $(VENV)/.dev
-	$(PYTEST) -m 'not slow and not system'
+	$(PYTEST) -n 3 -m 'not slow and not system'
 
 test-slow: $(VENV)/.dev  ## the slow tests: simulations, complete data sets, trainings, several processes
 	$(PYTEST) -m 'slow and not system'

@@ -29,7 +29,8 @@ ROOT = Path(__file__).resolve().parent.parent
 PATIENCE = 900  # seconds until a server must answer
 LONGEST = 2048  # tokens
 CPU = {"VLLM_CPU_KVCACHE_SPACE": "2", "VLLM_CPU_OMP_THREADS_BIND": "nobind", "VLLM_LOGGING_LEVEL": "ERROR"}
-ROUTES = {"loglikelihood": (), "letter": ("--route", "choice=by_letter", "--max_new_tokens", "16")}
+LETTER = ("--route", "choice=by_letter", "--max_new_tokens", "16")
+ROUTES: dict[str, tuple[str, ...]] = {"loglikelihood": (), "letter": LETTER, "constrained": (*LETTER, "--constrain")}
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,7 @@ def numbers(found: Any) -> Iterator[float]:
         yield float(found)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_without_a_gpu_there_is_one_line_and_no_record(tmp_path: Path) -> None:
     done = measure("--output", str(tmp_path), code=2)

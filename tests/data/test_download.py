@@ -63,6 +63,7 @@ def test_a_stalled_server_is_asked_again(site: Site, target: Path, hasty: Patien
     assert site.sent == len(BODY)
 
 
+@pytest.mark.slow
 def test_gives_up_on_a_server_that_always_stalls_and_keeps_the_part(site: Site, target: Path, hasty: Patience) -> None:
     site.plan = [stall(100_000), stall(0), stall(0)]
     file = site.file("file.bin", BODY)
@@ -152,6 +153,7 @@ def test_a_server_that_stays_busy_is_given_up(site: Site, target: Path, hasty: P
     assert len(site.asked) == hasty.attempts
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("as_date", [False, True])
 def test_retry_after_is_honoured(site: Site, target: Path, hasty: Patience, as_date: bool) -> None:
     asks = format_datetime(datetime.now(UTC) + timedelta(seconds=2), usegmt=True) if as_date else "1"

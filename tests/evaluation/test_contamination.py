@@ -51,6 +51,7 @@ class Knowing:
 PROVERBS = [row["proverb"] for row in lines("proverbs.jsonl")]
 
 
+@pytest.mark.slow
 def test_a_model_that_knows_the_proverbs_is_told_from_one_that_does_not(tmp_path: Path) -> None:
     knows = figeval.contamination("mini_proverbs", Knowing(PROVERBS), output_path=tmp_path / "a")
     recall, rewrites = (knows.finding("mini_proverbs", name) for name in ("recall", "rewrites"))

@@ -118,6 +118,7 @@ def test_the_best_run_is_bold_and_those_that_tie(tmp_path: Path) -> None:
     assert re.search(r"caption\{Scores of [^,]+ and [^,]+ on mini\\_fables, with", text)
 
 
+@pytest.mark.slow
 def test_a_significant_difference_has_a_dagger() -> None:
     choices = {"layout": "comparison", "tasks": ["impli_idioms_gold_ent"], "metrics": ["acc"]}
     best = latex(MINILM, TFIDF, RANDOM, **choices)

@@ -97,6 +97,7 @@ def test_before_fit_and_without_words_the_error_says_so():
 
 
 @given(st.lists(sentences, min_size=1, max_size=12), sentences)
+@pytest.mark.slow
 def test_a_text_and_many_others_score_as_pairs_do(others, left):
     model = fitted((*NARRATIVES, *PROVERBS))
     for rights in (tuple(others), PROVERBS, tuple(others)):

@@ -41,6 +41,7 @@ def positions(label: str, chosen: Iterable[int]) -> dict[str, Any]:
     }
 
 
+@pytest.mark.slow
 def test_a_legend_names_only_runs_with_points() -> None:
     pictures = [
         charts.scores([row("fables", "first"), row("pairs", "third")], COLOURS),

@@ -49,6 +49,7 @@ def test_id10m_rows(tmp_path: Path) -> None:
     assert "boot" not in first["expression"]
 
 
+@pytest.mark.slow
 def test_meta4xnli_rows(tmp_path: Path) -> None:
     put(tmp_path, "data/cometa/cometa_test.tsv", BOOTS.format("METAPHOR").replace("kicked ", ""))
     put(tmp_path, "data/cometa/cometa_train.tsv", "El\tO\n\tO\nboots\tB-METAPHOR\n")

@@ -65,6 +65,7 @@ def submitted(cluster: Path, nodes: int, **environment: str) -> subprocess.Popen
     )
 
 
+@pytest.mark.slow
 def test_every_machine_runs_the_same_command_with_its_number(cluster: Path) -> None:
     done = figeval("train", *ASKED, "--nodes", "2", "--processes", "4", "--slurm", "job.sh", cwd=cluster)
     assert done.stderr.splitlines()[-1] == "wrote job.sh; check it, then run: sbatch job.sh"
@@ -117,6 +118,7 @@ def test_a_run_that_is_not_possible_gets_no_script(cluster: Path) -> None:
     assert not (cluster / "job.sh").exists()
 
 
+@pytest.mark.slow
 def test_one_machine_meets_nobody(cluster: Path) -> None:
     figeval("train", *ASKED, "--device", "cpu", "--slurm=job.sh", cwd=cluster)
     assert "--gpus" not in (cluster / "job.sh").read_text()
@@ -124,6 +126,7 @@ def test_one_machine_meets_nobody(cluster: Path) -> None:
     assert (cluster / "said").read_text() == "|".join(["-m", "figeval", "train", *ASKED, "--device", "cpu", "\n"])
 
 
+@pytest.mark.slow
 def test_a_training_that_fails_fails_the_job(cluster: Path) -> None:
     figeval("train", *ASKED, "--slurm", "job.sh", cwd=cluster)
     assert submitted(cluster, 1, CODE="2").wait(30) == 2
