@@ -52,9 +52,10 @@ def few_objects(worker: dict[str, int]) -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def worker() -> dict[str, int]:
+def worker() -> Iterator[dict[str, int]]:
     """State that a worker process keeps from test to test."""
-    return {"modules": 0}
+    yield {"modules": 0}
+    gc.unfreeze()  # or libraries report objects that are never collected
 
 
 @pytest.fixture(autouse=True)
