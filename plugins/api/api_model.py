@@ -119,7 +119,7 @@ class ApiModel:
         """Return a request as it is sent."""
         body = json.dumps(self.dialect.body(request, thinking), separators=(",", ":")).encode("ascii")
         key = key_of(self.client.url, self.client.served(), body, self.settings)
-        return Call(key, body, expected(request, self.settings.room(thinking)))
+        return Call(key, body, expected(request, self.settings.room(request, thinking)))
 
     def estimate(self, requests: Iterable[Prompt]) -> str:
         """Return the estimated cost of answering the requests, as one line."""

@@ -16,11 +16,11 @@ BATCH_SHARE = 0.5  # of the price, at OpenAI and Anthropic alike
 PER_TURN = 4  # tokens around each turn
 
 
-def expected(prompt: Prompt, thinking: int) -> Usage:
-    """Return the estimated tokens that a request reads, and the most that it may write, `thinking` included."""
+def expected(prompt: Prompt, most: int) -> Usage:
+    """Return the estimated tokens that a request reads, and `most`, those that it may write."""
     texts = [message.content for message in prompt.messages]
     read = sum(PER_TURN + len(text.encode("utf-8", "replace")) // BYTES for text in texts)
-    return Usage(read, prompt.max_new_tokens + thinking)
+    return Usage(read, most)
 
 
 def estimated_tokens(text: str) -> int:

@@ -72,14 +72,13 @@ class OpenAISettings(ApiSettings):
         reasoning_style: how the server is asked to think, or not: effort, template, openrouter or qwen; empty for what
             fits its address (`figeval.builtin.plugins.api.thinking`).
         structured: how the server is held to a format: response_format, json_object, structured_outputs or guided
-            (`figeval.builtin.plugins.api.formats`).
+            (`figeval.builtin.plugins.api.formats`); empty for response_format, or what a server of a known kind has.
         max_completion_tokens_key: the server's name for the limit of an answer: `max_completion_tokens` at OpenAI
             itself, whose newer models accept no other, `max_tokens` elsewhere.
     """
 
     reasoning_effort: str | None = None
     reasoning_style: str = ""
-    structured: str = "response_format"
     max_completion_tokens_key: str | None = None
 
     def __post_init__(self) -> None:
@@ -119,7 +118,7 @@ class OpenAI:
         return {
             "model": settings.model,
             "messages": [turn(message) for message in prompt.messages],
-            limit: prompt.max_new_tokens + settings.room(thinking),
+            limit: settings.room(prompt, thinking),
             **({} if thinks and ours else settings.decoding),
             **{name: value for name, value in optional.items() if value not in (None, [])},
             **self._thinking(thinking),
@@ -214,7 +213,7 @@ class Anthropic:
         return {
             "model": settings.model,
             "messages": [turn(message) for message in prompt.messages if message.role != "system"],
-            "max_tokens": prompt.max_new_tokens + settings.room(thinking),
+            "max_tokens": settings.room(prompt, thinking),
             **({"system": system} if system else {}),
             **({"stop_sequences": stops} if stops else {}),
             **({} if thinks else settings.decoding),

@@ -12,6 +12,7 @@ from figeval.jsonfile import parse_json
 from figeval.types import JSON, AnswerFormat
 
 KEY = "answer"
+WRAPPING = 32  # tokens for the object around a choice; some models put line breaks between all of its parts
 NAME = "answer"  # of the schema, and of the tool
 
 
@@ -55,12 +56,19 @@ def by_tool(answer: AnswerFormat) -> JSON:
 
 
 OPENAI: Mapping[str, Callable[[AnswerFormat], JSON]] = {
+    "": by_response_format,
     "response_format": by_response_format,
     "json_object": by_json_object,
     "structured_outputs": by_structured_outputs,
     "guided": by_guided,
 }
 ANTHROPIC: Mapping[str, Callable[[AnswerFormat], JSON]] = {"output_config": by_output_config, "tool": by_tool}
+BARE = frozenset({"structured_outputs", "guided"})  # ways that hold a model to a choice without an object around it
+
+
+def wrapping(answer: AnswerFormat | None, way: str) -> int:
+    """Return the number of tokens that an answer may have around a choice."""
+    return 0 if answer is None or answer.schema or way in BARE else WRAPPING
 
 
 def without(key: str, schema: JSON) -> JSON:

@@ -13,8 +13,10 @@ from urllib.parse import urlsplit
 from figeval.errors import ModelError
 from figeval.jsonfile import JSONObject, JSONValue, parse_json
 from figeval.reasoning import Reasoning
+from figeval.types import Prompt
 
 from ..encoders.settings import positive
+from .formats import wrapping
 
 LOOPBACK = re.compile(r"localhost|.*\.localhost|127(\.\d+){3}|::1")
 VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
@@ -37,6 +39,7 @@ class ApiSettings:
         reasoning: whether and how long the model thinks before it answers (--reasoning); None for its default.
         reasoning_tokens: tokens added to the limit of every answer, for models whose limit includes thinking; without
             it, those of `reasoning`.
+        structured: how the server is held to a format (`figeval.builtin.plugins.api.formats`).
         send_stop: whether stop texts are also sent to the server, which then stops writing; they are always cut off
             here.
         extra_body: further fields of every request, as a JSON object.
@@ -65,6 +68,7 @@ class ApiSettings:
     seed: int | None = None
     reasoning: Reasoning | None = None
     reasoning_tokens: int = 0
+    structured: str = ""
     send_stop: bool = True
     extra_body: Mapping[str, JSONValue] = field(default_factory=dict)
     input_price: float | None = None
@@ -111,9 +115,10 @@ class ApiSettings:
             return Reasoning(on=True, budget=self.reasoning_tokens)
         return self.reasoning
 
-    def room(self, thinking: Reasoning | None) -> int:
-        """Return the tokens for thinking that are added to the limit of an answer."""
-        return self.reasoning_tokens if thinking is None else thinking.tokens
+    def room(self, prompt: Prompt, thinking: Reasoning | None) -> int:
+        """Return the most tokens of a reply: those of the answer, of thinking, and of the object around a choice."""
+        thoughts = self.reasoning_tokens if thinking is None else thinking.tokens
+        return prompt.max_new_tokens + thoughts + wrapping(prompt.answer, self.structured)
 
     @property
     def sampled(self) -> bool:

@@ -39,6 +39,7 @@ class ScoringDialect(Dialect, Protocol):
     """A dialect that also asks for the log-probabilities of a text."""
 
     by_text: ClassVar[bool]  # whether texts are sent, and tokens come back, as text
+    structured: ClassVar[str]  # how the server is held to a format
 
     def address(self, url: str) -> str: ...
     def scoring(self, request: TokenRequest, text: str) -> JSON: ...
@@ -52,6 +53,7 @@ class Completions(OpenAI):
     url: ClassVar[str] = "http://localhost:8000/v1"
     path: ClassVar[str] = "/completions"
     by_text: ClassVar[bool] = False
+    structured: ClassVar[str] = "response_format"
 
     def address(self, url: str) -> str:
         """Return the address of requests that score, given that of OpenAI's interface."""
@@ -61,6 +63,8 @@ class Completions(OpenAI):
 @dataclass(frozen=True, slots=True)
 class VllmServer(Completions):
     """`vllm serve`, https://docs.vllm.ai/en/stable/serving/online_serving/."""
+
+    structured: ClassVar[str] = "structured_outputs"  # a bare letter; `guided` before release 0.11
 
     def scoring(self, request: TokenRequest, text: str) -> JSON:
         """Return the body of a request."""
@@ -113,6 +117,7 @@ class LlamaCpp(Completions):
     """llama-cpp-python's server, https://llama-cpp-python.readthedocs.io/en/latest/server/."""
 
     by_text: ClassVar[bool] = True
+    structured: ClassVar[str] = "json_object"
 
     def scoring(self, request: TokenRequest, text: str) -> JSON:
         """Return the body of a request."""

@@ -194,7 +194,8 @@ def open_served(dialect: type[VllmServer | SGLang | LlamaCpp], settings: ServerS
             f"({error})"
         ) from error
     check_chat_template(checkpoint, settings.apply_chat_template)
-    settings = replace(settings, base_url=settings.base_url or dialect.url)
+    here, way = settings.base_url or dialect.url, settings.structured or dialect.structured
+    settings = replace(settings, base_url=here, structured=way)
     return ServedModel(dialect(settings), settings, checkpoint)
 
 

@@ -21,6 +21,9 @@ from tests.plugins.servers import Desk, Handler
 
 LETTERS = AnswerFormat(("A", "B"))
 QUOTE = AnswerFormat.of_object({"quote": {"type": "string"}})
+LETTER = {"type": "string", "enum": ["A", "B"]}
+OBJECT = {"type": "object", "properties": {"answer": LETTER}, "required": ["answer"], "additionalProperties": False}
+NAMED = {"name": "answer", "strict": True}
 THOUGHT = 300  # tokens that every server here needs for thinking
 pytestmark = pytest.mark.usefixtures("no_keys")
 
@@ -199,19 +202,27 @@ def test_the_address_decides_how_thinking_is_asked_for(monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize(
-    ("way", "answer", "fields"),
+    ("way", "answer", "fields", "around"),
     [
-        ("structured_outputs", LETTERS, {"structured_outputs": {"choice": ["A", "B"]}}),
-        ("structured_outputs", QUOTE, {"structured_outputs": {"json": QUOTE.json_schema}}),
-        ("guided", LETTERS, {"guided_choice": ["A", "B"]}),
-        ("guided", QUOTE, {"guided_json": QUOTE.json_schema}),
-        ("json_object", QUOTE, {"response_format": {"type": "json_object", "schema": QUOTE.json_schema}}),
+        ("structured_outputs", LETTERS, {"structured_outputs": {"choice": ["A", "B"]}}, 0),
+        ("structured_outputs", QUOTE, {"structured_outputs": {"json": QUOTE.json_schema}}, 0),
+        ("guided", LETTERS, {"guided_choice": ["A", "B"]}, 0),
+        ("guided", QUOTE, {"guided_json": QUOTE.json_schema}, 0),
+        ("json_object", QUOTE, {"response_format": {"type": "json_object", "schema": QUOTE.json_schema}}, 0),
+        ("json_object", LETTERS, {"response_format": {"type": "json_object", "schema": OBJECT}}, 32),
+        ("", LETTERS, {"response_format": {"type": "json_schema", "json_schema": {**NAMED, "schema": OBJECT}}}, 32),
     ],
 )
-def test_how_a_format_is_asked_for(way: str, answer: AnswerFormat, fields: dict[str, Any], desk: Desk) -> None:
+def test_how_a_format_is_asked_for(
+    way: str, answer: AnswerFormat, fields: dict[str, Any], around: int, desk: Desk
+) -> None:
     desk.usual = lambda handler, _: chat(handler, "stop", {}, content="A")
-    openai("m", base_url=desk.url, structured=way).generate(asked(answer))
-    assert desk.asked[0].items() >= fields.items()
+    model = openai("m", base_url=desk.url, structured=way)
+    model.generate(asked())
+    model.generate(asked(answer))
+    free, held = desk.asked
+    assert held.items() >= fields.items()
+    assert held["max_tokens"] - free["max_tokens"] == around
 
 
 def test_anthropic_is_asked_as_its_models_need(desk: Desk) -> None:

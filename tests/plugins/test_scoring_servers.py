@@ -18,14 +18,16 @@ from figeval.builtin.plugins.servers.dialects import LlamaCpp, SGLang, VllmServe
 from figeval.builtin.plugins.servers.model import llama_cpp, sglang, vllm_server
 from figeval.builtin.plugins.servers.settings import ServerSettings
 from figeval.errors import ModelError
-from figeval.types import Continuation, Message
+from figeval.types import AnswerFormat, Continuation, Message, Prompt
 from tests.plugins.scoring_servers import Imitated, serving
-from tests.plugins.servers import free_port, talkative
+from tests.plugins.servers import Desk, free_port, talkative
 from tests.plugins.tiny import LINES, LONG, Workshop
 
 BACKENDS: dict[str, Any] = {"vllm": vllm_server, "sglang": sglang, "llama_cpp": llama_cpp}
 BY_IDS = ("vllm", "sglang")
 BOS = "<|endoftext|>"
+LETTER = {"type": "string", "enum": ["A", "B"]}
+HELD = {"type": "object", "properties": {"answer": LETTER}, "required": ["answer"], "additionalProperties": False}
 REQUESTS = [
     *(Continuation(line, f" {other}") for line in LINES for other in ("Yes", "Yes, it does.", "No, it does not.")),
     Continuation("Does it follow? ", "Yes"),
@@ -227,6 +229,23 @@ def test_answers_in_words_need_the_chat_template(folder: Path) -> None:
     assert chatting.api.client.url == "http://localhost:30000/v1/chat/completions"
     assert chatting.client.url == "http://localhost:30000/generate"
     assert not hasattr(sglang("tiny", tokenizer=folder, apply_chat_template=False), "generate")
+
+
+NAMED = {"name": "answer", "strict": True, "schema": HELD}
+WAYS = {
+    "vllm": {"structured_outputs": {"choice": ["A", "B"]}},
+    "sglang": {
+        "response_format": {"type": "json_schema", "json_schema": {"name": "answer", "strict": True, "schema": HELD}}
+    },
+    "llama_cpp": {"response_format": {"type": "json_object", "schema": HELD}},
+}
+
+
+@pytest.mark.parametrize("kind", BACKENDS)
+def test_each_server_is_held_to_a_format_in_its_own_way(folder: Path, kind: str, desk: Desk) -> None:
+    model = BACKENDS[kind]("tiny", base_url=desk.url, tokenizer=str(talkative(folder)), apply_chat_template=True)
+    model.generate([Prompt((Message("user", "A or B?"),), answer=AnswerFormat(("A", "B")))])
+    assert desk.asked[0].items() >= WAYS[kind].items()
 
 
 BROKEN = [
