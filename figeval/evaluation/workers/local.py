@@ -189,15 +189,33 @@ def main() -> None:
     """Answer the units that come through stdin, and send messages to what was stdout; prints go to stderr."""
     end_quickly()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes of a terminal; the parent decides
-    messages = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)
+    units, messages = own_pipes()
     from figeval.evaluation.workers.session import Session
 
     with suppress(EOFError):  # the parent is already gone
-        session = Session(pickle.load(sys.stdin.buffer), lambda *message: send(messages, message))
-        for unit in Units(sys.stdin.buffer).each():
+        session = Session(pickle.load(units), lambda *message: send(messages, message))
+        for unit in Units(units).each():
             session.answer(unit)
         session.close()
+
+
+def own_pipes() -> tuple[IO[bytes], IO[bytes]]:
+    """Return stdin and stdout as streams that neither models nor their processes can read, print on or keep open.
+
+    Afterwards stdin is empty and stdout is stderr. In a forked process both streams are stderr: while it held the
+    pipe, the parent would not notice that this process has ended.
+    """
+    pipes = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    with open(os.devnull, "rb") as empty:
+        os.dup2(empty.fileno(), 0)
+    os.dup2(2, 1)
+
+    def let_go() -> None:
+        for pipe in pipes:
+            os.dup2(2, pipe.fileno(), inheritable=False)
+
+    os.register_at_fork(after_in_child=let_go)
+    return pipes
 
 
 class Units:
