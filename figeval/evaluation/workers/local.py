@@ -206,7 +206,7 @@ def own_pipes() -> tuple[IO[bytes], IO[bytes]]:
     pipe, the parent would not notice that this process has ended.
     """
     pipes = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
-    with open(os.devnull, "rb") as empty:
+    with Path(os.devnull).open("rb") as empty:
         os.dup2(empty.fileno(), 0)
     os.dup2(2, 1)
 
