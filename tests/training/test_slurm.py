@@ -115,6 +115,9 @@ def test_a_run_that_is_not_possible_gets_no_script(cluster: Path) -> None:
     assert "give only one of them" in figeval(*asked, "--processes", "2", cwd=cluster, code=2).stderr
     done = figeval(*asked, "--ray", "10.0.0.1:6379", cwd=cluster, code=2)
     assert "--slurm starts Ray on the machines of its job; leave out --ray 10.0.0.1:6379" in done.stderr
+    asked = ("run", "--tasks", "mini", "--model", "openai:gpt", "--slurm", "job.sh")  # here, where no key is
+    done = figeval(*asked, cwd=cluster, code=2, OPENAI_API_KEY="")
+    assert done.stderr == "figeval: openai:gpt already answers many requests in parallel; leave out --slurm\n"
     assert not (cluster / "job.sh").exists()
 
 
