@@ -33,6 +33,7 @@ CONNECTING = 20.0  # seconds until Ray must have connected
 QUICK = 1.0  # seconds of connecting that need no explanation
 SKIPPED = "RAY_DEDUP_LOGS_SKIP_REGEX"  # lines that Ray does not print
 REASONS = (
+    r"because (its worker process has died)\. Worker exit type: SYSTEM_ERROR .*End of file",  # lists causes of all kinds
     r"The actor (?:is dead|died) because(.*)",
     r"RPC error: (.*?) rpc_code",
     r"Worker exit detail:(.*)",
@@ -161,8 +162,9 @@ class Shape:
             has = " and ".join(f"{sum(node.get(name, 0) for node in nodes):g} {name}s" for name in ("CPU", "GPU"))
             each = f"{gpus:g} GPU{'s' if gpus > 1 else ''} and a core each" if gpus else "a core each"
             cure = f"use --workers {room(1)}" if room(1) else "use a larger cluster, or fewer --gpus_per_worker"
+            flag = f"--workers {workers}" if workers else f"--gpus_per_worker {gpus:g}" if gpus else "--ray"
             raise OptionError(
-                f"--workers {wanted}: the cluster ({has} on {counted(len(nodes), 'machine')}) has room for "
+                f"{flag}: the cluster ({has} on {counted(len(nodes), 'machine')}) has room for "
                 f"{counted(room(1), 'worker')} with {each}; {cure}"
             )
         most = max(int(node.get("CPU", 0)) for node in nodes)
