@@ -33,7 +33,8 @@ CONNECTING = 20.0  # seconds until Ray must have connected
 QUICK = 1.0  # seconds of connecting that need no explanation
 SKIPPED = "RAY_DEDUP_LOGS_SKIP_REGEX"  # lines that Ray does not print
 REASONS = (
-    r"because (its worker process has died)\. Worker exit type: SYSTEM_ERROR .*End of file",  # lists causes of all kinds
+    # what follows lists causes of all kinds
+    r"because (its worker process has died)\. Worker exit type: SYSTEM_ERROR .*End of file",
     r"The actor (?:is dead|died) because(.*)",
     r"RPC error: (.*?) rpc_code",
     r"Worker exit detail:(.*)",
