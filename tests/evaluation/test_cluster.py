@@ -206,8 +206,8 @@ def test_a_slow_connection_is_announced(monkeypatch: pytest.MonkeyPatch, capsys:
         (
             "The actor died unexpectedly before finishing this task.\nThe actor is dead because its worker process has "
             "died. Worker exit type: SYSTEM_ERROR Worker exit detail: Worker unexpectedly exits with a connection "
-            "error code 2. End of file. Some common causes include: (1) the process was killed by the OOM killer due to "
-            "high memory usage, (2) ray stop --force is called, (3) SIGSEGV or another unexpected error.",
+            "error code 2. End of file. Some common causes include: (1) the process was killed by the OOM killer due "
+            "to high memory usage, (2) ray stop --force is called, (3) SIGSEGV or another unexpected error.",
             "its worker process has died",
         ),
         ("RPC error: Socket closed rpc_code: 14. The task may or may not have been executed", "Socket closed"),
