@@ -83,9 +83,8 @@ class Office:
     def run(self, name: str, change: Change | None = None, **settings: Any) -> RunRecord:
         """Run the task, with workers if their messages are changed."""
         harness = Harness(include=(self.path,))
-        config = RunConfig(
-            tasks=("t",), model="overlap", include_path=(self.path,), output_path=self.path / name, **settings
-        )
+        options: dict[str, Any] = {"tasks": ("t",), "model": "overlap", **settings}
+        config = RunConfig(include_path=(self.path,), output_path=self.path / name, **options)
         staff = None if change is None else Staff(change)
         with listening(self.watcher):
             return carry_out(config, harness, self.watcher, prepare(config, harness), staff)[0]
@@ -163,3 +162,11 @@ def test_the_row_of_an_example_that_killed_its_workers_has_its_texts_too(office:
     office.run("one", log_samples=True)
     office.run("two", iter, log_samples=True)
     assert office.predictions("two") == office.predictions("one")
+
+
+def test_the_record_describes_the_model_as_it_was_at_the_last_task(office: Office) -> None:
+    write_task(office.path, "u", 5)  # fewer words
+    one, two = (
+        office.run(name, change, tasks=("t", "u"), model="tfidf") for name, change in (("1", None), ("2", iter))
+    )
+    assert one.model.description["vocabulary"] == two.model.description["vocabulary"] < N

@@ -286,7 +286,7 @@ class _Inbox:
             job = pool.schedule.jobs[self._task]
             job.failure = job.failure or failure or ""
             job.peak_memory_mb = max(job.peak_memory_mb, peak_memory_mb)
-            pool._description = max(pool._description, description, key=len)
+            pool._description = max(description, pool._description, key=len)  # of equals the latest, as in one process
 
     def unusable(self, problem: str) -> None:
         """Raise the error, which ends the run."""
