@@ -13,6 +13,7 @@ import logging
 import os
 import queue
 import re
+import signal
 import socket
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -63,6 +64,7 @@ def connected(address: str) -> Iterator[None]:
     own = not ray.is_initialized()
     if own:
         _connect(address)
+        _handle_sigterm_again()
     try:
         yield
     finally:
@@ -83,6 +85,13 @@ def _quiet() -> Iterator[None]:
     finally:
         if given is None:
             del os.environ[SKIPPED]
+
+
+def _handle_sigterm_again() -> None:
+    """Install this process's handler of SIGTERM again, which Ray has replaced by one that prints the stack first."""
+    handler = signal.getsignal(signal.SIGTERM)
+    if handler is not None and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, handler)
 
 
 def _connect(address: str) -> None:
