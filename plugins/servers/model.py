@@ -214,6 +214,6 @@ def open_llama_cpp(settings: ServerSettings) -> ServedModel:
     return open_served(LlamaCpp, settings)
 
 
-vllm_server = Configured(ServerSettings, open_vllm_server, constrains_answers=True)
-sglang = Configured(ServerSettings, open_sglang, constrains_answers=True)
-llama_cpp = Configured(ServerSettings, open_llama_cpp, constrains_answers=True)
+vllm_server = Configured(ServerSettings, open_vllm_server, constrains_answers=True, answers_in_parallel=True)
+sglang = Configured(ServerSettings, open_sglang, constrains_answers=True, answers_in_parallel=True)
+llama_cpp = Configured(ServerSettings, open_llama_cpp, constrains_answers=True, answers_in_parallel=True)
