@@ -11,7 +11,7 @@ from figeval.errors import ModelError
 from figeval.jsonfile import JSONObject, parse_json
 from figeval.text import one_line
 
-from .client import CONNECT, MAX_BYTES, Client, PermanentError, RetryableError, certificates, parsed
+from .client import CONNECT, MAX_BYTES, Client, PermanentError, RetryableError, certificates, no_cookies, parsed
 
 if TYPE_CHECKING:
     import httpx
@@ -176,6 +176,7 @@ def opened(client: Client) -> httpx.Client:
     return httpx.Client(
         headers={**IDENTITY, **client.dialect.headers(client.endpoint.key)},
         timeout=httpx.Timeout(client.settings.timeout, connect=CONNECT),
+        cookies=no_cookies(),
         verify=certificates(),
         trust_env=not client.endpoint.local,
     )
