@@ -146,7 +146,7 @@ class ServedModel:
                 f"the model at {self.client.endpoint.url} splits texts into other tokens than the tokenizer of "
                 f"{self.checkpoint.model!r}; set --model_args tokenizer= to that of the served model"
             )
-        return min(0.0, value)
+        return min(value, 0.0)
 
     def _named(self, words: Sequence[int]) -> list[int | str | None]:
         """Return tokens as the server names them; None for one that is no text by itself, such as half a letter."""

@@ -70,7 +70,8 @@ class VllmLanguageModel(VllmModel):
     def _scored(self, requests: Sequence[TokenRequest], cut: Set[int]) -> Iterator[Part[float]]:
         for found in self.scorer.score(requests):
             places = [index for index, _ in found]
-            yield Part(places, [min(0.0, value) for _, value in found], cut & set(places))
+            # NaN must stay: `min(0.0, nan)` is 0, a certain option
+            yield Part(places, [min(value, 0.0) for _, value in found], cut & set(places))
 
     @property
     def context_length(self) -> int | None:
