@@ -213,7 +213,7 @@ class ApiModel:
         """Number of tokens that the model reads and writes together, if a server on this machine lists it."""
         models = parse_json(self.client.served() or "[]")
         lengths = [one.get("max_model_len") for one in models] if isinstance(models, list) else []
-        return min((length for length in lengths if type(length) is int), default=None)
+        return min((length for length in lengths if type(length) is int and length > 0), default=None)
 
 
 def remembered(archive: Archive, keys: Iterable[str]) -> dict[str, Reply]:
