@@ -210,8 +210,10 @@ class Client:
             if not error:
                 return self._read(body)
             code = error.get("code") if isinstance(error, Mapping) else None
-            told = type(code) is int and HTTPStatus.BAD_REQUEST <= code < 600
-            status = code if told else 502  # an upstream error, passed on with status 200
+            told = code if isinstance(code, int) else 0
+            status = (
+                told if HTTPStatus.BAD_REQUEST <= told < 600 else 502
+            )  # an upstream error, passed on with status 200
         said = self.endpoint.scrub(complaint(body, content))  # before it is truncated: half of a key would not be found
         said = said if len(said) <= LONGEST else said[:LONGEST] + "…"
         if filtered(status, body):
