@@ -205,15 +205,13 @@ class Client:
     def judge(self, status: int, headers: Mapping[str, str], content: bytes) -> ApiAnswer:
         """Return the answer in a response. Raises what `attempt` raises."""
         body = parsed(content)
-        if HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES:
+        if HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES:  # it may pass on an upstream error
             error = body.get("error")
             if not error:
                 return self._read(body)
             code = error.get("code") if isinstance(error, Mapping) else None
             told = code if isinstance(code, int) else 0
-            status = (
-                told if HTTPStatus.BAD_REQUEST <= told < 600 else 502
-            )  # an upstream error, passed on with status 200
+            status = told if HTTPStatus.BAD_REQUEST <= told < 600 else 502
         said = self.endpoint.scrub(complaint(body, content))  # before it is truncated: half of a key would not be found
         said = said if len(said) <= LONGEST else said[:LONGEST] + "…"
         if filtered(status, body):

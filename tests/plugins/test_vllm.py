@@ -178,6 +178,23 @@ def test_answers_come_while_others_are_written(workshop: Workshop, installed: An
     assert len(model.generate(prompts[:2]).values) == 2
 
 
+@pytest.mark.parametrize("reason", ["abort", "error"])
+def test_an_answer_that_vllm_breaks_off_is_no_empty_answer(
+    reason: str, workshop: Workshop, installed: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    honest = installed.LLM.answer
+
+    def broken(self: Any, request_id: str, ids: list[int], params: Any) -> Any:
+        output = honest(self, request_id, ids, params)
+        output.outputs[0].token_ids, output.outputs[0].finish_reason = [], reason
+        return output
+
+    monkeypatch.setattr(installed.LLM, "answer", broken)
+    model = vllm(str(workshop("gpt2", "LMHeadModel")))
+    (reply,) = model.generate([Prompt((Message("user", LINES[0]),), max_new_tokens=6)]).values
+    assert (reply.text, reply.finish, reply.error) == ("", "error", "vLLM broke it off")
+
+
 def test_an_answer_is_held_to_its_format(workshop: Workshop) -> None:
     model = vllm(str(workshop("gpt2", "LMHeadModel")))
     letters = AnswerFormat(("A", "B"))
