@@ -319,6 +319,18 @@ def test_a_batch_that_the_server_forgot_is_submitted_again(desk: BatchDesk, mode
     assert finish(model, desk) == CAPITALS
 
 
+def test_a_batch_after_one_that_never_arrived_has_a_label_of_its_own(
+    model: Open, desk: BatchDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its requests once had the number that is the next one again, and could never be submitted any more."""
+    monkeypatch.setattr(OpenAIBatches, "most_requests", 1)
+    monkeypatch.setattr(AnthropicBatches, "most_requests", 1)
+    desk.polls, desk.hang_up = 0, "before"
+    desk.fate = lambda question, attempt: "expired" if (question, attempt) == ("b", 0) else "ok"
+    assert "may have been submitted" in left(model(max_retries=0), "a", "b")
+    assert finish(model, desk, "b") == ["B"]
+
+
 def test_a_server_without_a_batch_api(desk: BatchDesk, model: Open) -> None:
     with pytest.raises(ModelError, match=r"has no batch API .* leave out --batch, or correct base_url"):
         model(base_url=desk.url.removesuffix("/v1")).generate(prompts())
