@@ -21,6 +21,7 @@ from figeval.evaluation.harness import Guests
 from figeval.records.contamination import LABEL
 from figeval.types import Continuation, Prompt, Reply
 from tests.cli.conftest import Cli, cli
+from tests.plugins.tiny import Workshop as Tiny
 
 __all__ = ["cli"]
 MINI = Path(figeval.__file__).parents[1] / "tasks" / "mini"
@@ -181,8 +182,18 @@ def test_scores_of_a_run_by_recall(tmp_path: Path) -> None:
         figeval.contamination("mini_proverbs", Knowing(), name="n", run=run.path, output_path=tmp_path / "d")
     with pytest.raises(FigevalError, match="has no task mini_pairs; it has mini_proverbs"):
         figeval.contamination("mini_pairs", model, name="m", run=run.path, output_path=tmp_path / "e")
-    with pytest.raises(FigevalError, match=r"another model .m.; choose another --output_path"):
+    with pytest.raises(FigevalError, match=r"another model or of other --model_args .m.; choose another --output_path"):
         figeval.contamination("mini_proverbs", Knowing(), name="n", output_path=tmp_path / "c")
+
+
+@pytest.mark.slow
+def test_other_options_of_a_model_continue_nothing(tmp_path: Path) -> None:
+    model = str(Tiny(tmp_path)("gpt2", "LMHeadModel", n_positions=512))
+    asked: dict[str, Any] = {"measures": ["recall"], "limit": 4, "output_path": tmp_path / "c"}
+    for _ in range(2):
+        figeval.contamination("mini_proverbs", model, model_args={"attn_implementation": "sdpa"}, **asked)
+    with pytest.raises(FigevalError, match="other --model_args"):
+        figeval.contamination("mini_proverbs", model, model_args={"attn_implementation": "eager"}, **asked)
 
 
 def test_bad_input_is_one_line(cli: Cli, tmp_path: Path) -> None:

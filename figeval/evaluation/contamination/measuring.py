@@ -178,13 +178,8 @@ def _values(folder: RunFolder, task: str) -> tuple[str, Values]:
 
 
 def _begun(config: ContaminationConfig, model: Model, folder: Path) -> ContaminationRecord:
-    """Return a new record. Raises `RecordError` if the folder holds that of another model."""
-    before, fingerprint = read_contamination(folder), model.fingerprint()
-    if before is not None and before.model.fingerprint != fingerprint:
-        raise RecordError(
-            f"{folder} holds the record of another model ({before.model.name}); choose another --output_path"
-        )
-    return ContaminationRecord(
+    """Return a new record. Raises `RecordError` if the folder holds that of another model or of other options."""
+    record = ContaminationRecord(
         started=provenance.now(),
         command=["figeval", *command()] if command() else [],
         config=config.settings(),
@@ -193,10 +188,22 @@ def _begun(config: ContaminationConfig, model: Model, folder: Path) -> Contamina
             backend=model.backend_name,
             options=dict(model.options),
             capabilities=sorted(model.offers),
-            fingerprint=fingerprint,
+            fingerprint=model.fingerprint(),
         ),
         provenance=provenance.collect(),
     )
+    before = read_contamination(folder)
+    if before is not None and _identity(before.model) != _identity(record.model):
+        raise RecordError(
+            f"{folder} holds the record of another model or of other --model_args ({before.model.name}); choose "
+            "another --output_path"
+        )
+    return record
+
+
+def _identity(model: ModelRecord) -> JSON:
+    """Return what must be the same if answers are to be kept; the fingerprint has no option such as `dtype`."""
+    return model.model_dump(mode="json", include={"fingerprint", "options"})
 
 
 def refuse_speechless(model: Model) -> None:
