@@ -326,7 +326,7 @@ def test_no_weights_are_touched_before_all_data_is_known_to_be_good(workshop):
 def test_a_folder_of_another_run(workshop):
     write_task(workshop.folder, "t")
     workshop.run()
-    with pytest.raises(RecordError, match=r"another run \(limit was null, is 5; seed was 0, is 1\); choose"):
+    with pytest.raises(RecordError, match=r"another run \(limit was not set, is 5; seed was 0, is 1\); choose"):
         workshop.run(seed=1, limit=5)
 
 
