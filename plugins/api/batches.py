@@ -16,6 +16,7 @@ from pathlib import Path
 
 from figeval.errors import ModelError, NotFinished, RecordError
 from figeval.frontend import command
+from figeval.models import progress
 from figeval.models.archive import PaidAnswer, Usage
 from figeval.models.batch_archive import BatchArchive, StoredBatch
 from figeval.storage import locked
@@ -86,6 +87,7 @@ class BatchedModel(ApiModel):
                 wanted = {call.key: call for _, call in self._lookup(archive, requests) if call is not None}
                 if not wanted:
                     return
+                progress.waiting(f"asking {self.client.endpoint.host} about batches")
                 with locked(lock_file(self.settings.account), RecordError(BUSY)), opened(self.client) as connection:
                     self._settle(archive, BatchHttp(self.client, connection), wanted)
 
