@@ -261,13 +261,13 @@ class RunProgress:
 
     def resumed(self, folder: Path, kept: int, n: int) -> None:
         """Show how many answers of an earlier session are kept."""
-        self._display.say(f"continuing, {kept} of {n} answers kept in {folder}")
+        self._display.say(f"continuing, {kept:,} of {n:,} answers kept in {folder}")
 
     def task_started(self, task: str, n: int, done: int) -> None:
         """Begin a task."""
         self._task, self._total, self._done = task, n, done
         self._began, self._counts = (time.monotonic(), done), deque()
-        kept = f", {done} of them kept from before" if done else ""
+        kept = f", {done:,} of them kept from before" if done else ""
         self._display.begin(task, n, done, f"{task}: {counted(n, 'example')}{kept}")
         self._show("")
 
@@ -300,7 +300,7 @@ class RunProgress:
         return self._done - before, max(now - began, 1e-3)
 
     def _show(self, status: str, more: str = "") -> None:
-        self._line = f"{self._task}: {self._done} of {self._total}{more}"
+        self._line = f"{self._task}: {self._done:,} of {self._total:,}{more}"
         self._display.update(self._done, status, self._line)
 
     def scoring(self, what: str) -> None:

@@ -330,10 +330,10 @@ class BatchedModel(ApiModel):
         told = []
         for one in pending:
             if one.state is None:
-                told.append(f"a batch of {one.batch.requests} requests may have been submitted, which is not known yet")
+                told.append(f"it is not known yet whether a batch of {one.batch.requests:,} requests was submitted")
             else:
                 done = min(one.state.done, one.batch.requests)
-                told.append(f"batch {self._name(one.batch)}: {done} of {one.batch.requests} requests are done")
+                told.append(f"{done:,} of {one.batch.requests:,} requests of {self._name(one.batch)} are done")
         words = [word for word in command() or () if word != "--fresh"]  # it would put the run that waits away
         again = f"run the same command again: figeval {shlex.join(words)}" if words else "call figeval.run again"
         return f"{self.client.endpoint.host}: {'; '.join(told)}; to collect the answers, {again}"

@@ -705,7 +705,7 @@ def test_what_it_would_take_is_known_beforehand(desk: Desk, model: Open) -> None
     backend.generate(ask("a" * 40))
     told = backend.estimate(ask("a" * 40, "b" * 40, "c" * 40, "c" * 40))
     assert told == (
-        "2 requests, about 28 input tokens and at most 32 output tokens, a cost of at most 0.0001; 1 answers are "
+        "2 requests, about 28 input tokens and at most 32 output tokens, a cost of at most 0.0001; 1 answer "
         "already cached; spent so far: 15 tokens at a cost of 0.0000; the budget may not be sufficient"
     )
     assert len(desk.asked) == 1
