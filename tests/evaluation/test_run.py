@@ -279,7 +279,7 @@ def test_limit_takes_the_first_and_says_so(workshop):
     (task,) = record.tasks
     assert (task.n, task.available) == (7, 20)
     assert [row["id"] for row in workshop.rows()] == [f"t{i}" for i in range(7)]
-    assert record.warnings == ["--limit 7: the first examples of 1 of 1 tasks, not a random sample"]
+    assert record.warnings == ["--limit 7: the first examples, not a random sample"]
 
 
 def test_few_shot_examples_stand_before_the_question(workshop):
