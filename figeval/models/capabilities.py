@@ -191,6 +191,9 @@ class Generates(Protocol):
     An attribute `constrains_answers = True`, of the model and of its factory, declares that replies keep to
     `Prompt.answer`, of which there is one only with --constrain. A factory with an option `reasoning` receives the
     `figeval.reasoning.Reasoning` of --reasoning, or None.
+
+    A model that only generates with other options has an attribute `capability_hint` instead of the method: a cure for
+    the error that the user sees, such as "give --apply_chat_template to have answers written".
     """
 
     def generate(self, requests: Sequence[Prompt], /) -> Answers[Reply | str]:
