@@ -327,12 +327,8 @@ def route_of(task: TaskSpec, model: Model, harness: Harness, config: RunConfig) 
         known = [one for one in harness.routes.with_parts(task.type) if allowed(one, task, config, wanted)]
         route = choose(task.type, model.offers, known, wanted)
     except CapabilityError as error:
-        cures = (
-            getattr(model.backend, "capability_hint", ""),
-            f"leave {task.name} out of --tasks",
-            "use another model",
-        )
-        cure = ", ".join(filter(None, cures[:-1])) + f", or {cures[-1]}"
+        hint = f"{hint}, " if (hint := getattr(model.backend, "capability_hint", "")) else ""
+        cure = f"{hint}leave {task.name} out of --tasks, or use another model"
         raise CapabilityError(f"{model.name} cannot answer {task.name}: {error}; {cure}") from error
     return flagged(task, route, config)
 
