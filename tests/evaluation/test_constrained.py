@@ -88,7 +88,7 @@ def test_who_cannot_be_held_to_a_format_is_refused() -> None:
 
 
 def test_a_route_without_a_format_is_refused() -> None:
-    with pytest.raises(figeval.CapabilityError, match="to keep to; .*, or leave mini_narrative out of --tasks"):
+    with pytest.raises(figeval.CapabilityError, match=r"to keep to; .*, or leave mini_narrative out of --tasks"):
         figeval.run("mini_narrative", Obedient(), name="m", constrain=True)
 
 
