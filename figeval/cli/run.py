@@ -109,12 +109,15 @@ def write_job(file: Path, given: dict[str, Any]) -> str:
     """Write the batch script of a run, and return what to do with it."""
     from figeval.api.runs import run_config
     from figeval.errors import OptionError
+    from figeval.evaluation.harness import Harness
     from figeval.training.slurm import spread_script, write_script
 
     if given["ray"] not in {None, "", "auto"}:
         raise OptionError(f"--slurm starts Ray on the machines of its job; leave out --ray {given['ray']}")
     rest: Any = {**given, "ray": "auto"}
     asked = run_config(rest.pop("tasks"), rest.pop("model"), rest)
+    if Harness().backends.answers_in_parallel(asked.model):
+        raise OptionError(f"{asked.model} already answers many requests in parallel; leave out --slurm")
     gpus = asked.gpus_per_worker if asked.gpus_per_worker is not None else float(asked.device != "cpu")
     name = asked.output_path.name if asked.output_path is not None else "run"
     return write_script(file, spread_script(sys.argv[1:], Path.cwd(), name, asked.workers or 1, gpus))

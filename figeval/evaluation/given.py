@@ -33,7 +33,6 @@ from figeval.records.run_folder import RunFolder
 from figeval.records.schema import RunRecord
 from figeval.records.sweep import SEEDS, SeedsRecord, mean_of, write
 from figeval.spec import TaskSpec
-from figeval.spec.examples import read_corpus
 from figeval.task_types.given import unfloated
 from figeval.task_types.routes import Dialogue
 from figeval.text import csv_cell, one_line
@@ -121,7 +120,7 @@ def _by_task(rows: Mapping[str, Rows], tasks: Sequence[TaskSpec], harness: Harne
             where = f"; all {len(own)} rows are empty" if own else ""
             raise DataError(f"there are no predictions for {task.name}{where}; add them, or leave it out of --tasks")
         if task.corpus is not None:
-            own = placed(own, read_corpus(task, partial(harness.documents, task)).places)
+            own = placed(own, harness.corpus(task).places)
         check(task, own, harness)
         found.append((task, own))
     return found

@@ -17,9 +17,10 @@ from figeval.metrics.catalogue import Metrics
 from figeval.models.model import Backends
 from figeval.registry import Registry
 from figeval.spec import SuiteSpec, TaskSpec
-from figeval.spec.examples import build_examples
+from figeval.spec.examples import build_examples, read_corpus
 from figeval.spec.loader import Catalogue, load_catalogue
 from figeval.task_types.base import Routes, TaskTypes
+from figeval.task_types.fields import CandidateCorpus
 from figeval.types import Example
 
 GUEST = "this program"  # owner of objects that do not come from a plugin
@@ -54,6 +55,7 @@ class Harness:
         self.include = include
         self.guests = guests or Guests()
         self._fetch = fetch
+        self._corpus: tuple[Any, CandidateCorpus] | None = None  # the last one, since each pass over a task needs it
         self._notes: dict[tuple[str, str], dict[str, Any]] = {}  # (folder, source) → notes of its reader
 
     @cached_property
@@ -107,9 +109,22 @@ class Harness:
         context = DataContext(folder, self._fetch or fetch, self._notes.setdefault((str(folder), source), {}))
         return read(source, context, self.readers)
 
-    def documents(self, task: TaskSpec) -> Iterator[Any]:
-        """Return the raw rows of a task's corpus, or an empty iterator if it has no corpus."""
-        return self._rows(task, task.corpus.data) if task.corpus is not None else iter(())
+    def corpus(self, task: TaskSpec) -> CandidateCorpus:
+        """Return the documents that all rows of a task rank; those of the last task are read once.
+
+        Raises:
+            DataError: a document is not valid, or there are none.
+        """
+        assert task.corpus is not None
+        key = (task.folder, task.corpus)
+        if self._corpus is None or self._corpus[0] != key:
+            self._corpus = None  # so that memory never holds two
+            self._corpus = key, read_corpus(task, self._rows(task, task.corpus.data))
+        return self._corpus[1]
+
+    def corpus_reader(self, task: TaskSpec) -> Callable[[], CandidateCorpus] | None:
+        """Return the function that reads the documents of a task, or None if its rows share none."""
+        return None if task.corpus is None else partial(self.corpus, task)
 
     def notes(self, task: TaskSpec, split: str = "test") -> dict[str, Any]:
         """Return the notes of a split's reader; they are complete once the rows have been read."""
@@ -118,7 +133,7 @@ class Harness:
     def examples(self, task: TaskSpec, split: str = "test") -> Iterator[Example]:
         """Return the examples of a split, built lazily."""
         rows = iter(()) if task.examples is not None else self.rows(task, split)
-        return build_examples(task, rows, split, partial(self.documents, task))
+        return build_examples(task, rows, split, self.corpus_reader(task))
 
 
 def _factory_of(model: Any) -> Callable[[str], Any]:

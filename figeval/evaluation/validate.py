@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any, Literal
 
 from figeval.config import RunConfig
@@ -339,7 +338,7 @@ def built(task: TaskSpec, split: str, harness: Harness, verdict: Verdict) -> Ite
         if task.examples is not None:
             yield from enumerate(build_examples(task, ()), start=1)
             return
-        build = row_builder(task, split, partial(harness.documents, task))
+        build = row_builder(task, split, harness.corpus_reader(task))
         for number, row in enumerate(harness.rows(task, split), start=1):
             try:
                 example = build(number, row)

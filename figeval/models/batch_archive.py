@@ -131,6 +131,10 @@ class BatchArchive(Archive):
         found = self._connection.execute("SELECT 1 FROM guessed_batches WHERE label = ?", [label])
         return found.fetchone() is not None
 
+    def has(self, label: str) -> bool:
+        """Return whether there is a batch with this label."""
+        return self._connection.execute("SELECT 1 FROM batches WHERE label = ?", [label]).fetchone() is not None
+
     def never_created(self, label: str) -> None:
         """Forget a batch that did not reach the server."""
         with self._connection:

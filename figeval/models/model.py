@@ -74,6 +74,14 @@ class Backends:
                     found.append(entry.name)
         return found
 
+    def answers_in_parallel(self, model: str) -> bool:
+        """Return whether a model answers many requests in parallel by itself, as far as its name alone tells.
+
+        A factory declares it by an attribute `answers_in_parallel`. Nothing is opened or looked up.
+        """
+        name = model if model in self.registry else model.partition(":")[0]
+        return name in self.registry and bool(getattr(self.registry.get(name), "answers_in_parallel", False))
+
     def folder_name(self, folder: Path) -> str:
         """Return the `--model` that names a folder; one that is called like a registered model needs a `./`."""
         return f"./{folder}" if str(folder).partition(":")[0] in self.registry else str(folder)

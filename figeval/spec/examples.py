@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import cache, partial
+from functools import cache
 from hashlib import sha256
 from typing import Any, TypeAlias
 
@@ -16,13 +16,13 @@ from figeval.text import one_line
 from figeval.types import Example
 
 Values: TypeAlias = Mapping[str, Any]
-Documents: TypeAlias = Callable[[], Iterable[Values]]
+CorpusReader: TypeAlias = Callable[[], CandidateCorpus]
 
 
 def build_examples(
-    task: TaskSpec, rows: Iterable[Values], split: str = "test", documents: Documents | None = None
+    task: TaskSpec, rows: Iterable[Values], split: str = "test", corpus: CorpusReader | None = None
 ) -> Iterator[Example]:
-    """Yield the examples of a task, one per row. `documents()` returns the rows of its corpus.
+    """Yield the examples of a task, one per row. `corpus()` returns the documents that they rank, if they share them.
 
     Raises:
         DataError: a column is missing, a gold index is out of range, there are no options …; it names row and field.
@@ -31,7 +31,7 @@ def build_examples(
     if task.examples is not None:
         yield from _checked(task, task.examples())
         return
-    build = row_builder(task, split, documents)
+    build = row_builder(task, split, corpus)
     for number, row in enumerate(rows, start=1):
         yield build(number, row)
 
@@ -60,7 +60,7 @@ def _checked(task: TaskSpec, examples: object) -> Iterator[Example]:
         yield shuffled(task, example)
 
 
-def row_builder(task: TaskSpec, split: str, documents: Documents | None = None) -> Callable[[int, Values], Example]:
+def row_builder(task: TaskSpec, split: str, corpus: CorpusReader | None = None) -> Callable[[int, Values], Example]:
     """Return a function that makes an example from row number and row.
 
     It raises as `build_examples` does; a `DataError` about the row alone is a `RowError`.
@@ -73,7 +73,7 @@ def row_builder(task: TaskSpec, split: str, documents: Documents | None = None) 
         for name, source in task.prompt_fields.items()
     }
     group = expression(task.group, f"{task.origin or task.name}, group") if task.group else None
-    corpus = None if task.corpus is None else cache(partial(read_corpus, task, documents))
+    documents = None if corpus is None else cache(corpus)
     source = task.data[split]
 
     def made(names: Values, where: str) -> Example:
@@ -82,7 +82,7 @@ def row_builder(task: TaskSpec, split: str, documents: Documents | None = None) 
         if group is not None:
             pair = _evaluate(group, names, f"{where}, group")
             common["group"] = None if pair is None else str(pair)
-        example: Example = task.task_type.example(RowContext(task, where, values, common, corpus))
+        example: Example = task.task_type.example(RowContext(task, where, values, common, documents))
         changed = {name: _evaluate(field, names, f"{where}, prompt field {name!r}") for name, field in shown.items()}
         if changed:
             example = task.task_type.prompted(example, changed, where)
@@ -131,8 +131,8 @@ def shuffled(task: TaskSpec, example: Example) -> Example:
     return reordered(example, options, sorted(range(len(keys)), key=lambda place: sha256(keys[place]).digest()))
 
 
-def read_corpus(task: TaskSpec, documents: Documents | None) -> CandidateCorpus:
-    """Return the documents that all rows of a task rank.
+def read_corpus(task: TaskSpec, rows: Iterable[Values]) -> CandidateCorpus:
+    """Return the documents that all rows of a task rank, one per row of its corpus.
 
     Raises:
         DataError: two documents have the same id, an id or a text is not a string, or there are no documents.
@@ -141,7 +141,7 @@ def read_corpus(task: TaskSpec, documents: Documents | None) -> CandidateCorpus:
     where = f"{task.origin or task.name}, corpus"
     identity, text = expression(task.corpus.id, where), expression(task.corpus.text, where)
     texts: dict[str, str] = {}
-    for number, row in enumerate(documents() if documents is not None else (), start=1):
+    for number, row in enumerate(rows, start=1):
         place = f"{task.name}: document {number} of {task.corpus.data!r}"
         names = {"row": row, "row_number": number}
         name, content = _evaluate(identity, names, place), _evaluate(text, names, place)

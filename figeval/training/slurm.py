@@ -45,6 +45,7 @@ again() {
     scontrol requeue "$$SLURM_JOB_ID"
     exit 0
 }
+$process=
 trap again USR1
 $master
 """
@@ -66,21 +67,24 @@ SPREAD = Template(
     + """\
 # Ray on every machine, until the command has ended.
 node="--num-cpus=$$SLURM_CPUS_PER_TASK --object-store-memory=200000000 --disable-usage-stats --block"
-export node master
+python=$python
+export node master python
 srun --kill-on-bad-exit=0 bash -c '
     if [ "$$SLURM_NODEID" = 0 ]; then
-        exec $ray start --head --port="$${master##*:}" --include-dashboard=false $$node
+        exec "$$python" -m ray.scripts.scripts start --head --port="$${master##*:}" --include-dashboard=false $$node
     else
-        exec $ray start --address="$$master" $$node
+        exec "$$python" -m ray.scripts.scripts start --address="$$master" $$node
     fi' &
 ray=$$!
 trap 'kill "$$ray" 2> /dev/null || true' EXIT
 until (exec 3<> "/dev/tcp/$$first/$${master##*:}") 2> /dev/null; do sleep 1; done
-timeout 300 $python -c '
+timeout 300 "$$python" -c '
 import sys, time, ray
 ray.init(sys.argv[1], log_to_driver=False, logging_level="ERROR")
 while len(ray.nodes()) < $nodes:
-    time.sleep(1)' "$$master"
+    time.sleep(1)' "$$master" &
+command=$$!
+wait "$$command"
 
 $command --ray "$$master" &
 command=$$!
@@ -108,7 +112,7 @@ def write_script(file: Path, text: str) -> str:
         file.write_text(text, encoding="utf-8")
     except OSError as error:
         raise FigevalError(f"--slurm {file} cannot be written ({error.strerror}); choose another path") from error
-    return f"wrote {file}; check it, then run: sbatch {file}"
+    return f"wrote {file}; check it, then run: sbatch {shlex.quote(str(file))}"
 
 
 def script(config: TrainConfig, arguments: Sequence[str], folder: Path, *, cpus: int = 4) -> str:
@@ -131,7 +135,7 @@ def script(config: TrainConfig, arguments: Sequence[str], folder: Path, *, cpus:
         cpus=config.processes * cpus,
         gpus="" if config.device == "cpu" else f"#SBATCH --gpus-per-node={config.processes}\n",
         notice=NOTICE,
-        log=shlex.quote(f"{folder / config.output}-slurm-%j.log"),
+        log=log_name(folder / config.output),
         folder=shlex.quote(str(folder)),
         master=MEETING if several else "",
         command=command,
@@ -158,13 +162,17 @@ def spread_script(
         cpus=cpus,
         gpus=f"#SBATCH --gpus-per-node={math.ceil(gpus)}\n" if gpus else "",
         notice=NOTICE,
-        log=shlex.quote(f"{folder / name}-slurm-%j.log"),
+        log=log_name(folder / name),
         folder=shlex.quote(str(folder)),
         master=MEETING,
         python=shlex.quote(sys.executable),
-        ray=f"{shlex.quote(sys.executable)} -m ray.scripts.scripts",
         command=shlex.join([sys.executable, "-m", "figeval", *arguments]),
     )
+
+
+def log_name(output: Path) -> str:
+    """Return the file name pattern of the log of a job, quoted; `%` of a path is no pattern of SLURM's."""
+    return shlex.quote(f"{str(output).replace('%', '%%')}-slurm-%j.log")
 
 
 def without(arguments: Sequence[str], flag: str) -> list[str]:

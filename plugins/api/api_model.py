@@ -154,13 +154,14 @@ class ApiModel:
         settings = self.settings
         options = {
             **settings.decoding,
-            **settings.extra_body,
             "reasoning_effort": getattr(settings, "reasoning_effort", None),
             "reasoning_tokens": settings.reasoning_tokens,
             "reasoning": None if settings.reasoning is None else str(settings.reasoning),
+            "reasoning_style": getattr(settings, "reasoning_style", None) or None,
             "seed": settings.seed if settings.sampled else None,
         }
         given = {name: value for name, value in options.items() if value not in (None, 0) or name == "temperature"}
+        given |= settings.extra_body  # as in the body of a request; a 0, False or null of it is an option, too
         told = (
             settings.model,
             f"at {self.client.endpoint.host}",
@@ -216,7 +217,7 @@ class ApiModel:
         """Number of tokens that the model reads and writes together, if a server on this machine lists it."""
         models = parse_json(self.client.served() or "[]")
         lengths = [one.get("max_model_len") for one in models] if isinstance(models, list) else []
-        return min((length for length in lengths if type(length) is int), default=None)
+        return min((length for length in lengths if type(length) is int and length > 0), default=None)
 
 
 def remembered(archive: Archive, keys: Iterable[str]) -> dict[str, Reply]:

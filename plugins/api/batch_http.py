@@ -11,7 +11,7 @@ from figeval.errors import ModelError
 from figeval.jsonfile import JSONObject, parse_json
 from figeval.text import one_line
 
-from .client import CONNECT, MAX_BYTES, Client, PermanentError, RetryableError, certificates, parsed
+from .client import CONNECT, MAX_BYTES, Client, PermanentError, RetryableError, certificates, no_cookies, parsed
 
 if TYPE_CHECKING:
     import httpx
@@ -21,7 +21,8 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0  # seconds between attempts
 IDENTITY = {"Accept-Encoding": "identity"}  # results are long, and must not be longer than they look
 BEGINNING = 65_536  # bytes that are read of a body which only explains an error
 LONGEST = 200  # characters of what a server says in a message
-UPLOADING = 3600.0  # seconds that the upload of a batch may take
+MOST_LINES = 250_000  # of results, blank ones included; no batch has half as many requests
+UPLOADING = 3600.0  # seconds that the upload of a batch, or the download of its results, may take
 
 
 class Unexpected(Exception):
@@ -88,7 +89,8 @@ class BatchHttp:
                 if response.status_code != httpx.codes.OK:
                     self._client.judge(response.status_code, response.headers, begun(response.iter_raw()))
                     raise ModelError(self._strange(f"status {response.status_code}"))
-                for line, ended in split(response.iter_raw()):
+                until = time.monotonic() + UPLOADING
+                for line, ended in split(before(until, response.iter_raw())):
                     try:
                         value = parse_json(line)
                     except ValueError:
@@ -176,6 +178,7 @@ def opened(client: Client) -> httpx.Client:
     return httpx.Client(
         headers={**IDENTITY, **client.dialect.headers(client.endpoint.key)},
         timeout=httpx.Timeout(client.settings.timeout, connect=CONNECT),
+        cookies=no_cookies(),
         verify=certificates(),
         trust_env=not client.endpoint.local,
     )
@@ -191,15 +194,26 @@ def begun(pieces: Iterable[bytes]) -> bytes:
     return content[:BEGINNING]
 
 
+def before(end: float, pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield pieces up to a moment of the monotonic clock. Raises `ModelError` then."""
+    for piece in pieces:
+        if time.monotonic() > end:
+            raise ModelError("the results of the batch took too long; run the same command again to continue")
+        yield piece
+
+
 def split(pieces: Iterator[bytes]) -> Iterator[tuple[bytes, bool]]:
     """Yield the lines of a stream that are not blank, and whether a line break ended them.
 
     Raises:
-        ModelError: a line is too long.
+        ModelError: a line is too long, or there are more than any batch has.
     """
-    rest = b""
+    rest, seen = b"", 0
     for piece in pieces:
         *lines, rest = (rest + piece).split(b"\n")
+        seen += len(lines)
+        if seen > MOST_LINES:
+            raise ModelError(f"the results of the batch have more than {MOST_LINES:,} lines; use another server")
         yield from ((line, True) for line in lines if line.strip())
         if len(rest) > MAX_BYTES:
             raise ModelError(f"the results of the batch have a line of more than {MAX_BYTES:,} bytes")

@@ -43,6 +43,11 @@ def lock_file(account: str) -> Path:
     return archive_file().with_name(f"{hashlib.sha256(account.encode()).hexdigest()[:16]}.lock")
 
 
+def label_of(batch: Sequence[object]) -> str:
+    """Return our own name for a batch, given what makes it different from others."""
+    return hashlib.sha256(json.dumps(batch).encode()).hexdigest()[:32]
+
+
 @dataclass(slots=True)
 class Pending:
     """A batch that is being processed, and what the server says about it."""
@@ -180,8 +185,9 @@ class BatchedModel(ApiModel):
     def _submitted(self, archive: BatchArchive, http: BatchHttp, calls: Sequence[Call]) -> Pending:
         """Submit a batch."""
         account, keys = self.settings.account, [call.key for call in calls]
-        told = json.dumps([account, self.client.url, archive.count(account), sorted(keys)])
-        label = hashlib.sha256(told.encode()).hexdigest()[:32]
+        number = archive.count(account)
+        while archive.has(label := label_of([account, self.client.url, number, sorted(keys)])):
+            number += 1  # one that never reached the server is no longer counted, and these requests had this number
         archive.begin(label, account, self.client.url, {call.key: self.budget.likely(call.expected) for call in calls})
         batch = next(one for one in archive.open_batches(account) if one.label == label)
         try:

@@ -34,6 +34,7 @@ from .dialects import ApiAnswer, Dialect, Unreadable, scrubbed
 from .settings import ApiSettings, Endpoint
 
 if TYPE_CHECKING:
+    from http.cookiejar import CookieJar
     from ssl import SSLContext
 
     from httpx import AsyncClient
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 CONNECT = 10.0  # seconds to connect
 ENCODING = {"Accept-Encoding": "gzip, deflate"}
+AWAY = {HTTPStatus.BAD_GATEWAY, HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.GATEWAY_TIMEOUT}  # loading, or overloaded
 TRANSIENT = {HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS}
 FILTERS = {"content_filter", "content_policy_violation", "ResponsibleAIPolicyViolation", "invalid_prompt"}
 BROKE = {"insufficient_quota", "billing_hard_limit_reached", "credit_balance_exhausted"}
@@ -83,6 +85,13 @@ def certificates() -> SSLContext:
     return httpx.create_ssl_context()
 
 
+def no_cookies() -> CookieJar:
+    """Return a jar that stays empty. Servers answer without cookies, and httpx fails to send some that they set."""
+    from http.cookiejar import CookieJar, DefaultCookiePolicy
+
+    return CookieJar(DefaultCookiePolicy(allowed_domains=[]))
+
+
 @dataclass(slots=True)
 class Client:
     """A client of one endpoint. `met` is True once the server has answered."""
@@ -106,6 +115,7 @@ class Client:
             headers={"Content-Type": "application/json", **ENCODING, **self.dialect.headers(self.endpoint.key)},
             timeout=httpx.Timeout(None, connect=CONNECT),  # the attempt as a whole has a timeout
             limits=httpx.Limits(max_connections=None, max_keepalive_connections=self.settings.max_concurrent),
+            cookies=no_cookies(),
             verify=certificates(),
             trust_env=not self.endpoint.local,  # there is no proxy between us and this machine
         )
@@ -155,20 +165,25 @@ class Client:
         import httpx
 
         try:
-            content = run_async(self._listed())
+            status, content = run_async(self._listed())
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
             raise ModelError(self.nobody_there(error)) from None
         except (httpx.TimeoutException, TimeoutError):  # one that is busy would seem to serve another model later
-            raise ModelError(
-                f"{self.endpoint.host} does not say within {self.settings.timeout:g} s which model it serves; if it is "
-                "busy, run the same command again later, or give it longer (--model_args timeout=…)"
-            ) from None
+            raise self._unknown(f"within {self.settings.timeout:g} s") from None
         except (httpx.RequestError, BadBody):
             return ""
+        if status in AWAY | TRANSIENT:
+            raise self._unknown(f"(status {status})")
         return self.endpoint.scrub(declared(parsed(content), self.settings.model))
 
-    async def _listed(self) -> bytes:
-        """Return the server's list of models.
+    def _unknown(self, why: str) -> ModelError:
+        return ModelError(
+            f"{self.endpoint.host} does not say {why} which model it serves; if it is busy, run the same command again "
+            "later, or give it longer (--model_args timeout=…)"
+        )
+
+    async def _listed(self) -> tuple[int, bytes]:
+        """Return the status and the body of the server's list of models.
 
         The total time is limited, because a slow server could send single bytes forever.
         """
@@ -180,7 +195,7 @@ class Client:
             received = Body(response.headers)
             async for piece in response.aiter_raw():
                 received.feed(piece)
-        return received.content
+        return response.status_code, received.content
 
     def nobody_there(self, error: Exception) -> str:
         """Return the message for a server that cannot be reached."""
@@ -190,12 +205,13 @@ class Client:
     def judge(self, status: int, headers: Mapping[str, str], content: bytes) -> ApiAnswer:
         """Return the answer in a response. Raises what `attempt` raises."""
         body = parsed(content)
-        if HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES:
+        if HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES:  # it may pass on an upstream error
             error = body.get("error")
             if not error:
                 return self._read(body)
             code = error.get("code") if isinstance(error, Mapping) else None
-            status = code if isinstance(code, int) else 502  # an upstream error, passed on with status 200
+            told = code if isinstance(code, int) else 0
+            status = told if HTTPStatus.BAD_REQUEST <= told < 600 else 502
         said = self.endpoint.scrub(complaint(body, content))  # before it is truncated: half of a key would not be found
         said = said if len(said) <= LONGEST else said[:LONGEST] + "…"
         if filtered(status, body):

@@ -29,6 +29,7 @@ ENDINGS: dict[str, Finish] = {
     "model_context_window_exceeded": "length",
     "refusal": "refusal",
 }
+INTERRUPTED = {"error", "abort", "insufficient_system_resource"}  # OpenRouter; vLLM and SGLang; DeepSeek
 LEAST = 1024  # tokens of the smallest budget for thinking at Anthropic
 LONGEST = 200  # characters of a model's own name
 MOST = 10**8  # tokens of one request; no model reads or writes as many
@@ -140,7 +141,7 @@ class OpenAI:
         choice = first(answer.get("choices"))
         message = mapping(choice.get("message"))
         reason = str(choice.get("finish_reason") or "stop")
-        if reason == "error":
+        if reason in INTERRUPTED:
             raise Unreadable("the server interrupted its answer")
         text, thoughts = parts(message.get("content"))
         refusal = message.get("refusal")

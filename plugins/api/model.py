@@ -63,5 +63,5 @@ def open_anthropic(settings: AnthropicSettings) -> ApiModel:
     return opened(Anthropic(settings), settings, AnthropicBatches())
 
 
-openai = Configured(OpenAISettings, open_openai, constrains_answers=True)
-anthropic = Configured(AnthropicSettings, open_anthropic, constrains_answers=True)
+openai = Configured(OpenAISettings, open_openai, constrains_answers=True, answers_in_parallel=True)
+anthropic = Configured(AnthropicSettings, open_anthropic, constrains_answers=True, answers_in_parallel=True)

@@ -9,10 +9,15 @@ from figeval.errors import TaskError
 from figeval.types import JSON, Message
 
 from ..encoders.loading import one_line
+from .generation.thinking import marks_of, template_of
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
+AMID_THINKING = (
+    "the chat template opens the model's thinking, so options were scored as the first words of it and not as answers; "
+    "use a --route on which the model writes, or --model_args enable_thinking=false if its template knows that"
+)
 TEMPLATE_ERRORS = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)  # of its code
 
 
@@ -42,17 +47,22 @@ def rendered(tokenizer: PreTrainedTokenizerBase, messages: Sequence[Message], mo
     return str(text)
 
 
-def opening(tokenizer: PreTrainedTokenizerBase, ids: list[int] | None, *, chat: bool) -> JSON:
+def opening(tokenizer: PreTrainedTokenizerBase, ids: list[int] | None, *, chat: bool, scored: str = "") -> JSON:
     """Return what a record says about the first prompt of a model; nothing if there was none.
 
     Args:
         tokenizer: tokenizer of the model.
         ids: tokens of the prompt, or None.
         chat: whether prompts are rendered by the chat template.
+        scored: prompt after which options were scored, or "".
     """
     if ids is None:
         return {}
-    return {"first_prompt_ids": ids, "chat_template": chat, "warnings": opening_warnings(tokenizer, ids)}
+    warnings = opening_warnings(tokenizer, ids)
+    marks = marks_of(tokenizer, template_of(tokenizer)) if chat and scored else None
+    if marks is not None and marks.opened_in(scored):
+        warnings.append(AMID_THINKING)
+    return {"first_prompt_ids": ids, "chat_template": chat, "warnings": warnings}
 
 
 def opening_warnings(tokenizer: PreTrainedTokenizerBase, ids: Sequence[int]) -> list[str]:

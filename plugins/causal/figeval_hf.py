@@ -7,7 +7,7 @@ which are the same. This module imports lm-eval, so it is imported only when a m
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -75,9 +75,20 @@ class FigevalHF(HFLM):  # type: ignore[misc]
         """Continue rows greedily up to their ends, and yield each when it has ended.
 
         Raises:
-            ModelError: memory runs out and the batch cannot be halved.
+            ModelError: memory runs out and the batch cannot be halved, or transformers cannot follow the model's
+                generation config.
         """
+        if self.stops:
+            for row in rows:
+                row.end = replace(row.end, stop=(*row.end.stop, *self.stops))
         yield from self.writer.write(rows)
+
+    @cached_property
+    def stops(self) -> tuple[str, ...]:
+        """Stop texts of the generation config; rows look for them, since transformers would need the tokenizer."""
+        given = getattr(self.model.generation_config, "stop_strings", None) or ()
+        self.model.generation_config.stop_strings = None
+        return (given,) if isinstance(given, str) else tuple(given)
 
     def _create_model(self, *arguments: object, **options: object) -> None:
         """Load the model as lm-eval does, but reject missing or left-over weights.

@@ -37,6 +37,7 @@ class Prompting:
         enable_thinking: passed to chat templates that can switch thinking on and off; None leaves it to them.
         reasoning: whether and how long the model thinks (--reasoning); None for what its template does.
         first: tokens of the first prompt, because unexpected ones at its beginning cost points of accuracy.
+        scored: a prompt after which options were scored; "" if there was none.
     """
 
     tokenizer: PreTrainedTokenizerBase
@@ -45,6 +46,7 @@ class Prompting:
     enable_thinking: bool | None = None
     reasoning: Reasoning | None = None
     first: list[int] | None = None
+    scored: str = ""
 
     @cached_property
     def marks(self) -> Marks | None:
@@ -125,7 +127,7 @@ class Prompting:
 
     def opening(self) -> JSON:
         """Return what a record says about the first prompt; nothing if there was none."""
-        return opening(self.tokenizer, self.first, chat=self.chats)
+        return opening(self.tokenizer, self.first, chat=self.chats, scored=self.scored)
 
 
 def context_length(config: Mapping[str, Any]) -> int | None:

@@ -75,15 +75,22 @@ class Configured(Generic[S, B]):
     """A backend factory whose options are the fields of a settings class, e.g. `Configured(PairSettings, open_pairs)`.
 
     It is called as `factory(model, **options)`; its signature names every option, so that an unknown one is rejected by
-    name. `constrains_answers` is what the model declares under this name (`figeval.models.capabilities.Generates`).
+    name. `constrains_answers` and `answers_in_parallel` are attributes that a factory declares
+    (`figeval.models.capabilities.Generates`).
     """
 
     def __init__(
-        self, settings: Callable[..., S], build: Callable[[S], B], *, constrains_answers: bool = False
+        self,
+        settings: Callable[..., S],
+        build: Callable[[S], B],
+        *,
+        constrains_answers: bool = False,
+        answers_in_parallel: bool = False,
     ) -> None:
         self.settings = settings
         self.build = build
         self.constrains_answers = constrains_answers
+        self.answers_in_parallel = answers_in_parallel
         self.__name__ = build.__name__
         self.__doc__ = build.__doc__
         # The signature of `__call__`: first the model, then keyword options in place of `**options`.

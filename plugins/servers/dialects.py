@@ -21,6 +21,7 @@ from typing import ClassVar, Protocol, TypeAlias
 from figeval.errors import ModelError
 from figeval.jsonfile import JSONObject, JSONValue
 from figeval.models.archive import Usage
+from figeval.text import whole_number
 from figeval.types import JSON, Reply
 
 from ..api.dialects import ApiAnswer, Dialect, OpenAI, Unreadable, counts_of, first, mapping, usage
@@ -28,6 +29,7 @@ from ..causal.engine.prefix_tree import TokenRequest
 from .settings import ServerSettings
 
 Scored: TypeAlias = list[tuple[int | str, float]]
+IMPOSSIBLE = 1e9  # nats; no log-probability is as large
 UNBEGUN = (
     "llama-cpp-python gives log-probabilities only of what follows the token that begins a text (BOS) and another one; "
     "set --model_args add_bos_token=true if the tokenizer has it, raise max_length for long contexts, or use another "
@@ -76,9 +78,11 @@ class VllmServer(Completions):
         """Return the log-probabilities of all tokens but the first. Raises `Unreadable`."""
         known = listed(first(answer.get("choices")).get("prompt_logprobs"))
         rows = [next(iter(mapping(row).items()), ("", {})) for row in known[1:]]
-        if not all(token.isdecimal() for token, _ in rows):
+        tokens = [whole_number(token) for token, _ in rows]
+        if None in tokens:
             raise Unreadable("a token without an id")
-        return stored(((int(token), mapping(found).get("logprob")) for token, found in rows), answer)
+        values = (mapping(found).get("logprob") for _, found in rows)
+        return stored(zip(tokens, values, strict=True), answer)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +146,7 @@ class LlamaCpp(Completions):
         known = len(tokens) - wrote
         if known == count:
             raise ModelError(UNBEGUN)
-        if not 0 < known < count:
+        if not 0 < known < count <= 2 * len(tokens):  # few tokens are left out
             raise Unreadable("not as many log-probabilities as tokens")
         left_out = [("", 0.0)] * (count - known)  # so that there are as many as the server has read
         return stored([*left_out, *zip(map(str, tokens[1:known]), values[1:known], strict=True)], answer)
@@ -159,7 +163,7 @@ def stored(found: Iterable[tuple[JSONValue, JSONValue]], answer: JSONObject) -> 
     """Return log-probabilities as a reply in JSON. Raises `Unreadable` for other values."""
     pairs = [[token, value] for token, value in found]
     for token, value in pairs:
-        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < IMPOSSIBLE:
             raise Unreadable("a log-probability that is no number")
         if not isinstance(token, int | str):
             raise Unreadable("a token that is neither an id nor a text")

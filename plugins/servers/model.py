@@ -56,6 +56,7 @@ class ServedModel:
         self.client = Client(dialect, replace(place, url=dialect.address(place.url)), settings)
         self.min_batch_size = DEEP * settings.max_concurrent
         self.first_prompt: list[int] | None = None
+        self.scored = ""  # a prompt after which options were scored
         if settings.apply_chat_template:
             self.chat = self._chat
             self.generate = self._generate  # servers render conversations, so answers are those of a chat model
@@ -96,7 +97,7 @@ class ServedModel:
         """
         ids = encode_pairs(self.texts, [(request.context, request.continuation) for request in requests])
         if self.first_prompt is None:
-            self.first_prompt = list(ids[0][0])
+            self.first_prompt, self.scored = list(ids[0][0]), requests[0].context
         asked = [fitted("causal", *pair, self.limit) for pair in ids]
         if self.dialect.by_text and not all(map(self._is_begun, asked)):
             raise ModelError(UNBEGUN)
@@ -148,7 +149,7 @@ class ServedModel:
                 f"the model at {self.client.endpoint.url} splits texts into other tokens than the tokenizer of "
                 f"{self.checkpoint.model!r}; set --model_args tokenizer= to that of the served model"
             )
-        return min(0.0, value)
+        return min(value, 0.0)
 
     def _named(self, words: Sequence[int]) -> list[int | str | None]:
         """Return tokens as the server names them; None for one that is no text by itself, such as half a letter."""
@@ -175,7 +176,7 @@ class ServedModel:
         found = self.api.describe()
         if self.first_prompt is not None:
             found |= {"max_length": self.limit}
-        return found | opening(self.tokenizer, self.first_prompt, chat=hasattr(self, "chat"))
+        return found | opening(self.tokenizer, self.first_prompt, chat=hasattr(self, "chat"), scored=self.scored)
 
 
 def open_served(dialect: type[VllmServer | SGLang | LlamaCpp], settings: ServerSettings) -> ServedModel:
@@ -216,6 +217,6 @@ def open_llama_cpp(settings: ServerSettings) -> ServedModel:
     return open_served(LlamaCpp, settings)
 
 
-vllm_server = Configured(ServerSettings, open_vllm_server, constrains_answers=True)
-sglang = Configured(ServerSettings, open_sglang, constrains_answers=True)
-llama_cpp = Configured(ServerSettings, open_llama_cpp, constrains_answers=True)
+vllm_server = Configured(ServerSettings, open_vllm_server, constrains_answers=True, answers_in_parallel=True)
+sglang = Configured(ServerSettings, open_sglang, constrains_answers=True, answers_in_parallel=True)
+llama_cpp = Configured(ServerSettings, open_llama_cpp, constrains_answers=True, answers_in_parallel=True)

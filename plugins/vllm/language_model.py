@@ -7,11 +7,12 @@ rounding of floating-point numbers. Answers are stored as they finish.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence, Set
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from figeval.models.capabilities import OutputStream, Part
-from figeval.types import JSON, AnswerFormat, Continuation, Message, Prompt, Reply
+from figeval.types import JSON, AnswerFormat, Continuation, Finish, Message, Prompt, Reply
 
 from ..causal.engine.prefix_tree import TokenRequest
 from ..causal.generation.grammar import grammar_of
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
     from .engine import Request
 
+ENDINGS: dict[str | None, Finish] = {"length": "length", "abort": "error", "error": "error"}
 UNREAD = 2  # vLLM takes one token less than its limit, and reads the last one of an option, which `causal` does not
 
 
@@ -62,6 +64,7 @@ class VllmLanguageModel(VllmModel):
         """
         ids = encode_pairs(self.texts, [(request.context, request.continuation) for request in requests])
         self.prompting.note(ids[0][0])
+        self.prompting.scored = requests[0].context
         limit = self.engine.limit - UNREAD
         asked = [fitted("causal", *pair, limit) for pair in ids]
         cut = frozenset(index for index, pair in enumerate(ids) if is_cut("causal", *pair, limit))
@@ -70,7 +73,8 @@ class VllmLanguageModel(VllmModel):
     def _scored(self, requests: Sequence[TokenRequest], cut: Set[int]) -> Iterator[Part[float]]:
         for found in self.scorer.score(requests):
             places = [index for index, _ in found]
-            yield Part(places, [min(0.0, value) for _, value in found], cut & set(places))
+            # NaN must stay: `min(0.0, nan)` is 0, a certain option
+            yield Part(places, [min(value, 0.0) for _, value in found], cut & set(places))
 
     @property
     def context_length(self) -> int | None:
@@ -106,7 +110,9 @@ class VllmLanguageModel(VllmModel):
         sent = [(row.ids, decoding(row, answer, penalty)) for row, answer in zip(rows, formats, strict=True)]
         for outputs in self.engine.finished(sent, following):
             places = [place for place, _ in outputs]
-            yield Part(places, [rows[place].reply for place in places], cut & set(places))
+            replies = (rows[place].reply for place in places)
+            found = [replace(one, error="vLLM broke it off") if one.finish == "error" else one for one in replies]
+            yield Part(places, found, cut & set(places))
 
     @cached_property
     def prompting(self) -> Prompting:
@@ -170,4 +176,4 @@ def read(row: Row, written: CompletionOutput, answer: AnswerFormat | None) -> No
             break
     complete = answer is not None and not thought  # a format holds for one request, and would begin anew in the next
     if row.finish is None and (complete or not written.token_ids):
-        row.finish = "length" if written.finish_reason == "length" else "stop"
+        row.finish = ENDINGS.get(written.finish_reason, "stop")

@@ -123,7 +123,8 @@ def test_another_judge_does_not_continue(cli: Cli, desk: Desk, tmp_path: Path) -
     exported(tmp_path / "items", "One.")
     (tmp_path / "mine.jinja").write_text("{% block word %}{{ criterion }}{% endblock %}", "utf-8")
     assert cli(*at(desk)).code == 0
-    assert "(fingerprint changed); give another --name" in cli(*at(desk, temperature=1)).complaint
+    assert "(fingerprint, options changed); give another --name" in cli(*at(desk, temperature=1)).complaint
+    assert "(options changed)" in cli(*at(desk, structured="guided")).complaint
     assert "(template_sha256 changed)" in cli(*at(desk, "--template", "mine.jinja")).complaint
     sheet = tmp_path / "items" / "sheet_1.csv"
     sheet.write_text(sheet.read_text("utf-8-sig").replace("One.", "Another text."), "utf-8")

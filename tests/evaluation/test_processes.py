@@ -33,6 +33,9 @@ pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("warm_start")]
 MOODY = """
 import os
 import signal
+import sys
+import time
+from contextlib import suppress
 from figeval import FigevalError, Reply, hookimpl
 from figeval.errors import ModelError
 
@@ -43,7 +46,20 @@ class Moody:
     deterministic_by_name = True
     def __init__(self, model=""):
         self.mood = os.environ.get("MOOD", "")
+    def begin_a_process(self):
+        # a child that outlives this process, which dies; only the first of all workers does that
+        with suppress(FileExistsError), open("child", "x") as file:
+            child = os.fork()
+            if child:
+                print(child, file=file, flush=True)
+                os.kill(os.getpid(), signal.SIGKILL)
+            time.sleep(60)
+            os._exit(0)
     def generate(self, prompts):
+        if self.mood == "forking":
+            assert sys.stdin.read() == ""
+            assert os.read(0, 1) == b""
+            self.begin_a_process()
         asked = [prompt.messages[-1].content for prompt in prompts]
         deadly = self.mood == "lethal" or self.mood == "deadly" and any("word3 " in question for question in asked)
         if deadly:
@@ -257,6 +273,14 @@ def test_a_model_with_which_every_process_dies_is_one_line(moody: Run) -> None:
         "figeval: no worker is left: each of the workers 1 and 2 was killed by SIGKILL (memory may have run out); "
         "results so far are kept; run the same command again to continue"
     )
+
+
+def test_a_model_may_read_stdin_and_its_child_may_live_longer_than_its_process(moody: Run) -> None:
+    done = moody(2, MOOD="forking")
+    child = psutil.Process(int((moody.bench / "child").read_text()))
+    child.kill()  # it has not ended yet
+    assert "was killed by SIGKILL (memory may have run out); another one takes its place" in done.stderr
+    assert len(moody.rows()) == 20
 
 
 def test_examples_without_a_reply_are_asked_again(moody: Run) -> None:

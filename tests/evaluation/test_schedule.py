@@ -100,6 +100,16 @@ def test_whoever_finds_nothing_waits_for_what_may_come_back(schedule: Schedule) 
     assert found[0].lost == 1
 
 
+def test_data_that_were_cut_short_in_the_meantime_come_to_an_end(schedule: Schedule, workshop: Workshop) -> None:
+    write_task(workshop.folder, "t", 7)
+    found = []
+    while (unit := schedule.take(20)) and len(found) < N:
+        found.append(unit)
+        schedule.jobs[unit.task].close(unit, {}, lost=False)
+    assert [name for unit in found if unit.task == "t" for name in unit.places] == [f"t{i}" for i in range(7)]
+    assert unit is None
+
+
 def test_neighbours_of_one_cluster_stay_together(workshop: Workshop) -> None:
     write_task(workshop.folder, "t", N, **{f"row{i}": {"k": f"k{i // 7}"} for i in range(N)})
     _, plans, _ = prepare(RunConfig(tasks=("t",), model="model"), workshop.harness())

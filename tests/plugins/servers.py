@@ -81,6 +81,7 @@ class Desk:
 
     url: str = ""
     models: Any = None  # what GET /models answers
+    listing: int = 200  # with which status
     upstream: str = ""  # the base URL of the server behind; without one it answers by itself
     plan: list[Behaviour] = field(default_factory=list)  # one per request; then `usual`
     usual: Behaviour = field(default_factory=lambda: well)
@@ -101,7 +102,7 @@ class Handler(BaseHTTPRequestHandler):
     desk: Desk
 
     def do_GET(self) -> None:
-        self.send(200 if self.desk.models else 404, json.dumps(self.desk.models or {}).encode())
+        self.send(self.desk.listing if self.desk.models else 404, json.dumps(self.desk.models or {}).encode())
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))

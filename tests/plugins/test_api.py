@@ -225,10 +225,14 @@ TRANSIENT = [
     ("529", says(529, error("overloaded"))),
     ("502", says(200, error("upstream"))),
     ("503", says(200, error("upstream", code=503))),
+    ("502", says(200, error("upstream", code=10**400))),
+    ("502", says(200, error("upstream", code=-1))),
     ("unreadable", says(200, b"")),
     ("unreadable", says(200, b"[]")),
     ("unreadable", says(200, {"choices": []})),
     ("unreadable", says(200, openai_answer("B", "error"))),
+    ("unreadable", says(200, openai_answer("The answ", "abort"))),
+    ("unreadable", says(200, openai_answer("The answ", "insufficient_system_resource"))),
     ("unreadable", mangle),
     ("unreadable", says(200, b"[" * 100_000)),
     ("unreadable", says(200, BOMB, Content_Encoding="deflate")),
@@ -238,6 +242,7 @@ TRANSIENT = [
     ("connection", truncate),
     ("connection", hang_up),
     ("timeout", stall),
+    ("500", says(500, error("oops"), Set_Cookie="a=\xe9; Path=/")),
 ]
 
 
@@ -468,7 +473,8 @@ def test_nothing_is_asked_twice(desk: Desk, model: Open) -> None:
 
 @pytest.mark.parametrize(
     "change", [{"temperature": 0.5}, {"top_p": 0.5}, {"reasoning_effort": "low"}, {"extra_body": '{"top_k": 2}'},
-               {"reasoning_tokens": 5}, {"temperature": None}]
+               {"reasoning_tokens": 5}, {"temperature": None}, {"extra_body": {"reasoning_effort": "low"}},
+               {"extra_body": {"seed": 1}}, {"extra_body": {"enable_thinking": False}}, {"extra_body": {"top_k": 0}}]
 )  # fmt: skip
 def test_other_decoding_is_another_question(change: dict[str, Any], desk: Desk, model: Open) -> None:
     model().generate(ask("a"))
@@ -535,6 +541,20 @@ def test_a_list_of_models_that_comes_byte_by_byte_is_not_waited_for(model: Open)
                 asked.client.served()
         finally:
             over.set()
+
+
+@pytest.mark.parametrize("status", [429, 502, 503, 504])
+def test_a_server_that_is_away_does_not_seem_to_serve_another_model(status: int, desk: Desk, model: Open) -> None:
+    desk.models, desk.listing = {"error": {"message": "Loading model"}}, status
+    with pytest.raises(ModelError, match=rf"does not say \(status {status}\) which model it serves; if it is busy"):
+        model().fingerprint()
+
+
+def test_no_cookie_is_sent(desk: Desk, model: Open) -> None:
+    """Their number would grow with that of the answers."""
+    desk.usual = says(200, openai_answer("B"), Set_Cookie="a=b; Path=/")
+    model(max_concurrent=1).generate(ask("a", "b", "c"))
+    assert [headers.get("cookie") for headers in desk.headers] == [None] * 3
 
 
 def test_how_it_is_asked_makes_no_other_question(desk: Desk, model: Open) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import sqlite3
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from typing import Any
@@ -316,6 +317,18 @@ def test_a_batch_that_the_server_forgot_is_submitted_again(desk: BatchDesk, mode
     assert finish(model, desk) == CAPITALS
 
 
+def test_a_batch_after_one_that_never_arrived_has_a_label_of_its_own(
+    model: Open, desk: BatchDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its requests once had the number that is the next one again, and could never be submitted any more."""
+    monkeypatch.setattr(OpenAIBatches, "most_requests", 1)
+    monkeypatch.setattr(AnthropicBatches, "most_requests", 1)
+    desk.polls, desk.hang_up = 0, "before"
+    desk.fate = lambda question, attempt: "expired" if (question, attempt) == ("b", 0) else "ok"
+    assert "may have been submitted" in left(model(max_retries=0), "a", "b")
+    assert finish(model, desk, "b") == ["B"]
+
+
 def test_a_server_without_a_batch_api(desk: BatchDesk, model: Open) -> None:
     with pytest.raises(ModelError, match=r"has no batch API .* leave out --batch, or correct base_url"):
         model(base_url=desk.url.removesuffix("/v1")).generate(prompts())
@@ -467,6 +480,20 @@ def test_results_are_split_into_lines_wherever_they_are_cut(size: int) -> None:
     whole = b'{"a":1}\n\n{"b":2}\r\n{"c":3}'
     pieces = [whole[start : start + size] for start in range(0, len(whole), size)]
     assert [json.loads(line) for line, _ in split(iter(pieces))] == [{"a": 1}, {"b": 2}, {"c": 3}]
+
+
+@pytest.mark.parametrize("line", [b"\n", b"x\n", b'{"custom_id": "z"}\n'], ids=["blank", "no JSON", "foreign"])
+def test_results_without_an_end_are_not_read_on(line: bytes) -> None:
+    with pytest.raises(ModelError, match="more than 250,000 lines"):
+        for _ in split(itertools.repeat(line * 10_000)):
+            pass
+
+
+def test_results_that_come_byte_by_byte_have_a_time_limit() -> None:
+    pieces = batch_http.before(time.monotonic() + 0.05, iter(lambda: time.sleep(0.01) or b" ", None))
+    with pytest.raises(ModelError, match="took too long"):
+        for _ in split(pieces):
+            pass
 
 
 def test_of_an_endless_body_that_explains_an_error_only_the_beginning_is_read() -> None:

@@ -42,6 +42,8 @@ def test_shipped_prices_hold_at_the_companies_addresses() -> None:
     assert (read, wrote) == (0.15, 0.6)
     assert source.startswith("shipped with figeval, checked 20")
     assert told(anthropic("claude-haiku-4-5-20251001"))[:2] == (1, 5)
+    assert told(openai("gpt-4o-2024-08-06"))[:2] == (2.5, 10)
+    assert told(openai("gpt-4o-2024-05-13"))[:2] == (5, 15), "its first release costs more than the name without a date"
     assert told(openai("gpt-4o-mini", base_url=LOCAL)) == (None, None, "")
     assert told(openai("gpt-4o-miniature")) == told(openai("gpt-4")) == (None, None, "")
 

@@ -370,6 +370,8 @@ def test_options_that_do_not_go_together(factory: Any, options: dict[str, Any], 
 def test_a_server_that_lists_its_context_tells_how_much_room_there_is(desk: Desk) -> None:
     desk.models = {"data": [{"id": "m", "max_model_len": 4096}]}
     assert openai("m", base_url=desk.url).context_length == 4096
+    desk.models = {"data": [{"id": "m", "max_model_len": -5}]}
+    assert openai("m", base_url=desk.url).context_length is None
     desk.models = None
     assert openai("m", base_url=desk.url).context_length is None
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import wraps
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -261,6 +263,44 @@ def test_options_of_a_generation_config_hold_for_each_row_alone() -> None:
     assert [row.written for row in rows] != [row.written for row in plain]
 
 
+def told_to(folder: Path, target: Path, **options: Any) -> str:
+    """A copy of a checkpoint whose generation_config.json has further options."""
+    shutil.copytree(folder, target)
+    file = target / "generation_config.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | options))
+    return str(target)
+
+
+@pytest.mark.parametrize("kind", ["gpt2", "bart"])
+def test_stop_texts_of_a_generation_config_end_an_answer(kind: str, workshop: Workshop, tmp_path: Path) -> None:
+    folder = workshop(kind, {"gpt2": "LMHeadModel", "bart": "ForConditionalGeneration"}[kind])
+    free = hf(str(folder)).generate(prompts()).values
+    stop = free[0].text[3:4]
+    told = hf(told_to(folder, tmp_path / "m", stop_strings=stop)).generate(prompts()).values
+    assert told == hf(str(folder)).generate(prompts(stop=(stop,))).values != free
+
+
+def test_a_generation_config_asks_for_one_text_of_each_beam_search(workshop: Workshop, tmp_path: Path) -> None:
+    folder = workshop("bart", "ForConditionalGeneration")
+    one, two = (hf(told_to(folder, tmp_path / str(count), num_beams=2, num_return_sequences=count)) for count in (1, 2))
+    assert two.generate(prompts()).values == one.generate(prompts()).values
+
+
+@pytest.mark.parametrize(
+    ("kind", "head", "options"),
+    [
+        ("gpt2", "LMHeadModel", {"repetition_penalty": -2}),
+        ("bart", "ForConditionalGeneration", {"prompt_lookup_num_tokens": 2}),
+    ],
+)
+def test_a_generation_config_that_cannot_be_followed_is_named(
+    kind: str, head: str, options: dict[str, int], workshop: Workshop, tmp_path: Path
+) -> None:
+    backend = hf(told_to(workshop(kind, head), tmp_path / "m", **options))
+    with pytest.raises(ModelError, match=r"as generation_config\.json says: .*; correct that file"):
+        list(backend.generate(prompts()).parts)
+
+
 @pytest.mark.parametrize("options", [{"num_beams": 2}, {"min_new_tokens": 3}])
 def test_unusual_decoding_is_left_to_transformers(options: dict[str, int]) -> None:
     model = build("Llama")
@@ -308,6 +348,27 @@ def test_whole_batches_keep_to_formats_too_and_what_a_tokenizer_cannot_write_end
     replies = backend.generate([*asked, prompts(9)[0]]).values
     assert [reply.text.strip() in short.choices for reply in replies[::2]] == [True, True, False]
     assert [reply.text for reply in replies[1::2]] == ["", ""]
+
+
+@pytest.mark.parametrize("kind", ["gpt2", "bart"])
+def test_a_format_outranks_what_a_generation_config_forces_and_forbids(
+    kind: str, workshop: Workshop, tmp_path: Path
+) -> None:
+    head = {"gpt2": "LMHeadModel", "bart": "ForConditionalGeneration"}[kind]
+    forced = {} if kind == "gpt2" else {"forced_bos_token_id": 0, "forced_eos_token_id": 2, "min_length": 30}
+    backend = hf(told_to(workshop(kind, head), tmp_path / "m", no_repeat_ngram_size=1, **forced))
+    asked = [replace(prompt, answer=answer) for prompt in prompts(40)[:3] for answer in FORMATS]
+    for prompt, reply in zip(asked, backend.generate(asked).values, strict=True):
+        assert prompt.answer is not None
+        assert is_acceptable(prompt.answer, reply.text), reply.text
+    (cut,) = backend.generate([replace(asked[2], max_new_tokens=3)]).values
+    assert cut.finish == "length"
+
+
+def test_an_end_that_the_model_cannot_write_does_no_harm_to_a_format(workshop: Workshop, tmp_path: Path) -> None:
+    folder = told_to(workshop("t5", "ForConditionalGeneration"), tmp_path / "m", eos_token_id=[1, 99_999])
+    (reply,) = hf(folder).generate([replace(prompts(9)[0], answer=FORMATS[2])]).values
+    assert reply.text == ""
 
 
 def test_without_xgrammar_a_format_names_the_extra(workshop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:

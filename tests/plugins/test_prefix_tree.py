@@ -95,3 +95,9 @@ def test_what_a_plan_costs() -> None:
     assert len(on_gpu.prefixes[0].rows) < len(shared_prefix.rows) / 3
     plain = plan_of(tree, Shape(trees=False, prefixes=False))
     assert plain.read == sum(len(request.ids) - 1 for request in asked)
+
+
+def test_texts_that_continue_one_another_may_be_thousands() -> None:
+    tree = build([TokenRequest((*range(length), 0, 0), 1) for length in range(1, 1100)])
+    for shape in (Shape(), Shape(trees=False)):
+        assert plan_of(tree, shape).read >= len(tree.tokens)

@@ -260,6 +260,8 @@ BROKEN = [
     (VllmServer, {"choices": [{"prompt_logprobs": [None, None]}]}, "a row without a token"),
     (VllmServer, {"choices": [{"prompt_logprobs": [None, {"7": {"logprob": "x"}}]}]}, "a text for a number"),
     (VllmServer, {"choices": [{"prompt_logprobs": [None, {"seven": {"logprob": -1.0}}]}]}, "a text for an id"),
+    (VllmServer, {"choices": [{"prompt_logprobs": [None, {"7" * 5000: {"logprob": -1.0}}]}]}, "too long an id"),
+    (VllmServer, {"choices": [{"prompt_logprobs": [None, {"7": {"logprob": -(10**400)}}]}]}, "no float holds it"),
     (SGLang, {}, "no meta_info"),
     (SGLang, {"meta_info": {"input_token_logprobs": [[None, 1], [None, 2]]}}, "a log-probability that is null"),
     (SGLang, {"meta_info": {"input_token_logprobs": [[None, 1], [-1.0]]}}, "a row without its token"),
@@ -270,6 +272,14 @@ BROKEN = [
         LlamaCpp,
         {"choices": [{"logprobs": {"tokens": ["a"], "token_logprobs": [None]}}], "usage": {"prompt_tokens": 9}},
         "fewer tokens than counted",
+    ),
+    (
+        LlamaCpp,
+        {
+            "choices": [{"logprobs": {"tokens": ["a", "b", "c"], "token_logprobs": [None, -1.0, -2.0]}}],
+            "usage": {"prompt_tokens": 10**400, "completion_tokens": 1},
+        },
+        "a count that no list can have",
     ),
 ]
 

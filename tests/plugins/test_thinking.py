@@ -12,7 +12,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from figeval.builtin.plugins.causal.language_model import LanguageModel, hf
 from figeval.errors import FigevalError, ModelError, TaskError
 from figeval.reasoning import Reasoning
-from figeval.types import AnswerFormat, Message, Prompt, Reply
+from figeval.types import AnswerFormat, Continuation, Message, Prompt, Reply
 from tests.plugins.test_causal import chatty
 from tests.plugins.tiny import Workshop
 
@@ -86,6 +86,19 @@ def test_a_model_that_opens_its_thinking_unasked_is_understood(workshop: Worksho
     ids = script(backend, ["No <think> here"])
     reply = answered(backend, len(ids))
     assert (reply.text, reply.reasoning, reply.reasoning_tokens) == ("No <think> here", "", 0)
+
+
+@pytest.mark.parametrize(("case", "opens"), [(CASES[1], True), (CASES[0], False)])
+def test_options_that_are_scored_amid_thinking_are_a_warning(
+    case: dict[str, Any], opens: bool, workshop: Workshop, tmp_path: Path
+) -> None:
+    """The default of DeepSeek-R1's template, which opens the thinking, and of Qwen3's, which does not."""
+    backend = thinker(case, tmp_path / "model", workshop, None)
+    prompt = backend.chat(QUESTION)
+    answered(backend, 4)
+    assert not any("not as answers" in told for told in backend.describe()["warnings"])
+    backend.loglikelihood([Continuation(prompt, "Yes"), Continuation(prompt, "No")])
+    assert any("not as answers" in told for told in backend.describe()["warnings"]) is opens
 
 
 def test_stop_texts_and_formats_hold_for_the_answer_only(workshop: Workshop, tmp_path: Path) -> None:

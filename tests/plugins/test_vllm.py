@@ -114,6 +114,25 @@ def test_a_way_that_is_wrong_is_not_used(workshop: Workshop, installed: Any, mon
     assert {trial["way"] for trial in model.describe()["scoring"]} == {"rows"}
 
 
+@pytest.mark.parametrize("value", [float("nan"), -float("inf")])
+@pytest.mark.parametrize("scoring", [*WAYS, "auto"])
+def test_a_model_that_is_broken_does_not_seem_certain(
+    value: float, scoring: str, workshop: Workshop, installed: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    honest = installed.LLM.answer
+
+    def broken(self: Any, request_id: str, ids: list[int], params: Any) -> Any:
+        output = honest(self, request_id, ids, params)
+        for row in (*(output.outputs[0].logprobs or ()), *filter(None, output.prompt_logprobs or ())):
+            for one in row.values():
+                one.logprob = value
+        return output
+
+    monkeypatch.setattr(installed.LLM, "answer", broken)
+    model = vllm(str(workshop("gpt2", "LMHeadModel")), scoring=scoring)
+    np.testing.assert_equal(model.loglikelihood(REQUESTS).values, [value] * len(REQUESTS))
+
+
 def test_a_long_context_loses_its_beginning_and_is_reported(workshop: Workshop) -> None:
     model = vllm(str(workshop("gpt2", "LMHeadModel")))
     output = model.loglikelihood([Continuation(LONG, " Yes"), REQUESTS[0]])
@@ -157,6 +176,23 @@ def test_answers_come_while_others_are_written(workshop: Workshop, installed: An
     stream.parts.close()
     assert model.engine.llm.queue == []
     assert len(model.generate(prompts[:2]).values) == 2
+
+
+@pytest.mark.parametrize("reason", ["abort", "error"])
+def test_an_answer_that_vllm_breaks_off_is_no_empty_answer(
+    reason: str, workshop: Workshop, installed: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    honest = installed.LLM.answer
+
+    def broken(self: Any, request_id: str, ids: list[int], params: Any) -> Any:
+        output = honest(self, request_id, ids, params)
+        output.outputs[0].token_ids, output.outputs[0].finish_reason = [], reason
+        return output
+
+    monkeypatch.setattr(installed.LLM, "answer", broken)
+    model = vllm(str(workshop("gpt2", "LMHeadModel")))
+    (reply,) = model.generate([Prompt((Message("user", LINES[0]),), max_new_tokens=6)]).values
+    assert (reply.text, reply.finish, reply.error) == ("", "error", "vLLM broke it off")
 
 
 def test_an_answer_is_held_to_its_format(workshop: Workshop) -> None:

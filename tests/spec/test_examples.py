@@ -9,7 +9,7 @@ import pytest
 
 from figeval import task
 from figeval.errors import DataError, TaskError
-from figeval.spec.examples import build_examples
+from figeval.spec.examples import build_examples, read_corpus
 from figeval.spec.survey import survey
 from figeval.task_types.choice import ChoiceExample
 from figeval.task_types.pairs import PairExample
@@ -313,7 +313,8 @@ def ranked(relevant, **more):
 
 def of_corpus(*relevant, documents=DOCUMENTS, **changes):
     rows = [{"n": n, "q": "q", "r": one} for n, one in enumerate(relevant)]
-    return list(build_examples(bound(**{**CORPUS, **changes}), rows, documents=lambda: documents))
+    task = bound(**{**CORPUS, **changes})
+    return list(build_examples(task, rows, corpus=lambda: read_corpus(task, documents)))
 
 
 @pytest.mark.parametrize(

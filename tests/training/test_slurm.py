@@ -6,11 +6,12 @@ import os
 import signal
 import subprocess
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from figeval.training.slurm import without
+from figeval.training.slurm import spread_script, without, write_script
 from tests.processes import figeval
 
 ASKED = ("--task", "mini_retrieval", "--model", "minilm", "--head_args", "pooling=mean", "--output", "my model")
@@ -103,6 +104,39 @@ def test_a_run_starts_ray_on_every_machine(cluster: Path) -> None:
     assert command == ["-m", "figeval", *typed, "--gpus_per_worker", "2", "--ray", "node-a:32345"]
 
 
+def test_a_folder_and_an_interpreter_with_spaces_and_quotes(cluster: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = cluster / "it's mine"
+    folder.mkdir()
+    write(folder / "python", PYTHON)
+    monkeypatch.setattr("sys.executable", str(folder / "python"))
+    asked = ["run", "--tasks", "mini", "--system_instruction", "it's\n$HOME `x`"]
+    script = spread_script(asked, folder, "100 %", 2, 0.0)
+    assert write_script(cluster / "job.sh", script).endswith(f"sbatch {cluster}/job.sh")
+    assert "it'\"'\"'s mine/100 %%-slurm-%j.log'\n" in script
+    (cluster / "job.sh").write_text(script.replace("/dev/tcp/$first/${master##*:}", "/dev/null"))
+    assert submitted(cluster, 2, SLURM_CPUS_PER_TASK="4", MACHINES="2").wait(30) == 0
+    said = [line.split("|")[:-1] for line in (folder / "said").read_text().replace("'s\n", "'s ").splitlines()]
+    assert [line[3] for line in said if "ray.scripts.scripts" in line] == ["--head", "--address=node-a:32345"]
+    assert ["-m", "figeval", *asked[:-1], "it's $HOME `x`", "--ray", "node-a:32345"] in said
+
+
+@pytest.mark.parametrize("port", ["/no/port", "/dev/null"])  # closed; open, but not all machines are there
+def test_time_that_is_over_before_the_command_begins_also_requeues(cluster: Path, port: str) -> None:
+    script = spread_script(["run", "--tasks", "mini"], cluster, "out", 2, 0.0)
+    (cluster / "job.sh").write_text(script.replace("/dev/tcp/$first/${master##*:}", port))
+    job = submitted(cluster, 2, SLURM_CPUS_PER_TASK="4", WAITS="yes")
+    deadline = time.monotonic() + 30
+    expected = "ray.scripts" if port == "/no/port" else "import sys, time, ray"
+    while expected not in ((cluster / "said").read_text() if (cluster / "said").exists() else ""):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    job.send_signal(signal.SIGUSR1)
+    assert job.wait(30) == 0
+    with suppress(ProcessLookupError):
+        os.killpg(job.pid, signal.SIGKILL)
+    assert "scontrol requeue 12345" in (cluster / "said").read_text().splitlines()
+
+
 def test_seeds_start_ray_on_every_machine(cluster: Path) -> None:
     figeval("train", *ASKED, "--seeds", "3", "--ray", "auto", "--workers", "3", "--slurm", "job.sh", cwd=cluster)
     script = (cluster / "job.sh").read_text()
@@ -115,6 +149,9 @@ def test_a_run_that_is_not_possible_gets_no_script(cluster: Path) -> None:
     assert "give only one of them" in figeval(*asked, "--processes", "2", cwd=cluster, code=2).stderr
     done = figeval(*asked, "--ray", "10.0.0.1:6379", cwd=cluster, code=2)
     assert "--slurm starts Ray on the machines of its job; leave out --ray 10.0.0.1:6379" in done.stderr
+    asked = ("run", "--tasks", "mini", "--model", "openai:gpt", "--slurm", "job.sh")  # here, where no key is
+    done = figeval(*asked, cwd=cluster, code=2, OPENAI_API_KEY="")
+    assert done.stderr == "figeval: openai:gpt already answers many requests in parallel; leave out --slurm\n"
     assert not (cluster / "job.sh").exists()
 
 

@@ -119,8 +119,10 @@ def _digest(content: Any) -> str:
 
 
 def _visible(options: Mapping[str, Any]) -> JSON:
-    """Return the options that can change an answer."""
-    return {name: value for name, value in options.items() if name not in UNSEEN}
+    """Return the options that can change an answer, as a record holds them."""
+    told = {name: value for name, value in options.items() if name not in UNSEEN}
+    found: JSON = cleaned(json.loads(json.dumps(told, default=str)))
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +209,7 @@ class _Session:
                 raise OptionError(f"{self.rows_file} has no record beside it; remove it, or give another --name")
             return new
         old = read_model(self.record_file, JudgeRecord, DataError, cure=CURE)
-        fixed = ("fingerprint", "method", "readers", "seed", "template_sha256", "texts_sha256")
+        fixed = ("fingerprint", "options", "method", "readers", "seed", "template_sha256", "texts_sha256")
         if changed := [name for name in fixed if getattr(old, name) != getattr(new, name)]:
             raise OptionError(
                 f"{self.record_file} is from another judge or other texts ({', '.join(changed)} changed); give another "

@@ -13,6 +13,7 @@ import logging
 import os
 import queue
 import re
+import signal
 import socket
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -33,6 +34,8 @@ CONNECTING = 20.0  # seconds until Ray must have connected
 QUICK = 1.0  # seconds of connecting that need no explanation
 SKIPPED = "RAY_DEDUP_LOGS_SKIP_REGEX"  # lines that Ray does not print
 REASONS = (
+    # what follows lists causes of all kinds
+    r"because (its worker process has died)\. Worker exit type: SYSTEM_ERROR .*End of file",
     r"The actor (?:is dead|died) because(.*)",
     r"RPC error: (.*?) rpc_code",
     r"Worker exit detail:(.*)",
@@ -61,6 +64,7 @@ def connected(address: str) -> Iterator[None]:
     own = not ray.is_initialized()
     if own:
         _connect(address)
+        _handle_sigterm_again()
     try:
         yield
     finally:
@@ -81,6 +85,13 @@ def _quiet() -> Iterator[None]:
     finally:
         if given is None:
             del os.environ[SKIPPED]
+
+
+def _handle_sigterm_again() -> None:
+    """Install this process's handler of SIGTERM again, which Ray has replaced by one that prints the stack first."""
+    handler = signal.getsignal(signal.SIGTERM)
+    if handler is not None and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, handler)
 
 
 def _connect(address: str) -> None:
@@ -167,9 +178,10 @@ class Shape:
                 cure = "leave out --gpus_per_worker to compute on CPUs, or use a cluster with GPUs"
             else:
                 cure = "use a larger cluster, or a lower --gpus_per_worker" if gpus else "use a larger cluster"
+            flag = f"--workers {workers}" if workers else f"--gpus_per_worker {gpus:g}" if gpus else "--ray"
             raise OptionError(
-                f"{f'--workers {workers}' if workers else '--ray'}: the cluster ({has} on "
-                f"{counted(len(nodes), 'machine')}) has room for {counted(room(1), 'worker')} with {each}; {cure}"
+                f"{flag}: the cluster ({has} on {counted(len(nodes), 'machine')}) has room for "
+                f"{counted(room(1), 'worker')} with {each}; {cure}"
             )
         most = max(int(node.get("CPU", 0)) for node in nodes)
         return cls(wanted, next(cpus for cpus in range(most, 0, -1) if room(cpus) >= wanted), gpus)

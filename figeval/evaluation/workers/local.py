@@ -16,7 +16,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain, count
 from pathlib import Path
 from typing import IO
@@ -32,6 +32,7 @@ from figeval.text import one_line
 
 PROGRAM = "from figeval.evaluation.workers.local import main; main()"
 GRACE = 10.0  # seconds that a process has to stop before it is killed
+TAIL = 65_536  # bytes at the end of a log in which its last line is looked for
 SIGNALS = {known.value: known.name for known in signal.Signals}
 
 
@@ -44,6 +45,7 @@ class LocalWorker:
 
     process: subprocess.Popen[bytes]
     log: Path
+    logging: threading.Lock  # held while files of the folder of logs come and go
     _stopped: bool = False
     _lost: bool = False
 
@@ -71,8 +73,7 @@ class LocalWorker:
         code = self.process.returncode
         how = f"was killed by {SIGNALS.get(-code, f'signal {-code}')}" if code < 0 else f"ended with exit code {code}"
         with suppress(FileNotFoundError):
-            printed = self.log.read_text(encoding="utf-8", errors="replace").split("\n")
-            last = next((line.strip() for line in reversed(printed) if line.strip()), "")
+            last = last_line(self.log)
             hint = "memory may have run out" if code == -signal.SIGKILL else ""
             why = "; ".join(filter(None, (hint, one_line(last, 300))))
             return f"{how} ({why})" if why else how
@@ -91,10 +92,11 @@ class LocalWorker:
         self.stop()
         self._wait()
         self.process.stdout.close()
-        if not self._lost:
-            self.log.unlink(missing_ok=True)
-        with suppress(OSError):  # not empty, or already deleted
-            self.log.parent.rmdir()
+        with self.logging:
+            if not self._lost:
+                self.log.unlink(missing_ok=True)
+            with suppress(OSError):  # not empty, or already deleted
+                self.log.parent.rmdir()
 
     def _wait(self) -> None:
         """Wait until the process has ended; kill it if it does not end in time."""
@@ -103,6 +105,14 @@ class LocalWorker:
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
+
+
+def last_line(log: Path) -> str:
+    """Return the last line of a log that is not empty; of a progress bar, its last state."""
+    with log.open("rb") as stream:
+        stream.seek(max(0, log.stat().st_size - TAIL))
+        printed = stream.read(TAIL).decode(errors="replace").splitlines()
+    return next((line.strip() for line in reversed(printed) if line.strip()), "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,11 +139,12 @@ class LocalWorkers:
     order: Order
     folder: Path
     workers: int
+    _logging: threading.Lock = field(default_factory=threading.Lock)
 
     def hire(self, place: int) -> LocalWorker:
         """Start a worker. Raises `RecordError` if its log cannot be written."""
         logs, name = self.folder / LOGS, f"{place + 1}-of-{self.workers}"
-        with cure(logs):
+        with self._logging, cure(logs):
             own_folder(logs).mkdir(exist_ok=True)
             names = chain([name], (f"{name}-{number}" for number in count(2)))  # earlier ones are of lost workers
             log = next(file for one in names if not is_own(file := logs / f"{one}.log"))
@@ -150,7 +161,7 @@ class LocalWorkers:
         assert process.stdin is not None
         with suppress(BrokenPipeError):  # the worker is already dead, which is noticed later
             send(process.stdin, self.order)
-        return LocalWorker(process, log)
+        return LocalWorker(process, log, self._logging)
 
     def environment(self, place: int) -> dict[str, str]:
         """Return the environment variables of a worker, with the GPU that it is to use."""
@@ -189,15 +200,33 @@ def main() -> None:
     """Answer the units that come through stdin, and send messages to what was stdout; prints go to stderr."""
     end_quickly()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes of a terminal; the parent decides
-    messages = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)
+    units, messages = own_pipes()
     from figeval.evaluation.workers.session import Session
 
     with suppress(EOFError):  # the parent is already gone
-        session = Session(pickle.load(sys.stdin.buffer), lambda *message: send(messages, message))
-        for unit in Units(sys.stdin.buffer).each():
+        session = Session(pickle.load(units), lambda *message: send(messages, message))
+        for unit in Units(units).each():
             session.answer(unit)
         session.close()
+
+
+def own_pipes() -> tuple[IO[bytes], IO[bytes]]:
+    """Return stdin and stdout as streams that neither models nor their processes can read, print on or keep open.
+
+    Afterwards stdin is empty and stdout is stderr. In a forked process both streams are stderr: while it held the
+    pipe, the parent would not notice that this process has ended.
+    """
+    pipes = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    with Path(os.devnull).open("rb") as empty:
+        os.dup2(empty.fileno(), 0)
+    os.dup2(2, 1)
+
+    def let_go() -> None:
+        for pipe in pipes:
+            os.dup2(2, pipe.fileno(), inheritable=False)
+
+    os.register_at_fork(after_in_child=let_go)
+    return pipes
 
 
 class Units:

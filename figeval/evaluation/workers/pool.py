@@ -233,6 +233,7 @@ class _Inbox:
         try:
             yield unit if fresh else Unit(unit.task, unit.places, unit.lost)
         finally:
+            self.pool._asked.pop(self.place, None)
             with schedule.changed:
                 job = schedule.jobs[unit.task]
                 culprit = job.close(unit, self._left, lost=not self._has_ended)
@@ -249,14 +250,15 @@ class _Inbox:
         features = MetricSet(job.plan.metrics, job.plan.task.labels, job.plan.task.language_of_rows).features(
             example, made
         )
-        row = prediction_row(job.plan.task.task_type, example, made, features, samples=False)
+        row = prediction_row(job.plan.task.task_type, example, made, features, samples=job.plan.config.log_samples)
         self.pool._write(job.plan.name, check_row(row))
 
     def row(self, example: str, line: bytes) -> None:
-        """Store the line of an example."""
-        self.pool._write(self._task, line)
-        self._left.pop(example, None)
-        self.stored += 1
+        """Store the line of an example, unless it already has one or is none of the unit's."""
+        if example in self._left:
+            self.pool._write(self._task, line)
+            del self._left[example]
+            self.stored += 1
 
     def replies(self, found: Mapping[str, KeptReply]) -> None:
         """Keep replies that did not become rows."""
@@ -286,12 +288,11 @@ class _Inbox:
         """Take note of the end of the unit."""
         self._has_ended = True
         pool = self.pool
-        pool._asked.pop(self.place, None)
         with pool.schedule.changed:
             job = pool.schedule.jobs[self._task]
             job.failure = job.failure or failure or ""
             job.peak_memory_mb = max(job.peak_memory_mb, peak_memory_mb)
-            pool._description = max(pool._description, description, key=len)
+            pool._description = max(description, pool._description, key=len)  # of equals the latest, as in one process
 
     def unusable(self, problem: str) -> None:
         """Raise the error, which ends the run."""

@@ -16,6 +16,7 @@ from itertools import chain
 
 from figeval.evaluation.plan import Plan
 from figeval.evaluation.workers.protocol import Unit
+from figeval.records.ids import Ids
 from figeval.records.run_folder import RunFolder
 from figeval.types import Example, KeptReply
 
@@ -52,7 +53,7 @@ class Job:
     @classmethod
     def of(cls, plan: Plan, folder: RunFolder) -> Job:
         """Return the job for the examples that have no row in a folder."""
-        known = {row["id"] for row in folder.rows(plan.name)}
+        known = Ids.of(row["id"] for row in folder.rows(plan.name))
         examples = ((place, one) for place, one in enumerate(plan.examples()) if one.id not in known)
         left = plan.n - len(known)
         return cls(plan, left, folder.replies(plan.name), _examples=examples, _fresh=left)
@@ -82,7 +83,7 @@ class Job:
         fair = math.ceil(self._fresh / (2 * workers))
         wanted = max(1, min(size, MOST, max(LEAST, fair)))
         places = self._next(min(wanted, self._fresh))
-        self._fresh -= len(places)
+        self._fresh = self._fresh - len(places) if places else 0  # a file that was cut short since has no more
         return Unit(self.plan.name, places, replies=self.replies)
 
     def _next(self, wanted: int) -> dict[str, int]:

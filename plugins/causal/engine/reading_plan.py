@@ -126,7 +126,14 @@ class TreePlanner:
         prefix.rows += gather(parts, self.shape.width) if self.shape.trees else parts
 
     def _collect(self, prefix: Prefix, parts: list[PackedRow], path: Ints, start: int, end: int) -> None:
-        for first, last in self.tree.children(start, end):
+        waiting = [(path, self.tree.children(start, end))]  # a stack, since thousands of texts may continue one another
+        while waiting:
+            path, children = waiting[-1]
+            child = next(children, None)
+            if child is None:
+                waiting.pop()
+                continue
+            first, last = child
             fork = self.tree.stretch(first)
             here = np.concatenate((path, np.arange(first, fork)))
             if last - fork <= self.shape.branches * self.shape.trees:
@@ -136,7 +143,7 @@ class TreePlanner:
                 prefix.prefixes.append(kept)
                 self._hang(kept, NONE, fork, last)
             else:
-                self._collect(prefix, parts, here, fork, last)
+                waiting.append((here, self.tree.children(fork, last)))
 
     def _part(self, path: Ints, first: int, last: int) -> PackedRow:
         """Return a whole subtree with the path that leads to it."""

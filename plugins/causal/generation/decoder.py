@@ -252,6 +252,7 @@ class Batch:
         """Return the scores of a row's next token, (1, vocabulary), with what its format and the decoder change."""
         import torch
 
-        if self.decoder.processors:
-            scores = self.decoder.processors(torch.tensor([row.ids], device=scores.device), scores)
-        return row.masked(scores)
+        if not self.decoder.processors:
+            return row.masked(scores)
+        changed = row.masked(self.decoder.processors(torch.tensor([row.ids], device=scores.device), scores))
+        return changed if changed.isfinite().any() else row.masked(scores)  # or all that may follow is forbidden

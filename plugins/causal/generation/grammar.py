@@ -54,7 +54,7 @@ class Grammars:
     def __init__(self, tokenizer: PreTrainedTokenizerBase, vocabulary: int, final: frozenset[int]) -> None:
         self.tokenizer = tokenizer
         self.vocabulary = vocabulary
-        self.final = final
+        self.final = frozenset(token for token in final if token < vocabulary)
         self._compiler: GrammarCompiler | None = None
         self._known: dict[AnswerFormat, CompiledGrammar] = {}
 

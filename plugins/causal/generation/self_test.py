@@ -18,7 +18,7 @@ from ..engine.self_test import REFUSALS, sample_for
 from .decoder import Decoder, Waiting
 from .prefixes import Beginning, shared
 from .row import End, Row
-from .whole_batches import WholeBatches
+from .whole_batches import WholeBatches, config_errors
 
 if TYPE_CHECKING:
     import torch
@@ -34,7 +34,6 @@ UNUSUAL = (
     "min_length",
     "min_new_tokens",
     "max_time",
-    "stop_strings",
     "begin_suppress_tokens",
     "forced_bos_token_id",
     "forced_eos_token_id",
@@ -56,6 +55,9 @@ def writer_for(
         padding: id of a token that fills rows up.
         writing: budget of a batch: rows x tokens of the longest row, with those that may follow.
         autocast: lower precision of the passes, if it is not that of the weights.
+
+    Raises:
+        ModelError: transformers cannot follow the model's generation config.
     """
     reason = ""
     if model.config.is_encoder_decoder:
@@ -65,7 +67,9 @@ def writer_for(
     else:
         reading = TokenBudget.on(model.device.type)
         reading.limit(free_memory(str(model.device)), bytes_per_token(model))
-        decoder = Decoder(model, reading, writing, processors_of(model.generation_config), autocast=autocast)
+        with config_errors():
+            processors = processors_of(model.generation_config)
+        decoder = Decoder(model, reading, writing, processors, autocast=autocast)
         reason = failure(decoder)
         if not reason:
             return decoder

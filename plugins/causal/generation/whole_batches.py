@@ -7,13 +7,16 @@ stay in the batch until all have.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
+from figeval.errors import ModelError
 from figeval.types import JSON
 
 from ...encoders.batching import TokenBudget, finished_batches
+from ...encoders.loading import one_line
 from ...encoders.tokens import padded
 from .row import Row
 
@@ -21,6 +24,15 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
     from transformers import PreTrainedModel
+
+
+# Options of a generation config that force or forbid tokens, which may leave none that a format allows: checkpoints of
+# BART begin and end every text with a certain token, and those for summaries write no three words twice.
+FORCING = (
+    *("bad_words_ids", "begin_suppress_tokens", "encoder_no_repeat_ngram_size", "exponential_decay_length_penalty"),
+    *("forced_bos_token_id", "forced_eos_token_id", "min_length", "min_new_tokens", "no_repeat_ngram_size"),
+    *("sequence_bias", "suppress_tokens"),
+)
 
 
 @dataclass(slots=True)
@@ -62,6 +74,7 @@ class WholeBatches:
                 max_new_tokens=steps,
                 do_sample=False,
                 num_beams=1,
+                num_return_sequences=1,
                 pad_token_id=self.padding,
                 output_logits=True,
                 return_dict_in_generate=True,
@@ -79,16 +92,19 @@ class WholeBatches:
         held = any(row.format is not None for row in rows)
         # There is one row per beam, and the best of them is known at the end only.
         beams = not held and (model.generation_config.num_beams or 1) > 1
-        with torch.inference_mode(), self._lowered():
+        # A beam would need a format of its own.
+        changed: JSON = {"num_beams": 1, **dict.fromkeys(FORCING)} if held else {}
+        with torch.inference_mode(), self._lowered(), config_errors():
             written = model.generate(
                 **self._inputs(rows),
                 max_new_tokens=max(row.most for row in rows),
                 do_sample=False,
+                num_return_sequences=1,
                 use_cache=True,
                 pad_token_id=self.padding,
                 stopping_criteria=StoppingCriteriaList([] if beams else [Listening(rows)]),
                 logits_processor=LogitsProcessorList([Holding(rows)] if held else []),
-                **({"num_beams": 1} if held else {}),  # a beam would need a format of its own
+                **changed,
             )
         if beams:
             before = 1 if model.config.is_encoder_decoder else max(len(row.prompt) for row in rows)
@@ -144,6 +160,17 @@ class Holding:
 
         pairs = zip(self.rows, scores.split(1), strict=True)
         return torch.cat([one if row.finish is not None else row.masked(one) for row, one in pairs])
+
+
+@contextmanager
+def config_errors() -> Iterator[None]:
+    """Turn what transformers says of a generation config that it cannot follow into a `ModelError`."""
+    try:
+        yield
+    except ValueError as error:
+        raise ModelError(
+            f"transformers cannot write texts as generation_config.json says: {one_line(error)}; correct that file"
+        ) from error
 
 
 def take(rows: Sequence[Row], tokens: Sequence[int]) -> None:
