@@ -325,7 +325,7 @@ def test_a_batch_after_one_that_never_arrived_has_a_label_of_its_own(
     monkeypatch.setattr(AnthropicBatches, "most_requests", 1)
     desk.polls, desk.hang_up = 0, "before"
     desk.fate = lambda question, attempt: "expired" if (question, attempt) == ("b", 0) else "ok"
-    assert "may have been submitted" in left(model(max_retries=0), "a", "b")
+    assert "whether a batch of 1 requests was submitted" in left(model(max_retries=0), "a", "b")
     assert finish(model, desk, "b") == ["B"]
 
 
