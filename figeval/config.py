@@ -135,7 +135,7 @@ class RunConfig:
     batch_size: PositiveInt | Literal["auto"] | None = None
     device: str | None = None
     processes: PositiveInt = 1  # number of processes that share the examples
-    ray: str = ""  # auto or the address of a Ray cluster, whose workers share the examples instead
+    ray: str = ""  # auto or the address of a Ray cluster, whose workers share the examples
     workers: PositiveInt | None = None  # number of workers on the cluster; None: one per GPU, or per machine
     gpus_per_worker: Share | None = None  # None: 1 if the cluster has GPUs
     seed: int = 0

@@ -10,7 +10,7 @@ from figeval.errors import ModelError
 
 USUAL = 4096  # tokens for thinking if no budget is given
 LARGEST = 10**6  # tokens; no model thinks longer
-FORMS = "on, off, or budget=N with a number of tokens such as budget=2000"
+FORMS = f"on, off, or budget=N with N from 1 to {LARGEST:,} tokens, such as budget=2000"
 BUDGET = re.compile(r"budget=([0-9]{1,9})")
 
 
@@ -36,11 +36,8 @@ class Reasoning:
         if value in ("on", "off") or isinstance(value, bool):
             return cls(on=value in ("on", True))
         found = BUDGET.fullmatch(value) if isinstance(value, str) else None
-        if found is None:
+        if found is None or not 1 <= (budget := int(found[1])) <= LARGEST:
             raise ValueError(FORMS)
-        budget = int(found[1])
-        if not 1 <= budget <= LARGEST:
-            raise ValueError(f"a budget from 1 to {LARGEST:,} tokens; off lets the model answer without thinking")
         return cls(on=True, budget=budget)
 
     def __str__(self) -> str:

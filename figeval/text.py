@@ -67,8 +67,8 @@ def whole_number(text: str) -> int | None:
 
 
 def counted(n: int, what: str) -> str:
-    """Return a number with a noun in singular or plural, e.g. `1 error`, `2 errors`."""
-    return f"{n} {what}{'' if n == 1 else 's'}"
+    """Return a number with a noun in singular or plural, e.g. `1 error`, `2,000 errors`."""
+    return f"{n:,} {what}{'' if n == 1 else 's'}"
 
 
 def csv_cell(value: T) -> T | str:

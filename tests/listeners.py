@@ -13,5 +13,8 @@ class Ears:
     def loading(self, model: str) -> None:
         self.models.append(model)
 
+    def waiting(self, what: str) -> None:
+        pass
+
     def asked(self, answered: int, requests: int) -> None:
         self.heard.append((answered, requests))

@@ -234,7 +234,9 @@ def serve(items: Path, annotator: str | None, port: int) -> None:
 @click.option("--limit", type=click.IntRange(min=1), help="Number of items to judge, a random part.  [default: all]")
 @click.option("--device", help="cpu, cuda, cuda:1 or mps; the fastest available by default.")
 @click.option(
-    "--max_cost", type=Finite(min=0, min_open=True), help="Stop before the cost of an API model exceeds this amount."
+    "--max_cost",
+    type=Finite(min=0, min_open=True),
+    help="Stop before an API model costs more than this, in US dollars or the currency of your own prices.",
 )
 @click.option(
     "--max_tokens", type=click.IntRange(min=1), help="Stop before an API model uses more than this number of tokens."

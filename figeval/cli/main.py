@@ -244,7 +244,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print(error.format_message(), file=sys.stderr)
         sys.exit(2)
     except click.UsageError as error:
-        path = error.ctx.command_path if error.ctx else "figeval"
+        named = [word for word in words[:1] if word in COMMANDS]  # click's parser does not say of which command it is
+        path = error.ctx.command_path if error.ctx else " ".join(["figeval", *named])
         fail(f"{error.format_message().removesuffix('.')} (see `{path} --help`)")
     except click.ClickException as error:
         fail(error.format_message())

@@ -173,12 +173,12 @@ PROMPTING = (  # in the order of --help; flags that lm-eval also has keep its na
         "--reasoning",
         callback=thinking,
         metavar="on|off|budget=N",
-        help="Let the model think before it answers, or not; budget=N: with N tokens in addition to the answer's.",
+        help="Let a reasoning model think before it answers, or not; budget=N: with N more tokens for it.",
     ),
     click.option(
         "--constrain",
         is_flag=True,
-        help="Hold the model to acceptable answers: a letter or label of the question, or JSON for quotations.",
+        help="Constrained decoding (structured outputs): a letter or label of the question, or JSON for quotations.",
     ),
     click.option(
         "--orders", callback=several, metavar="cyclic|all|N", help="Ask with the options in several orders (by_letter)."
@@ -186,7 +186,8 @@ PROMPTING = (  # in the order of --help; flags that lm-eval also has keep its na
     click.option(
         "--calibrate",
         is_flag=True,
-        help="Divide the probabilities of label words and letters by those for content-free inputs.",
+        help="Contextual calibration: divide the probabilities of label words and letters by those for content-free "
+        "inputs.",
     ),
     click.option(
         "--prompts",

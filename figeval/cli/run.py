@@ -32,7 +32,10 @@ from figeval.text import whole_number
     help="Number of processes that share the examples; each loads the model, on its own GPU if there are several.",
 )
 @click.option(
-    "--ray", default="", metavar="auto|HOST:PORT", help="Let workers on a Ray cluster share the examples instead."
+    "--ray",
+    default="",
+    metavar="auto|HOST:PORT",
+    help="Share the examples among workers on a Ray cluster; auto: that of this machine.",
 )
 @click.option(
     "--workers", type=click.IntRange(min=1), help="Number of workers on the cluster; one per GPU or machine by default."
@@ -41,7 +44,7 @@ from figeval.text import whole_number
 @click.option(
     "--slurm",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Write a batch script for SLURM, which starts Ray on its machines, instead of running.",
+    help="Instead of running, write a batch script for SLURM that starts Ray on the machines of its job.",
 )
 @seed
 @results
@@ -54,7 +57,9 @@ from figeval.text import whole_number
     help="Temperature of the distributions that similarity tasks compare.",
 )
 @click.option(
-    "--max_cost", type=Finite(min=0, min_open=True), help="Stop before the cost of an API model exceeds this amount."
+    "--max_cost",
+    type=Finite(min=0, min_open=True),
+    help="Stop before an API model costs more than this, in US dollars or the currency of your own prices.",
 )
 @click.option(
     "--max_tokens", type=click.IntRange(min=1), help="Stop before an API model uses more than this number of tokens."

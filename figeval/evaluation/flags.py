@@ -21,20 +21,25 @@ WITHOUT_EFFECT = {  # flag → why it has no effect on routes that render no pro
 }
 
 
-def flagged(task: TaskSpec, route: Route, config: RunConfig) -> Route:
+def flagged(task: TaskSpec, route: Route, config: RunConfig, others: Iterable[Route] = ()) -> Route:
     """Return the route, with --calibrate and --orders applied.
+
+    Args:
+        task: task.
+        route: route that the model takes on it.
+        config: config of the run.
+        others: routes that the model could take instead.
 
     Raises:
         CapabilityError: a flag would have no effect on it.
     """
-    refused = {} if route.is_prompted else dict(WITHOUT_EFFECT)
-    refused |= {} if "generate" in route.needs else {"reasoning": "asks the model to write nothing"}
-    refused |= {} if route.has_answer_format else {"constrain": "does not say what an acceptable answer is"}
+    refused = without_effect(route)
     for flag, why in refused.items():
         if getattr(config, flag):
             cure = f"leave out --{flag}"
             if flag not in WITHOUT_EFFECT:  # a matter of how the question is asked
-                cure += ", or choose another --route (see `figeval ls routes`)"
+                able = [one.name for one in others if flag not in without_effect(one)]
+                cure += f", or {f'give --route {task.type}={able[0]}' if able else f'leave {task.name} out of --tasks'}"
             raise CapabilityError(f"{task.name} takes the route {route.name}, which {why}; {cure}")
     try:
         if config.calibrate:
@@ -42,6 +47,13 @@ def flagged(task: TaskSpec, route: Route, config: RunConfig) -> Route:
         return in_orders(route, config.orders, config.seed) if config.orders else route
     except CapabilityError as error:
         raise CapabilityError(f"{task.name}: {error}") from error
+
+
+def without_effect(route: Route) -> dict[str, str]:
+    """Return the flags that have no effect on a route, and why."""
+    refused = {} if route.is_prompted else dict(WITHOUT_EFFECT)
+    refused |= {} if "generate" in route.needs else {"reasoning": "has the model write nothing"}
+    return refused | ({} if route.has_answer_format else {"constrain": "has no format of answers to keep to"})
 
 
 def check_model(model: Model, config: RunConfig, harness: Harness) -> None:

@@ -327,10 +327,10 @@ def route_of(task: TaskSpec, model: Model, harness: Harness, config: RunConfig) 
         known = [one for one in harness.routes.with_parts(task.type) if allowed(one, task, config, wanted)]
         route = choose(task.type, model.offers, known, wanted)
     except CapabilityError as error:
-        raise CapabilityError(
-            f"{model.name} cannot answer {task.name}: {error}; leave {task.name} out of --tasks, or use another model"
-        ) from error
-    return flagged(task, route, config)
+        hint = f"{hint}, " if (hint := getattr(model.backend, "capability_hint", "")) else ""
+        cure = f"{hint}leave {task.name} out of --tasks, or use another model"
+        raise CapabilityError(f"{model.name} cannot answer {task.name}: {error}; {cure}") from error
+    return flagged(task, route, config, [one for one in known if one.needs <= model.offers])
 
 
 def allowed(route: Route, task: TaskSpec, config: RunConfig, wanted: str | None) -> bool:

@@ -119,12 +119,27 @@ def _check_same(path: Path, stored: RunRecord, config: RunConfig, model: str, fi
 
 def _changes(changed: Mapping[str, tuple[Any, Any]]) -> str:
     """Format changed settings, e.g. as `limit was 20, is 50; seed was 0, is 1`."""
-    return "; ".join(f"{name} was {_shown(old)}, is {_shown(new)}" for name, (old, new) in changed.items())
+    return "; ".join(
+        f"{name} was {_shown(old)}, is {_shown(new)}" for one in changed.items() for name, old, new in _parts(*one)
+    )
+
+
+def _parts(name: str, values: tuple[Any, Any]) -> Iterator[tuple[str, Any, Any]]:
+    """Yield a changed setting with its values, or the keys that differ if it is a mapping, e.g. `model_args.dtype`."""
+    old, new = values
+    if isinstance(old, Mapping) and isinstance(new, Mapping):
+        for key in sorted(old.keys() | new.keys()):
+            if old.get(key) != new.get(key):
+                yield f"{name}.{key}", old.get(key), new.get(key)
+    else:
+        yield name, old, new
 
 
 def _shown(value: Any) -> str:
     """Return the value of a setting as a short text."""
-    return one_line(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False), 32) or "empty"
+    if value is None or value == "":
+        return "not set"
+    return one_line(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False), 60)
 
 
 def _task_record(plan: Plan) -> TaskRecord:

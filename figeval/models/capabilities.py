@@ -192,6 +192,9 @@ class Generates(Protocol):
     `Prompt.answer`, of which there is one only with --constrain. An attribute `answers_in_parallel = True` of a factory
     declares that all its models have a `min_batch_size` over 1, so that workers are of no use to them. A factory with
     an option `reasoning` receives the `figeval.reasoning.Reasoning` of --reasoning, or None.
+
+    A model that only generates with other options has an attribute `capability_hint` instead of the method: a cure for
+    the error that the user sees, such as "give --apply_chat_template to have answers written".
     """
 
     def generate(self, requests: Sequence[Prompt], /) -> Answers[Reply | str]:

@@ -21,6 +21,9 @@ class Listener(Protocol):
     def loading(self, model: str) -> None:
         """Take note that a model, named as the user named it, is being loaded."""
 
+    def waiting(self, what: str) -> None:
+        """Take note of what has to happen before anything can be answered, e.g. `2 workers are starting`."""
+
     def asked(self, answered: int, requests: int) -> None:
         """Take note of the number of requests that a model was sent, and of those that it has answered so far."""
 
@@ -59,6 +62,9 @@ class _OfMany:
 
     def loading(self, model: str) -> None:
         self.listener.loading(model)
+
+    def waiting(self, what: str) -> None:
+        self.listener.waiting(what)
 
     def asked(self, answered: int, _requests: int) -> None:
         self.listener.asked(self.before + answered, self.requests)
@@ -136,6 +142,11 @@ def loading() -> None:
     listener, model = _listener.get(), _opened.get()
     if listener is not None and model:
         listener.loading(model)
+
+
+def waiting(what: str) -> None:
+    """Report what the model waits for before it can answer, such as a server's response about a batch."""
+    tell(lambda listener: listener.waiting(what))
 
 
 def advance(share: float) -> None:

@@ -114,7 +114,8 @@ def portion(config: Mapping[str, Any]) -> str:
 def partial(run: RunRecord) -> Iterator[str]:
     """Yield a sentence about the examples if the run did not use all, e.g. `--limit 5: the first examples of …`."""
     tasks = [task for task in run.tasks if task.kind == "task"]
-    of = f"examples of {sum(task.n < task.available for task in tasks)} of {len(tasks)} tasks"
+    some = sum(task.n < task.available for task in tasks)
+    of = "examples" if len(tasks) == 1 else f"examples of {some} of {len(tasks)} tasks"
     if any(task.sample_sha256 for task in tasks):
         yield f"{portion(run.config)}: random {of}, seed {run.config.get('seed', 0)}"
     elif any(task.n < task.available for task in tasks):

@@ -22,7 +22,7 @@ from figeval.display import Display
 from figeval.frontend import warn
 from figeval.records.schema import TaskRecord
 from figeval.reporting.grid import say
-from figeval.text import clean
+from figeval.text import clean, counted
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -60,6 +60,8 @@ class Silent:
 class Lines:
     """Display of plain lines: at the start, after five seconds, every ten seconds from then on, and at the end.
 
+    What usually takes no time has no line at the start, and one only when nothing was printed for five seconds.
+
     A clock prints the lines: also if nothing has changed, so that a slow model can be told from one that hangs, and
     once for many updates that come together.
     """
@@ -68,7 +70,8 @@ class Lines:
         self._console = console
         self._lock = threading.Lock()
         self._line = ""  # about the work that is going on; empty if there is none
-        self._began = self._due = 0.0
+        self._began = self._due = 0.0  # when it began, and when its next line is due
+        self._quiet: float | None = None  # since when nothing was printed
 
     @contextmanager
     def live(self) -> Iterator[None]:
@@ -102,7 +105,8 @@ class Lines:
             now = time.monotonic()
             if self._line and now >= self._due:
                 self._due = now + PAUSE
-                self.say(f"{self._line} ({now - self._began:.0f} s)")
+                seconds = round(now - self._began)
+                self.say(f"{self._line} ({seconds} s)" if seconds else self._line)
 
     def end(self, status: str, line: str) -> None:  # noqa: ARG002
         """Print the line."""
@@ -117,12 +121,15 @@ class Lines:
     def _start(self, line: str, *, later: bool = False) -> None:
         with self._lock:
             self._line, self._began = line, time.monotonic()
-            self._due = self._began + FIRST
+            if self._quiet is None:
+                self._quiet = self._began
+            self._due = (self._quiet if later else self._began) + FIRST
             if not later:
                 self.say(line)
 
     def say(self, text: str) -> None:
         """Print the line."""
+        self._quiet = time.monotonic()
         say(self._console, text)
 
 
@@ -245,16 +252,23 @@ class RunProgress:
         else:
             self._display.wait(what)
 
+    def waiting(self, what: str) -> None:
+        """Show what has to happen before there are answers, unless it happens soon."""
+        if self._line:
+            self._display.update(None, what, f"{self._line}, {what}")
+        else:
+            self._display.wait(what, later=True)
+
     def resumed(self, folder: Path, kept: int, n: int) -> None:
         """Show how many answers of an earlier session are kept."""
-        self._display.say(f"continuing, {kept} of {n} answers kept in {folder}")
+        self._display.say(f"continuing, {kept:,} of {n:,} answers kept in {folder}")
 
     def task_started(self, task: str, n: int, done: int) -> None:
         """Begin a task."""
         self._task, self._total, self._done = task, n, done
         self._began, self._counts = (time.monotonic(), done), deque()
-        kept = f", {done} of them kept from before" if done else ""
-        self._display.begin(task, n, done, f"{task}: {n} examples{kept}")
+        kept = f", {done:,} of them kept from before" if done else ""
+        self._display.begin(task, n, done, f"{task}: {counted(n, 'example')}{kept}")
         self._show("")
 
     def asked(self, answered: int, requests: int) -> None:
@@ -286,7 +300,7 @@ class RunProgress:
         return self._done - before, max(now - began, 1e-3)
 
     def _show(self, status: str, more: str = "") -> None:
-        self._line = f"{self._task}: {self._done} of {self._total}{more}"
+        self._line = f"{self._task}: {self._done:,} of {self._total:,}{more}"
         self._display.update(self._done, status, self._line)
 
     def scoring(self, what: str) -> None:
@@ -318,6 +332,11 @@ class MeasureProgress:
     def loading(self, model: str) -> None:
         """Show that a model is being loaded."""
         self._display.wait(f"loading model {model}")
+
+    def waiting(self, what: str) -> None:
+        """Show what has to happen before there are answers, unless it happens soon."""
+        if not self._name:
+            self._display.wait(what, later=True)
 
     def measure_started(self, name: str, requests: int, tokens: int) -> None:
         """Begin a measure, and show what it costs."""

@@ -172,7 +172,7 @@ def notes(record: RunRecord) -> Iterator[str]:
         task for task in record.tasks if task.counts.get("ok") or any(score.value is not None for score in task.scores)
     )
     told = chain(
-        ((task.task, score) for task in answered for score in task.scores),
+        ((task.task, one) for task in answered for one in explained(task)),
         ((one.name, score) for one in record.contrasts for score in one.scores),
     )
     yield from missing(told)
@@ -259,6 +259,14 @@ def _grouped(told: Iterable[tuple[str, str]]) -> list[tuple[str, list[str]]]:
     for said, task in told:
         groups.setdefault(said, []).append(task)
     return list(groups.items())
+
+
+def explained(task: TaskRecord) -> list[ScoreRecord]:
+    """Return the scores of a task, with the reason why there are none if there are examples, but no answers."""
+    if task.counts.get("ok"):
+        return task.scores
+    why = {f"{NONE}no examples": f"{NONE}no example has an answer"}
+    return [score.model_copy(update={"interval": why.get(score.interval, score.interval)}) for score in task.scores]
 
 
 def missing(scores: Iterable[tuple[str, ScoreRecord | SeedScore]]) -> Iterator[str]:

@@ -100,8 +100,15 @@ ON_EACH = 'bash -c \'exec "$@" --node_rank "$SLURM_NODEID"\' figeval'
 
 
 def write_script(file: Path, text: str) -> str:
-    """Write a batch script, and return what to do with it. Raises `FigevalError` if it cannot be written."""
+    """Write a batch script, and return what to do with it.
+
+    Raises:
+        FigevalError: the file has other content, such as a script to which the user has added an account, or cannot be
+            written.
+    """
     try:
+        if file.exists() and file.read_bytes() != text.encode():
+            raise FigevalError(f"--slurm {file} already exists, with other content; delete it, or choose another path")
         file.write_text(text, encoding="utf-8")
     except OSError as error:
         raise FigevalError(f"--slurm {file} cannot be written ({error.strerror}); choose another path") from error

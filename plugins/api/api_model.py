@@ -13,6 +13,7 @@ from figeval.models.archive import Archive, Usage, open_archive
 from figeval.models.batch_archive import BatchArchive
 from figeval.models.progress import advance
 from figeval.reasoning import Reasoning
+from figeval.text import counted
 from figeval.types import JSON, Prompt, Reply
 
 from .budget import Budget, expected
@@ -131,11 +132,14 @@ class ApiModel:
         new = costs.keys() - known.keys() - submitted
         total = sum((costs[key] for key in new), Usage())
         cost = self.budget.cost(total, total if self.settings.batch else None)
+        asked = (
+            f"{counted(len(new), 'request')}, about {total.tokens_in:,} input tokens and at most "
+            f"{total.tokens_out:,} output tokens" + ("" if cost is None else f", a cost of at most {cost:,.4f}")
+        )
         told = [
-            f"{len(new):,} requests, about {total.tokens_in:,} input tokens and at most "
-            f"{total.tokens_out:,} output tokens" + ("" if cost is None else f", a cost of at most {cost:,.4f}"),
-            f"{len(known):,} answers are already cached" if known else "",
-            f"{len(submitted):,} requests are in a batch already" if submitted else "",
+            asked if new else "no new requests",
+            f"{counted(len(known), 'answer')} already cached" if known else "",
+            f"{counted(len(submitted), 'request')} already in a batch" if submitted else "",
             f"spent so far: {self.budget.told}" if self.budget.spent.total else "",
             "" if self.budget.allows(total) else "the budget may not be sufficient",
         ]

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from figeval.errors import ModelError, NotFinished, RecordError
 from figeval.frontend import command
+from figeval.models import progress
 from figeval.models.archive import PaidAnswer, Usage
 from figeval.models.batch_archive import BatchArchive, StoredBatch
 from figeval.storage import locked
@@ -91,6 +92,7 @@ class BatchedModel(ApiModel):
                 wanted = {call.key: call for _, call in self._lookup(archive, requests) if call is not None}
                 if not wanted:
                     return
+                progress.waiting(f"asking {self.client.endpoint.host} about batches")
                 with locked(lock_file(self.settings.account), RecordError(BUSY)), opened(self.client) as connection:
                     self._settle(archive, BatchHttp(self.client, connection), wanted)
 
@@ -334,10 +336,10 @@ class BatchedModel(ApiModel):
         told = []
         for one in pending:
             if one.state is None:
-                told.append(f"a batch of {one.batch.requests} requests may have been submitted, which is not known yet")
+                told.append(f"it is not known yet whether a batch of {one.batch.requests:,} requests was submitted")
             else:
                 done = min(one.state.done, one.batch.requests)
-                told.append(f"batch {self._name(one.batch)}: {done} of {one.batch.requests} requests are done")
+                told.append(f"{done:,} of {one.batch.requests:,} requests of {self._name(one.batch)} are done")
         words = [word for word in command() or () if word != "--fresh"]  # it would put the run that waits away
         again = f"run the same command again: figeval {shlex.join(words)}" if words else "call figeval.run again"
         return f"{self.client.endpoint.host}: {'; '.join(told)}; to collect the answers, {again}"

@@ -5,7 +5,7 @@
 | an answer | the answer |
 | 408, 429, 5xx, a timeout, a broken connection, a body that is no answer | `RetryableError` |
 | a content filter's refusal | an answer that ended by `refusal` |
-| 401, 402, 403, 404, a redirection, no credit, no server at the first request | `ModelError`: fails for all requests |
+| 401–405, 501, a redirection, no credit, no server at the first request | `ModelError`: fails for all requests |
 | any other status | `PermanentError`: this request will never be answered, others may be |
 """
 
@@ -218,13 +218,12 @@ class Client:
             return ApiAnswer(Reply(text="", finish="refusal", error=said))
         if status == HTTPStatus.PAYMENT_REQUIRED or codes(body) & BROKE or "credit balance is too low" in said:
             raise ModelError(f"{self.endpoint.host}: {said}; top up the account, then run the same command again")
+        if cure := self._cure(status):
+            raise ModelError(f"{self.endpoint.host} answered {status} ({said}); {cure}")
         if status in TRANSIENT or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
             raise RetryableError(
                 str(int(status)), f"{status} {said}".strip(), wait=retry_after(headers.get("retry-after"))
             )
-        cure = self._cure(status)
-        if cure:
-            raise ModelError(f"{self.endpoint.host} answered {status} ({said}); {cure}")
         raise PermanentError(f"{status} {said}".strip())
 
     def _read(self, body: JSON) -> ApiAnswer:
@@ -239,10 +238,13 @@ class Client:
         place = f"base_url ({self.endpoint.url}, without {self.dialect.path})"
         if HTTPStatus.MULTIPLE_CHOICES <= status < HTTPStatus.BAD_REQUEST:
             return f"correct {place}: it redirects elsewhere"
+        wrong_kind = f"correct {place}: what is there accepts no questions"
         cures: dict[int, str] = {
             HTTPStatus.UNAUTHORIZED: f"correct the key in {variable}",
             HTTPStatus.FORBIDDEN: f"the key in {variable} does not permit this",
             HTTPStatus.NOT_FOUND: f"correct {place} or the model's name {self.settings.model!r}",
+            HTTPStatus.METHOD_NOT_ALLOWED: wrong_kind,
+            HTTPStatus.NOT_IMPLEMENTED: wrong_kind,
         }
         return cures.get(status, "")
 

@@ -60,6 +60,8 @@ class ServedModel:
         if settings.apply_chat_template:
             self.chat = self._chat
             self.generate = self._generate  # servers render conversations, so answers are those of a chat model
+        else:
+            self.capability_hint = "give --apply_chat_template to have answers written"
 
     @cached_property
     def tokenizer(self) -> PreTrainedTokenizerBase:

@@ -60,9 +60,9 @@ def complaint(cli: Cli, tasks: Path, tmp_path: Path) -> Callable[..., str]:
         (("--num_fewshot", "2"), "shows no examples; leave out --num_fewshot"),
         (
             ("--reasoning", "hard"),
-            "must be on, off, or budget=N with a number of tokens such as budget=2000, not 'hard'",
+            "must be on, off, or budget=N with N from 1 to 1,000,000 tokens, such as budget=2000, not 'hard'",
         ),
-        (("--reasoning", "budget=0"), "must be a budget from 1 to 1,000,000 tokens"),
+        (("--reasoning", "budget=0"), "must be on, off, or budget=N with N from 1 to 1,000,000 tokens"),
         (("--reasoning", "on"), "--reasoning is for models that write and can think before they answer; leave it out"),
         (("--constrain",), "the answers of overlap cannot be constrained; leave out --constrain, or use a model"),
         (("--include_path", "nowhere"), "'nowhere' does not exist"),
@@ -223,12 +223,19 @@ def test_a_folder_of_another_run(cli: Cli, tasks: Path, tmp_path: Path) -> None:
     for change, told in (
         (("--model", "random"), "model was overlap, is random"),
         (("--tasks", "mini_pairs"), 'tasks was ["t"], is ["t", "mini_pairs"]'),
-        (("--limit", "3"), "limit was null, is 3"),
+        (("--limit", "3"), "limit was not set, is 3"),
         (("--seed", "1"), "seed was 0, is 1"),
     ):
         line = cli(*command, *change).complaint
         assert f"out contains another run ({told}); choose another --output_path, or start over with --fresh" in line
     assert {file: file.read_bytes() for file in (tmp_path / "out").rglob("*") if file.is_file()} == before
+
+
+def test_a_folder_of_another_run_with_other_options_of_the_model(cli: Cli, tasks: Path) -> None:
+    command = ("run", "--tasks", "t", "--model", "random", "--include_path", tasks, "--output_path", "out")
+    assert cli(*command, "--model_args", "seed=1").code == 0
+    line = cli(*command, "--model_args", "seed=2").complaint
+    assert "out contains another run (model_args.seed was 1, is 2); choose another --output_path" in line
 
 
 @pytest.mark.parametrize(

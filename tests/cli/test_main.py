@@ -62,6 +62,7 @@ def test_without_a_command_the_help_goes_to_stderr_as_it_is(cli: Cli) -> None:
         ),
         (("ls", "tasks", "x", "y"), "unexpected extra argument"),
         (("preview",), "TASK"),
+        (("run", "--tasks", "mini", "--ray"), "Option '--ray' requires an argument (see `figeval run --help`)"),
         (("run", "--tasks", "", "--model", "tfidf"), "no name is given; see `figeval ls tasks`"),
         (("run", "--tasks", " , ", "--model", "tfidf"), "no name is given; see `figeval ls tasks`"),
         *(

@@ -173,8 +173,10 @@ def test_each_worker_gets_its_share(
         ([(2, 0)], 3, None, r"--workers 3: the cluster \(2 CPUs and 0 GPUs on 1 machine\) has room for 2 workers"),
         ([(8, 2), (8, 1)], 4, 1, "room for 3 workers with 1 GPU and a core each; use --workers 3"),
         ([(8, 0)], None, 1, r"--gpus_per_worker 1: the cluster \(8 CPUs and 0 GPUs on 1 machine\) has room for 0"),
-        ([(0, 0)], None, None, r"--ray: the cluster \(0 CPUs"),
-        ([(8, 0)], 1, 1, "room for 0 workers .* use a larger cluster, or fewer --gpus_per_worker"),
+        ([(8, 0)], 1, 1, "--workers 1: the cluster .* room for 0 workers with 1 GPU .* leave out --gpus_per_worker"),
+        ([(8, 0)], None, 2, "room for 0 workers with 2 GPUs .* or use a cluster with GPUs"),
+        ([(8, 1)], None, 2, "room for 0 workers .* use a larger cluster, or a lower --gpus_per_worker"),
+        ([(0, 0)], None, None, r"--ray: the cluster \(0 CPUs .* with a core each; use a larger cluster$"),
         ([(8, 4)], 1, 1.5, "give a whole number, or a fraction of one GPU"),
     ],
 )

@@ -88,7 +88,7 @@ def test_who_cannot_be_held_to_a_format_is_refused() -> None:
 
 
 def test_a_route_without_a_format_is_refused() -> None:
-    with pytest.raises(figeval.CapabilityError, match=r"an acceptable answer is; .*another --route"):
+    with pytest.raises(figeval.CapabilityError, match=r"to keep to; .*, or leave mini_narrative out of --tasks"):
         figeval.run("mini_narrative", Obedient(), name="m", constrain=True)
 
 
@@ -111,3 +111,17 @@ def test_a_prompt_without_a_format_keeps_its_digest() -> None:
     prompt = Prompt((Message("user", "Why?"),), ("\n\n",), 16)
     assert digest_of(prompt) == "674e3fc516d779f901b109e9b4bad8176bd6486f502a9c36fe2aeae14cac9ec1"
     assert digest_of(prompt) != digest_of(Prompt(*(prompt.messages, prompt.stop, 16), AnswerFormat(("A", "B"))))
+
+
+@dataclass
+class Both(Obedient):
+    """Also has log-likelihoods, which come first."""
+
+    def loglikelihood(self, requests: Sequence[Any]) -> list[float]:
+        return [0.0] * len(requests)
+
+
+def test_a_route_on_which_the_flag_has_an_effect_is_named() -> None:
+    words = "takes the route by_loglikelihood, which has no format of answers to keep to; leave out --constrain, or "
+    with pytest.raises(figeval.CapabilityError, match=f"{words}give --route choice=by_letter"):
+        figeval.run("mini_proverbs", Both(), name="m", constrain=True)

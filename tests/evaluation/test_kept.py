@@ -201,10 +201,10 @@ def test_a_finished_run_has_a_digest_of_each_file(folder: RunFolder) -> None:
 @pytest.mark.parametrize(
     ("settings", "told"),
     [
-        ({"limit": 5}, "limit was null, is 5"),
-        ({"threshold": 0.5}, "threshold was null, is 0.5"),
+        ({"limit": 5}, "limit was not set, is 5"),
+        ({"threshold": 0.5}, "threshold was not set, is 0.5"),
         ({"log_samples": True}, "log_samples was false, is true"),
-        ({"routes": {"choice": "by_pair_score"}}, 'routes was {}, is {"choice": "by_pair_score"}'),
+        ({"routes": {"choice": "by_pair_score"}}, "routes.choice was not set, is by_pair_score"),
     ],
 )
 def test_the_setting_that_differs_is_named(

@@ -279,7 +279,7 @@ def test_limit_takes_the_first_and_says_so(workshop):
     (task,) = record.tasks
     assert (task.n, task.available) == (7, 20)
     assert [row["id"] for row in workshop.rows()] == [f"t{i}" for i in range(7)]
-    assert record.warnings == ["--limit 7: the first examples of 1 of 1 tasks, not a random sample"]
+    assert record.warnings == ["--limit 7: the first examples, not a random sample"]
 
 
 def test_few_shot_examples_stand_before_the_question(workshop):
@@ -326,7 +326,7 @@ def test_no_weights_are_touched_before_all_data_is_known_to_be_good(workshop):
 def test_a_folder_of_another_run(workshop):
     write_task(workshop.folder, "t")
     workshop.run()
-    with pytest.raises(RecordError, match=r"another run \(limit was null, is 5; seed was 0, is 1\); choose"):
+    with pytest.raises(RecordError, match=r"another run \(limit was not set, is 5; seed was 0, is 1\); choose"):
         workshop.run(seed=1, limit=5)
 
 

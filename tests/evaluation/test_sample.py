@@ -165,9 +165,9 @@ def test_all_models_and_probes_get_the_same_sample_and_another_seed_another() ->
     assert {task.sample_sha256 for task in (*one.record.tasks, *other.record.tasks)} == {
         one.record.tasks[0].sample_sha256
     }
-    assert "--sample 6: random examples of 1 of 1 tasks, seed 3" in one.warnings
+    assert "--sample 6: random examples, seed 3" in one.warnings
     assert figeval.compare(one, other).differences["n"].tolist() == [6]
-    assert "A and B: --sample 6: random examples of 1 of 1 tasks, seed 3" in str(figeval.compare(one, other))
+    assert "A and B: --sample 6: random examples, seed 3" in str(figeval.compare(one, other))
     again = figeval.run(crows, FakePairScorer(), sample=6, seed=4, output_path="again")
     assert ids(again) != ids(one)
 
@@ -199,7 +199,7 @@ def test_a_whole_sample_is_no_sample() -> None:
 def test_the_same_command_continues_and_another_sample_does_not() -> None:
     first = figeval.run(crows, FakePairScorer(), sample=0.3, stratify="cluster")
     assert figeval.run(crows, FakePairScorer(), sample=0.3, stratify="cluster").path == first.path
-    assert "--sample 0.3 --stratify cluster: random examples of 1 of 1 tasks, seed 0" in first.warnings
+    assert "--sample 0.3 --stratify cluster: random examples, seed 0" in first.warnings
     with pytest.raises(figeval.RecordError, match=r"another run \(sample was 0.3, is 0.4\)"):
         figeval.run(crows, FakePairScorer(), sample=0.4, stratify="cluster", output_path=first.path)
 

@@ -341,6 +341,8 @@ SAME = [
     (says(403, error("no")), r"answered 403 \(no\); the key in OPENAI_API_KEY does not permit this"),
     (says(402, error("no money")), r"127.0.0.1: no money; top up the account"),
     (says(400, error("Your credit balance is too low")), r"127.0.0.1: Your credit balance is too low; top up"),
+    (says(405, error("no")), r"answered 405 \(no\); correct base_url .*: what is there accepts no questions"),
+    (says(501, b"<html>"), r"answered 501 \(<html>\); correct base_url"),
     (says(404, error("no model m")), r"answered 404 \(no model m\); correct base_url .* or the model's name 'm'"),
     (says(301, Location="/v2"), r"answered 301 .*; correct base_url .*: it redirects elsewhere"),
     (says(429, error("quota", code="insufficient_quota")), r"127.0.0.1: quota; top up the account"),
@@ -725,7 +727,7 @@ def test_what_it_would_take_is_known_beforehand(desk: Desk, model: Open) -> None
     backend.generate(ask("a" * 40))
     told = backend.estimate(ask("a" * 40, "b" * 40, "c" * 40, "c" * 40))
     assert told == (
-        "2 requests, about 28 input tokens and at most 32 output tokens, a cost of at most 0.0001; 1 answers are "
+        "2 requests, about 28 input tokens and at most 32 output tokens, a cost of at most 0.0001; 1 answer "
         "already cached; spent so far: 15 tokens at a cost of 0.0000; the budget may not be sufficient"
     )
     assert len(desk.asked) == 1

@@ -50,15 +50,12 @@ def test_a_run_is_submitted_left_and_collected(desk: BatchDesk, command: list[st
     *_, line = first.stderr.splitlines()
     n = len(desk.batches["batch_0"].requests)
     assert f"openai:m: {n} requests, about" in first.stderr
-    assert line.startswith(
-        f"figeval: 127.0.0.1: batch batch_0: 0 of {n} requests are done; to collect the answers, run"
-    )
+    assert line.startswith(f"figeval: 127.0.0.1: 0 of {n} requests of batch_0 are done; to collect the answers, run")
     assert line.endswith(" ".join(["figeval", *command]))
     record = json.loads((tmp_path / "out/run.json").read_text(encoding="utf-8"))
     assert (record["status"], record["model"]["description"]["batches"]) == ("running", ["batch_0"])
     again = figeval(*command, cwd=tmp_path, code=75)
-    assert "openai:m: 0 requests, about 0 input tokens" in again.stderr
-    assert f"{n} requests are in a batch already" in again.stderr
+    assert f"openai:m: no new requests; {n} requests already in a batch" in again.stderr
     figeval(*command, cwd=tmp_path)
     record = json.loads((tmp_path / "out/run.json").read_text(encoding="utf-8"))
     assert record["status"] == "complete"

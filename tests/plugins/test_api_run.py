@@ -237,7 +237,7 @@ def test_a_budget_ends_the_run_and_more_of_it_goes_on(
     assert 0 < asked <= 20
     assert record(tmp_path / "out")["model"]["description"]["tokens_in"] == 10 * asked
     again = figeval(*command(desk, "out", "--max_tokens", "310", **prices), cwd=tmp_path, code=2)
-    assert f"{asked} answers are already cached; spent so far: {15 * asked} tokens" in again.stderr
+    assert f"{asked} answers already cached; spent so far: {15 * asked} tokens" in again.stderr
     assert len(desk.asked) <= asked + 1
     figeval(*command(desk, "out", "--max_tokens", "90000", **prices), cwd=tmp_path)
     assert len(desk.asked) == N

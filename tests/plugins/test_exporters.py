@@ -334,7 +334,7 @@ def test_what_changes_how_a_number_is_read_is_in_the_float() -> None:
     languages = [LanguageRecord(language=name, scores=[score(n=20)], baselines=[]) for name in ("en", "zh")]
     record = run(task(scores=[few], languages=languages, n=10, available=40), config={"limit": 10})
     caption = export("latex", record).partition(r"\caption{")[2]
-    assert "a-model: -{}-limit 10: the first examples of 1 of 1 tasks, not a random sample." in caption
+    assert "a-model: -{}-limit 10: the first examples, not a random sample." in caption
     assert "proverbs: the unweighted mean over en, zh." in caption
     assert "unreliable intervals (*): fewer than 10 effective clusters." in caption
 

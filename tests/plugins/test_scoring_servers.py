@@ -13,11 +13,12 @@ import pytest
 from tokenizers.processors import ByteLevel, TemplateProcessing
 from transformers import AutoTokenizer
 
+import figeval
 from figeval.builtin.plugins.causal.language_model import causal
 from figeval.builtin.plugins.servers.dialects import LlamaCpp, SGLang, VllmServer
 from figeval.builtin.plugins.servers.model import llama_cpp, sglang, vllm_server
 from figeval.builtin.plugins.servers.settings import ServerSettings
-from figeval.errors import ModelError
+from figeval.errors import CapabilityError, ModelError
 from figeval.types import AnswerFormat, Continuation, Message, Prompt
 from tests.plugins.scoring_servers import Imitated, serving
 from tests.plugins.servers import Desk, free_port, talkative
@@ -229,6 +230,11 @@ def test_answers_in_words_need_the_chat_template(folder: Path) -> None:
     assert chatting.api.client.url == "http://localhost:30000/v1/chat/completions"
     assert chatting.client.url == "http://localhost:30000/generate"
     assert not hasattr(sglang("tiny", tokenizer=folder, apply_chat_template=False), "generate")
+    plain = {"model_args": {"tokenizer": folder}, "apply_chat_template": False, "routes": {"choice": "by_letter"}}
+    with pytest.raises(
+        CapabilityError, match=r"needs generate; give --apply_chat_template .*, leave mini_proverbs out"
+    ):
+        figeval.run("mini_proverbs", "sglang:tiny", **plain)
 
 
 NAMED = {"name": "answer", "strict": True, "schema": HELD}

@@ -88,9 +88,40 @@ def test_reading_is_only_told_if_it_takes_long(clock: list[float]) -> None:
     clock[0] = 4.9
     lines.tick()
     shown.reading("many")
-    for clock[0] in (9.8, 9.9, 20.0):
+    for clock[0] in (5.0, 14.0, 15.0):
         lines.tick()
-    assert out.getvalue().splitlines() == ["reading many … (5 s)", "reading many … (15 s)"]
+    assert out.getvalue().splitlines() == ["reading many …", "reading many … (10 s)"]
+
+
+def test_one_example_is_no_plural() -> None:
+    out = io.StringIO()
+    RunProgress(Lines(Console(file=out))).task_started("one", 1, 0)
+    assert out.getvalue() == "one: 1 example\n"
+
+
+def test_what_is_waited_for_is_told_before_the_first_request(clock: list[float]) -> None:
+    out = io.StringIO()
+    lines = Lines(Console(file=out))
+    shown = RunProgress(lines)
+    shown.loading("m")
+    clock[0] = 3.0
+    shown.waiting("asking example.org about batches")
+    for clock[0] in (4.9, 5.0):
+        lines.tick()
+    shown.task_started("proverbs", 60, 0)
+    shown.waiting("starting 2 workers")
+    clock[0] = 10.0
+    lines.tick()
+    shown.asked(3, 30)
+    clock[0] = 20.0
+    lines.tick()
+    assert out.getvalue().splitlines() == [
+        "loading model m …",
+        "asking example.org about batches … (2 s)",
+        "proverbs: 60 examples",
+        "proverbs: 0 of 60, starting 2 workers (5 s)",
+        "proverbs: 0 of 60, 3 of 30 requests (15 s)",
+    ]
 
 
 def test_a_line_is_repeated_while_a_model_says_nothing(clock: list[float]) -> None:

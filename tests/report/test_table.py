@@ -82,6 +82,13 @@ def test_why_a_metric_has_no_value_is_told() -> None:
     assert list(notes(run(task(scores=[score(), nothing])))) == ["proverbs: no position_bias: shown in one order only"]
 
 
+def test_examples_without_answers_are_still_examples() -> None:
+    none = score(value=None, low=None, high=None, stderr=None, n=0, interval="none: no examples")
+    kept = task(scores=[none, score("acc_of_all", value=0.0)], counts={"truncated": 40})
+    assert "proverbs: no acc: no example has an answer" in notes(run(kept))
+    assert "proverbs: no acc: no examples" in notes(run(kept.model_copy(update={"counts": {"ok": 40}})))
+
+
 def test_why_scores_have_no_interval_is_told_once_for_all_tasks() -> None:
     exact = score(low=None, high=None, interval="none: an exact expectation")
     tasks = [task("a", scores=[exact]), task("b", scores=[exact, score("f1")]), task("c")]

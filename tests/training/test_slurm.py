@@ -187,6 +187,17 @@ def test_a_script_that_cannot_be_written(cluster: Path) -> None:
     assert "--slurm nowhere/job.sh cannot be written (No such file or directory)" in done.stderr
 
 
+def test_a_file_that_exists_is_not_overwritten(cluster: Path) -> None:
+    command = ("run", "--tasks", "mini", "--model", "tfidf", "--slurm", "job.sh")
+    figeval(*command, cwd=cluster)
+    figeval(*command, cwd=cluster)  # the same script
+    edited = (cluster / "job.sh").read_text() + "#SBATCH --account=mine\n"
+    (cluster / "job.sh").write_text(edited)
+    refused = figeval(*command, cwd=cluster, code=2)
+    assert "--slurm job.sh already exists, with other content; delete it, or choose another path" in refused.stderr
+    assert (cluster / "job.sh").read_text() == edited
+
+
 def test_the_command_without_the_flag() -> None:
     assert without(["train", "--slurm", "x.sh", "--lr", "1"], "--slurm") == ["train", "--lr", "1"]
     assert without(["train", "--slurm=x.sh", "--lr", "1"], "--slurm") == ["train", "--lr", "1"]

@@ -169,9 +169,15 @@ class Shape:
 
         wanted = workers or (room(1) if gpus else sum(1 for node in nodes if node.get("CPU")))
         if not 0 < wanted <= room(1):
-            has = " and ".join(f"{sum(node.get(name, 0) for node in nodes):g} {name}s" for name in ("CPU", "GPU"))
+            all_gpus = sum(node.get("GPU", 0) for node in nodes)
+            has = f"{sum(node.get('CPU', 0) for node in nodes):g} CPUs and {all_gpus:g} GPUs"
             each = f"{gpus:g} GPU{'s' if gpus > 1 else ''} and a core each" if gpus else "a core each"
-            cure = f"use --workers {room(1)}" if room(1) else "use a larger cluster, or fewer --gpus_per_worker"
+            if room(1):
+                cure = f"use --workers {room(1)}"
+            elif gpus and not all_gpus:
+                cure = "leave out --gpus_per_worker to compute on CPUs, or use a cluster with GPUs"
+            else:
+                cure = "use a larger cluster, or a lower --gpus_per_worker" if gpus else "use a larger cluster"
             flag = f"--workers {workers}" if workers else f"--gpus_per_worker {gpus:g}" if gpus else "--ray"
             raise OptionError(
                 f"{flag}: the cluster ({has} on {counted(len(nodes), 'machine')}) has room for "

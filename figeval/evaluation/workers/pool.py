@@ -29,6 +29,7 @@ from figeval.models import progress
 from figeval.records.predictions import PredictionWriter, check_row, prediction_row
 from figeval.records.run_folder import RunFolder
 from figeval.records.schema import RunRecord, TaskRecord
+from figeval.text import counted
 from figeval.types import KeptReply, Prediction
 
 BARREN = 4  # workers that one place may lose in a row without a single row
@@ -59,6 +60,7 @@ class WorkerPool:
     _news: deque[Callable[[], None]] = field(default_factory=deque)  # for the thread that shows progress
     _loaded: set[str] = field(default_factory=set)  # models whose loading was shown
     _asked: dict[int, tuple[int, int]] = field(default_factory=dict)  # place → requests answered, and all
+    _has_begun: bool = False  # whether a task was begun
     _fatal: BaseException | None = None
     _ends: dict[int, str] = field(default_factory=dict)  # places that were given up → how their last worker ended
     _description: dict[str, Any] = field(default_factory=dict)
@@ -80,6 +82,10 @@ class WorkerPool:
             RuntimeError: there is a bug in what a worker runs.
         """
         job, changed = self.schedule.jobs[plan.name], self.schedule.changed
+        if not self._has_begun:
+            self._has_begun = True
+            starting = f"starting {counted(self.schedule.workers, 'worker')}"
+            progress.tell(lambda listener: listener.waiting(starting))
         while True:
             with changed:
                 changed.wait_for(lambda: job.over or self._fatal or self._news or self._stored.get(plan.name), TICK)

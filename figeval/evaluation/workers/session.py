@@ -120,6 +120,9 @@ class Session:
         """Report that a model is being loaded."""
         self.say("loading", model)
 
+    def waiting(self, what: str) -> None:
+        """Do nothing: only models behind an API wait, and they are not shared among workers."""
+
     def asked(self, answered: int, requests: int) -> None:
         """Report the progress of a call, but not too often."""
         now = time.monotonic()
