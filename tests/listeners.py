@@ -16,5 +16,7 @@ class Ears:
     def waiting(self, what: str) -> None:
         pass
 
+    def waiting(self, what: str) -> None: ...
+
     def asked(self, answered: int, requests: int) -> None:
         self.heard.append((answered, requests))

@@ -68,6 +68,9 @@ class Watcher(Heard):
     def loading(self, _model: str) -> None:
         """Nothing to take note of."""
 
+    def waiting(self, _what: str) -> None:
+        """Nothing to take note of."""
+
     def asked(self, answered: int, requests: int) -> None:
         """Take note of them."""
         self.events.append(("asked", answered, requests))
