@@ -16,7 +16,5 @@ class Ears:
     def waiting(self, what: str) -> None:
         pass
 
-    def waiting(self, what: str) -> None: ...
-
     def asked(self, answered: int, requests: int) -> None:
         self.heard.append((answered, requests))
