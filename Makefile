@@ -46,17 +46,17 @@ lint: $(VENV)/.dev
 types: $(VENV)/.dev
 	$(BIN)/mypy
 
-PYTEST = $(BIN)/python -m pytest -n 2 --dist worksteal
+PYTEST = $(BIN)/python -m pytest --dist worksteal
 
 # A third process works while others wait for servers, locks and processes of their own.
 unit: $(VENV)/.dev
 	$(PYTEST) -n 3 -m 'not slow and not system'
 
 test-slow: $(VENV)/.dev  ## the slow tests: simulations, complete data sets, trainings, several processes
-	$(PYTEST) -m 'slow and not system'
+	$(PYTEST) -n 2 -m 'slow and not system'
 
 test-system: $(VENV)/.dev  ## the tests that need Chromium and LaTeX
-	$(PYTEST) -m system
+	$(PYTEST) -n 2 -m system
 
 # booktabs is in texlive-latex-recommended, siunitx in texlive-science.
 SYSTEM_PACKAGES := chromium texlive-latex-recommended texlive-science
