@@ -62,9 +62,10 @@ def positive(name: str, value: object) -> int:
 
 
 def one_of(name: str, value: object, allowed: tuple[str, ...]) -> None:
-    """Raise `ModelError` unless `value` is one of the allowed words."""
+    """Raise `ModelError` unless `value` is one of the allowed words, which may include "" for a default."""
     if value not in allowed:
-        raise ModelError(f"{name}={value} is not one of {', '.join(allowed)}{near(str(value), allowed)}")
+        words = tuple(filter(None, allowed))
+        raise ModelError(f"{name}={value} is not one of {', '.join(words)}{near(str(value), words)}")
 
 
 S = TypeVar("S")

@@ -356,7 +356,7 @@ def test_impossible_counts_of_thoughts_are_unknown(details: Any, desk: Desk) -> 
         (anthropic, {"reasoning": "budget=1000"}, "smallest budget is 1,024 tokens"),
         (anthropic, {"reasoning": "on", "structured": "tool"}, "cannot be made to call a tool"),
         (anthropic, {"reasoning_style": "effort"}, "reasoning_style=effort is not one of"),
-        (openai, {"structured": "grammar"}, "structured=grammar is not one of"),
+        (openai, {"structured": "grammar"}, "structured=grammar is not one of response_format"),
         (openai, {"reasoning": "budget=9", "reasoning_tokens": 8}, "are the same; give only one"),
         (openai, {"reasoning": "off", "reasoning_effort": "high"}, "contradict each other"),
     ],
