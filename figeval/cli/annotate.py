@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from figeval.cli.options import C, Finite, include_path, model_args, seed
+from figeval.cli.options import C, budget, include_path, model_args, seed
 from figeval.cli.output import echo, echo_json, echo_result
 from figeval.text import counted
 
@@ -233,14 +233,7 @@ def serve(items: Path, annotator: str | None, port: int) -> None:
 @click.option("--template", type=PATH, help="Prompt of your own, with the blocks of templates/_default/judge.jinja.")
 @click.option("--limit", type=click.IntRange(min=1), help="Number of items to judge, a random part.  [default: all]")
 @click.option("--device", help="cpu, cuda, cuda:1 or mps; the fastest available by default.")
-@click.option(
-    "--max_cost",
-    type=Finite(min=0, min_open=True),
-    help="Stop before an API model costs more than this, in US dollars or the currency of your own prices.",
-)
-@click.option(
-    "--max_tokens", type=click.IntRange(min=1), help="Stop before an API model uses more than this number of tokens."
-)
+@budget
 @click.option("--json", "as_json", is_flag=True, help="Print the record as JSON.")
 @seed
 @include_path

@@ -274,6 +274,21 @@ model_args = click.option(
 seed = click.option("--seed", type=int, default=0, show_default=True, help="Random seed.")
 
 
+def budget(command: C) -> C:
+    """Add the limits for what API models may cost to a command."""
+    cost = click.option(
+        "--max_cost",
+        type=Finite(min=0, min_open=True),
+        help="Stop before an API model costs more than this, in US dollars or the currency of your own prices.",
+    )
+    tokens = click.option(
+        "--max_tokens",
+        type=click.IntRange(min=1),
+        help="Stop before an API model uses more than this number of tokens.",
+    )
+    return cost(tokens(command))
+
+
 def include_path(command: C) -> C:
     """Add `--include_path` to a command, and the flags for the files that its task files may read."""
     folders = click.option(

@@ -8,7 +8,19 @@ from typing import Any
 
 import click
 
-from figeval.cli.options import Finite, also, include_path, listed, model_args, portion, prompting, results, seed, some
+from figeval.cli.options import (
+    Finite,
+    also,
+    budget,
+    include_path,
+    listed,
+    model_args,
+    portion,
+    prompting,
+    results,
+    seed,
+    some,
+)
 from figeval.text import whole_number
 
 
@@ -56,14 +68,7 @@ from figeval.text import whole_number
     show_default=True,
     help="Temperature of the distributions that similarity tasks compare.",
 )
-@click.option(
-    "--max_cost",
-    type=Finite(min=0, min_open=True),
-    help="Stop before an API model costs more than this, in US dollars or the currency of your own prices.",
-)
-@click.option(
-    "--max_tokens", type=click.IntRange(min=1), help="Stop before an API model uses more than this number of tokens."
-)
+@budget
 @click.option(
     "--batch",
     is_flag=True,
