@@ -108,8 +108,7 @@ class LanguageModel(Neural[LanguageSettings, "FigevalHF"]):
         """
         lm = self.network
         ids = encode_pairs(lm, [(request.context, request.continuation) for request in requests])
-        self.prompting.note(ids[0][0])
-        self.prompting.scored = requests[0].context
+        self.prompting.note(ids[0][0], scored=requests[0].context)
         limit = lm.max_length
         answers = lm.engine.score([fitted(lm.backend, *pair, limit) for pair in ids])
         cut = frozenset(index for index, pair in enumerate(ids) if is_cut(lm.backend, *pair, limit))

@@ -120,10 +120,12 @@ class Prompting:
             return None
         return Thinking(marks, None if reasoning is None else most, opened)
 
-    def note(self, ids: Sequence[int]) -> None:
-        """Record a prompt if it is the first."""
+    def note(self, ids: Sequence[int], scored: str | None = None) -> None:
+        """Record a prompt if it is the first, and the text of one after which options are `scored`."""
         if self.first is None:
             self.first = list(ids)
+        if scored is not None:
+            self.scored = scored
 
     def opening(self) -> JSON:
         """Return what a record says about the first prompt; nothing if there was none."""

@@ -63,8 +63,7 @@ class VllmLanguageModel(VllmModel):
             TaskError: a continuation is empty, or alone exceeds the model's limit.
         """
         ids = encode_pairs(self.texts, [(request.context, request.continuation) for request in requests])
-        self.prompting.note(ids[0][0])
-        self.prompting.scored = requests[0].context
+        self.prompting.note(ids[0][0], scored=requests[0].context)
         limit = self.engine.limit - UNREAD
         asked = [fitted("causal", *pair, limit) for pair in ids]
         cut = frozenset(index for index, pair in enumerate(ids) if is_cut("causal", *pair, limit))
