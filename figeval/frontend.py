@@ -9,7 +9,11 @@ from __future__ import annotations
 
 import atexit
 import gc
+import os
+import signal
 import sys
+import threading
+import time
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -19,6 +23,7 @@ from enum import Enum
 from figeval.errors import FigevalWarning
 from figeval.text import one_line
 
+PATIENCE_SECONDS = 5
 OWN = frozenset({"figeval", "contextlib", "pluggy"})  # packages of frames between the user's line and a warning
 
 
@@ -99,3 +104,33 @@ def end_quickly() -> None:
     print everything that was not collected as leaked.
     """
     atexit.register(lambda: None if "triton" in sys.modules else gc.freeze())
+
+
+def ignore_terminal() -> None:
+    """Ignore Ctrl-C and the end of the terminal, which reach all processes of a terminal: the parent decides."""
+    for name in ("SIGINT", "SIGHUP"):
+        if hasattr(signal, name):  # Windows has no SIGHUP
+            signal.signal(getattr(signal, name), signal.SIG_IGN)
+
+
+def end_despite_threads(code: int) -> None:
+    """Let this process exit with `code` even if a plugin or a library has left a thread that does not end.
+
+    Python itself waits for all threads that are no daemons. Those that still run `PATIENCE_SECONDS` after the main
+    thread has ended are named in a line and abandoned.
+    """
+
+    def abandon() -> None:
+        threading.main_thread().join()  # returns when Python begins to wait for the others
+        time.sleep(PATIENCE_SECONDS)
+        if names := [repr(thread.name) for thread in _remaining_threads()]:
+            notice(f"figeval: {', '.join(names)[:200]} did not end (threads of a plugin or library): exiting without")
+            sys.stdout.flush()
+            os._exit(code)
+
+    if _remaining_threads():
+        threading.Thread(target=abandon, name="exit", daemon=True).start()
+
+
+def _remaining_threads() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if not thread.daemon and thread is not threading.main_thread()]

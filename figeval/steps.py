@@ -25,6 +25,8 @@ MAX_BITS = 4_096  # of an integer
 
 SHALLOW = {"count", "first", "last", "length", "list", "reverse"}  # filters that do not look at the values of a list
 SLOW = {"striptags", "title", "tojson", "urlencode", "wordcount", "wordwrap"}  # filters that need a step per character
+LOOKING_UP = {"groupby", "join", "map", "max", "min", "rejectattr", "selectattr", "sort", "sum", "unique"}  # attributes
+LOOKUP_STEPS = 4  # of an attribute: each takes some microseconds, and a name may be a long path of them
 WIDENING = {"batch", "center", "indent", "ljust", "rjust", "round", "slice", "zfill"}
 
 
@@ -91,10 +93,17 @@ def _held(value: object) -> Collection[object]:
     return value if isinstance(value, set | frozenset | range) else ()
 
 
-def _metered(values: Iterable[object]) -> Iterator[object]:
+def _metered(values: Iterable[object], steps: int = 0) -> Iterator[object]:
     for value in values:
         measure(value)
+        budget.spend(steps)
         yield value
+
+
+def _lookup_steps(name: str, arguments: Iterable[object]) -> int:
+    """Return the steps of the attributes that a filter looks up in each value: `a.b,c` are three of them."""
+    paths = [path for path in arguments if isinstance(path, str)] if name in LOOKING_UP else []
+    return LOOKUP_STEPS * sum(1 + path.count(".") + path.count(",") for path in paths)
 
 
 def bounded(value: T) -> T:
@@ -189,11 +198,14 @@ def limited(name: str, function: Callable[..., object]) -> Callable[..., object]
         own = list(arguments[passed:])
         if name == "join" and own and isinstance(own[0], Iterator):
             own[0] = list(_metered(own[0]))
-        own = [_metered(one) if isinstance(one, Iterator) else one for one in own]
+        steps = _lookup_steps(name, (*own[2 if name == "join" else 1 :], *named.values()))
+        own = [_metered(one, steps) if isinstance(one, Iterator) else one for one in own]
         if name in SHALLOW and own:
             counted(own[0])
         else:
             measure(*own, *named.values())
+        if steps and own and hasattr(own[0], "__len__"):
+            budget.spend(steps * len(own[0]))
         if estimate is not None:
             estimate(*own, *(named.values() if name in WIDENING else ()), **({} if name in WIDENING else named))
         if name in SLOW and own:

@@ -27,10 +27,11 @@ CONTROL = "\x00-\x08\x0b-\x1f\x7f-\x9f"  # except tab and line feed
 BIDI = "\u202a-\u202e\u2066-\u2069"  # embeddings, overrides and isolates; marks (LRM, RLM) reorder no other text
 FORMULA = ("=", "+", "-", "@", "\t", "\n", "＝", "＋", "－", "＠")
 # What a spreadsheet would compute with an effect: a formula that calls a function or refers to another sheet, document
-# or program (DDE). Emoticons such as ;-) and sums are not among them.
-EFFECTIVE = r"\t*[=+\-@＝＋－＠](?:[^;\n]*\w[ \t]*[(（]|[^;\n]*[!！]\$?\w)"
-AFTER_SEMICOLON = re.compile(f"(?<=;)(?={EFFECTIVE})")
-ESCAPED = re.compile(f"(?<=;)'(?={EFFECTIVE})")
+# or program (DDE), perhaps behind blanks and quotation marks, which spreadsheets remove. Emoticons such as ;-) and sums
+# are not among them.
+EFFECTIVE = r"""[ \t"']{0,64}[=+\-@＝＋－＠](?:[^;\n]*?(?:\w[ \t]*[(（]|[!！#]["'$]{0,64}\w))"""
+AFTER_BREAK = re.compile(f"(?:(?<=;)|(?<=\n)(?![+-][ \t]))(?={EFFECTIVE})")  # `- `: an item of a list
+ESCAPED = re.compile(f"(?<=[;\n])'(?={EFFECTIVE})")
 UNSAFE = re.compile(f"[{CONTROL}{BIDI}\u2028\u2029]")
 
 
@@ -75,18 +76,18 @@ def csv_cell(value: T) -> T | str:
     """Return a cell that is safe in a spreadsheet (OWASP, CSV Injection); numbers stay numbers.
 
     A text that a spreadsheet would take for a formula gets an apostrophe in front. Spreadsheets in some locales split
-    even quoted cells of a file with commas at semicolons, so the rest of a text after a semicolon gets one, too, but
-    only if it would be a formula that can do something.
+    even quoted cells of a file with commas at semicolons and line breaks, so the rest of a text after one of these gets
+    an apostrophe, too, but only if it would be a formula that can do something.
     """
     if not isinstance(value, str):
         return value
     text = clean(value)
-    return AFTER_SEMICOLON.sub("'", f"'{text}" if text.startswith(FORMULA) else text)
+    return AFTER_BREAK.sub("'", f"'{text}" if text.lstrip("'").startswith(FORMULA) else text)
 
 
 def csv_text(cell: str) -> str:
     """Return the text of a cell that `csv_cell` made, without its apostrophes."""
-    text = cell[1:] if cell.startswith("'") and cell[1:].startswith(FORMULA) else cell
+    text = cell[1:] if cell.startswith("'") and cell.lstrip("'").startswith(FORMULA) else cell
     return ESCAPED.sub("", text)
 
 

@@ -61,6 +61,8 @@ def test_what_task_files_need_is_there(source: str, expected: Any) -> None:
         ("('b' * 99999).join(['a'] * 99999)", MUCH),
         ("([range(99999)] * 9999) | map('sum') | list", MUCH),
         ("([range(99999)] * 9999) | map('select') | map('list') | list", MUCH),
+        ("range(99999) | groupby('real.real.real.real.real.real.real.real') | length", MUCH),
+        ("range(99999) | map('abs') | sort(attribute='real,real,real,real,real') | length", MUCH),
         ("'%(x)s' * 9999 % {'x': 'a' * 99999}", MUCH),
         ("'%999999999d' % 1", "a width of more than 10,000"),
         ("'%*d' % (999999999, 1)", "a width of more than 10,000"),

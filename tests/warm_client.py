@@ -32,7 +32,7 @@ def ask(address: str, arguments: list[str]) -> int:
             with suppress(ProcessLookupError):
                 os.kill(command, number)
 
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, pass_on)
         return int(answers.readline() or 1)
 

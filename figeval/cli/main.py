@@ -1,8 +1,8 @@
 """Root command, which imports the others on demand and turns errors into one line and an exit code.
 
 Exit codes: 0 success · 1 a task failed, the others are done · 2 an error that the user can fix · 75 a batch is not
-finished, the same command collects it later · 130 interrupted · 141 the reader of the output has closed it (as for any
-command before `| head`) · 143 terminated (SIGTERM).
+finished, the same command collects it later · 129 the terminal was closed (SIGHUP) · 130 interrupted · 141 the reader
+of the output has closed it (as for any command before `| head`) · 143 terminated (SIGTERM).
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ import threading
 import traceback
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from functools import cached_property
 from io import TextIOWrapper
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
 import click
 
 from figeval.errors import FigevalError, near
-from figeval.frontend import command_line, end_quickly
+from figeval.frontend import command_line, end_despite_threads, end_quickly
 from figeval.text import clean, one_line
 
 if TYPE_CHECKING:
@@ -229,14 +229,24 @@ def curve() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the console script. An error that the user can fix is one line on stderr; a bug shows its traceback."""
-    words = sys.argv[1:] if arguments is None else arguments
+    open_closed_streams()
+    try:
+        run_command(sys.argv[1:] if arguments is None else arguments)
+    except SystemExit as ending:
+        if arguments is None:  # not called by a program, which goes on after it has caught the exception
+            end_despite_threads(ending.code if isinstance(ending.code, int) else int(ending.code is not None))
+        raise
+
+
+def run_command(words: Sequence[str]) -> NoReturn:
+    """Run a command and exit with its code."""
     end_quickly()
     warnings.showwarning = print_warning
     if isinstance(sys.stdout, TextIOWrapper) and sys.stdout.encoding != "utf-8":
         sys.stdout.reconfigure(errors="backslashreplace")  # a character that the encoding lacks must not end a run
     terminated: list[int] = []
     try:
-        with command_line(words), interrupted_by_sigterm(terminated):
+        with command_line(words), interrupted_by_signals(terminated):
             code = cli.main(args=list(words), prog_name="figeval", standalone_mode=False)
     except FigevalError as error:
         fail(str(error), error.exit_code)
@@ -250,8 +260,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except click.ClickException as error:
         fail(error.format_message())
     except (click.Abort, KeyboardInterrupt):
-        print("figeval: interrupted; results so far are kept, and the same command resumes", file=sys.stderr)
-        sys.exit(143 if terminated else 130)
+        with suppress(OSError):  # the terminal may be gone
+            print("figeval: interrupted; results so far are kept, and the same command resumes", file=sys.stderr)
+        sys.exit(128 + (terminated[0] if terminated else signal.SIGINT))
     except OSError as error:
         if error.errno not in NO_PATH | NO_ROOM:
             raise
@@ -262,27 +273,49 @@ def main(arguments: Sequence[str] | None = None) -> None:
     sys.exit(code if isinstance(code, int) else 0)
 
 
-@contextmanager
-def interrupted_by_sigterm(terminated: list[int]) -> Iterator[None]:
-    """Treat SIGTERM like Ctrl-C, because schedulers and containers end jobs with it.
+def open_closed_streams() -> None:
+    """Open the null device for each standard stream that the caller has closed (`>&-`), as daemons and cron jobs do.
 
-    Processes of torchrun keep the default action: within a collective operation, nothing else would end them at once.
+    Python has None in its place then. Besides, the next file to be opened, such as one of predictions, would get the
+    number of the closed stream, and with it all that libraries and subprocesses print.
+    """
+    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        try:
+            os.fstat(number)
+        except OSError:
+            opened = os.open(os.devnull, os.O_RDWR)  # gets the lowest free number, which is this one
+            os.set_inheritable(opened, True)
+        if getattr(sys, name) is None:
+            stream = open(number, mode, encoding="utf-8", errors="backslashreplace", closefd=False)  # noqa: SIM115
+            setattr(sys, name, stream)
+
+
+@contextmanager
+def interrupted_by_signals(received: list[int]) -> Iterator[None]:
+    """Treat SIGTERM and SIGHUP like Ctrl-C: schedulers end jobs with the one, and terminals that close with the other.
+
+    A SIGHUP that is ignored, as under `nohup`, stays ignored. Processes of torchrun keep the default actions: within a
+    collective operation, nothing else would end them at once.
 
     Args:
-        terminated: receives the number of the signal.
+        received: receives the number of the signal.
     """
 
     def interrupt(number: int, _frame: object) -> None:
-        terminated.append(number)
+        received.append(number)
         raise KeyboardInterrupt
 
-    ours = "TORCHELASTIC_RUN_ID" not in os.environ and threading.current_thread() is threading.main_thread()
-    before = signal.signal(signal.SIGTERM, interrupt) if ours else None
+    before: dict[int, Any] = {}
+    if "TORCHELASTIC_RUN_ID" not in os.environ and threading.current_thread() is threading.main_thread():
+        for name in ("SIGTERM", "SIGHUP"):
+            number = getattr(signal, name, None)  # Windows has no SIGHUP
+            if number is not None and (name == "SIGTERM" or signal.getsignal(number) is not signal.SIG_IGN):
+                before[number] = signal.signal(number, interrupt)
     try:
         yield
     finally:
-        if ours:
-            signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def print_warning(
@@ -298,7 +331,7 @@ def print_warning(
     print(text, end="", file=sys.stderr if file is None else file)
 
 
-def fail(message: str, code: int = 2) -> None:
+def fail(message: str, code: int = 2) -> NoReturn:
     """Print one line on stderr and exit."""
     print(f"figeval: {one_line(message, LONGEST)}", file=sys.stderr)
     sys.exit(code)

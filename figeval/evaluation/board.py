@@ -25,6 +25,7 @@ from figeval.records.provenance import installed, now
 from figeval.records.run_folder import find_record
 from figeval.records.schema import BaselineRecord, MacroRecord, RunRecord, ScoreRecord, TaskRecord
 from figeval.records.sweep import SEEDS, SeedsRecord, read
+from figeval.spec.loader import INCLUDED, Catalogue
 from figeval.text import one_line
 
 OTHERS = "other tasks"  # benchmark of tasks that are not installed
@@ -136,9 +137,22 @@ def _entries(sides: Mapping[Path, Side]) -> list[Entry]:
 
 
 def _owners(harness: Harness) -> dict[str, str]:
-    """Return the benchmark of each installed task and suite."""
-    registries = (harness.catalogue.tasks, harness.catalogue.suites)
-    return {entry.name: entry.owner.rpartition(".")[2] for registry in registries for entry in registry}
+    """Return the benchmark of each installed task and suite: its plugin, or the folder of the user's own task file."""
+    catalogue = harness.catalogue
+    return {
+        entry.name: _folder_of(entry.name, catalogue) if entry.owner == INCLUDED else entry.owner.rpartition(".")[2]
+        for registry in (catalogue.tasks, catalogue.suites)
+        for entry in registry
+    }
+
+
+def _folder_of(name: str, catalogue: Catalogue) -> str:
+    """Return the name of the folder with a task, or with the first task of a suite."""
+    try:
+        folders = [task.folder for task in catalogue.expand([name])]
+    except FigevalError:  # a task file with an error
+        folders = []
+    return next((one_line(folder.resolve().name, 60) for folder in folders if isinstance(folder, Path)), OTHERS)
 
 
 def _absent(entry: Entry) -> Iterator[Absence]:

@@ -15,6 +15,7 @@ import figeval
 from figeval.evaluation.harness import Harness
 from figeval.records.schema import ModelRecord, RunRecord
 from tests.cli.conftest import Cli
+from tests.evaluation.conftest import write_task
 from tests.runs import finished, run, score, task
 
 MEASURED = Path(__file__).resolve().parents[2] / "results" / "measured"
@@ -273,6 +274,17 @@ def test_names_from_outside_are_text(cli: Cli, tmp_path: Path) -> None:
     lines = list(csv.DictReader(io.StringIO((tmp_path / "site" / "board.csv").read_text(encoding="utf-8"))))
     assert {line["leaderboard"] for line in lines} == {"'=cmd()"}
     assert "\x1b" not in (tmp_path / "site" / "board.csv").read_text()
+
+
+def test_the_benchmark_of_a_task_file_is_its_folder(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "kettles").mkdir()
+    write_task(tmp_path / "kettles", "own")
+    (tmp_path / "kettles" / "both.suite.yaml").write_text("name: both\ndescription: x\ntasks: [own]\n")
+    command = ("run", "--tasks", "both", "--model", "overlap", "-o", "runs/a", "--include_path", "kettles")
+    assert cli(*command).code == 0
+    assert cli("board", "runs", "-o", "site", "--include_path", "kettles").code == 0
+    lines = list(csv.DictReader(io.StringIO((tmp_path / "site" / "board.csv").read_text(encoding="utf-8"))))
+    assert {(line["benchmark"], line["leaderboard"]) for line in lines} == {("kettles", "own"), ("kettles", "both")}
 
 
 @pytest.mark.slow

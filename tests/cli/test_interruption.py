@@ -103,7 +103,7 @@ def same(run: Run, undisturbed: Run) -> bool:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("how", "expected"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(("how", "expected"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 def test_what_an_interrupted_command_has_is_kept_and_the_same_command_goes_on(
     how: signal.Signals, expected: int, make: Callable[[str], Run], undisturbed: Run, warm_start: None
 ) -> None:
@@ -117,6 +117,19 @@ def test_what_an_interrupted_command_has_is_kept_and_the_same_command_goes_on(
     assert "Traceback" not in errors
     assert 64 <= kept < N
     assert f"{kept} of them kept from before" in run.finish().stderr
+    assert same(run, undisturbed)
+
+
+@pytest.mark.slow
+def test_a_hangup_that_is_ignored_stays_ignored(make: Callable[[str], Run], undisturbed: Run) -> None:
+    run = make("out")
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup does
+    try:
+        process = run.start(seconds=0.002)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    wait(lambda: run.lines() >= 64, process)
+    assert end(process, signal.SIGHUP)[0] == 0
     assert same(run, undisturbed)
 
 

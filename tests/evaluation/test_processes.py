@@ -182,7 +182,7 @@ def test_a_process_that_is_killed_is_replaced(disturbed: Run, undisturbed: Run) 
     assert len(list((disturbed.folder / "logs").iterdir())) == 1
 
 
-@pytest.mark.parametrize(("how", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(("how", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 def test_an_interrupt_ends_all_and_keeps_what_they_answered(
     disturbed: Run, undisturbed: Run, how: signal.Signals, code: int
 ) -> None:

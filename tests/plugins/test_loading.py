@@ -81,3 +81,12 @@ def test_nobody_who_did_not_ask_for_lm_eval_hears_of_it(workshop: Workshop, tmp_
     with pytest.raises(ModelError, match="copy' cannot be loaded: ") as caught:
         causal(str(folder)).loglikelihood([Continuation("a", " b")])
     assert "lm-eval" not in str(caught.value)
+
+
+def test_a_configuration_without_heads_is_an_error_of_the_checkpoint(workshop: Workshop, tmp_path: Path) -> None:
+    folder = tmp_path / "copy"
+    shutil.copytree(workshop("bert", "ForMaskedLM"), folder)
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "num_attention_heads": 0}))
+    with pytest.raises(ModelError, match=r"cannot be loaded by .*ZeroDivisionError"):
+        encoder(str(folder), pooling="cls").embed([Text("a")])

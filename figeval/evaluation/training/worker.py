@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import sys
 import threading
 import traceback
@@ -18,7 +17,7 @@ from pathlib import Path
 from figeval.errors import FigevalError, TrainError
 from figeval.evaluation.harness import Harness
 from figeval.evaluation.training.train import train_here
-from figeval.frontend import end_quickly
+from figeval.frontend import end_quickly, ignore_terminal
 from figeval.jsonfile import read_model
 from figeval.training.config import TrainConfig
 
@@ -76,7 +75,7 @@ def main() -> None:
     end_quickly()
     wire = Wire(os.dup(sys.stdout.fileno()), int(os.environ["RANK"]))
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the launcher decides when to stop
+    ignore_terminal()
     threading.Thread(target=end_with_stdin, daemon=True).start()
     try:
         config = read_model(Path(sys.argv[1]), TrainConfig, TrainError)

@@ -24,7 +24,7 @@ from typing import IO
 from figeval.config import RunConfig
 from figeval.evaluation.resume import LOGS
 from figeval.evaluation.workers.protocol import LAST, Hire, Message, Order, Unit, WorkerLost, module_path
-from figeval.frontend import end_quickly
+from figeval.frontend import end_quickly, ignore_terminal
 from figeval.records.rows_file import is_own
 from figeval.records.run_folder import own_folder
 from figeval.storage import cure
@@ -199,7 +199,7 @@ def send(stream: IO[bytes], what: object) -> None:
 def main() -> None:
     """Answer the units that come through stdin, and send messages to what was stdout; prints go to stderr."""
     end_quickly()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes of a terminal; the parent decides
+    ignore_terminal()
     units, messages = own_pipes()
     from figeval.evaluation.workers.session import Session
 
