@@ -98,7 +98,10 @@ class FolderInUse(RecordError, TrainError):
 
 
 def near(name: str, known: Iterable[str], cutoff: float = 0.5) -> str:
-    """Return `; did you mean 'a' or 'b'?` with up to three similar names, or "" if none reaches `cutoff` (0 to 1)."""
-    spelled = {str(one).lower(): str(one) for one in known}
+    """Return `; did you mean 'a' or 'b'?` with up to three similar names, or "" if none reaches `cutoff` (0 to 1).
+
+    The name itself, which may be known elsewhere, is not among them.
+    """
+    spelled = {spelling.lower(): spelling for spelling in map(str, known) if spelling != name}
     matches = get_close_matches(name.lower(), spelled, n=3, cutoff=cutoff)
     return f"; did you mean {' or '.join(repr(spelled[match]) for match in matches)}?" if matches else ""

@@ -24,6 +24,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.visitor import NodeTransformer
 
 from figeval import steps
+from figeval.conversions import JINJAS, ConversionError, check_texts, convert_to_float, convert_to_int, requiring_text
 from figeval.errors import TaskError, near
 from figeval.text import one_line
 
@@ -64,15 +65,23 @@ def _json(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False, default=refuse)
 
 
+def _concatenate(values: list[object]) -> str:
+    check_texts(values)
+    return "".join(map(steps.printed, values))
+
+
 # Filters that the sandbox itself adds to templates; authors cannot write a name with a blank.
 OWN: dict[str, Callable[..., object]] = {
-    "figeval concatenated": lambda values: "".join(map(steps.printed, values)),
+    "figeval concatenated": _concatenate,
     "figeval counted": steps.counted,
     "figeval measured": steps.measured,
     "figeval spent": steps.spent,
 }
-JINJAS: Mapping[str, Callable[..., object]] = vars(defaults)["DEFAULT_FILTERS"]
-OFFERED = {name: made for name, made in JINJAS.items() if name not in REMOVED} | {"hash": digest}
+OFFERED = {name: requiring_text(name, made) for name, made in JINJAS.items() if name not in REMOVED} | {
+    "float": convert_to_float,
+    "hash": digest,
+    "int": convert_to_int,
+}
 FILTERS = {name: steps.limited(name, made) for name, made in OFFERED.items()} | OWN
 TESTS = {name: steps.limited(name, made) for name, made in vars(defaults)["DEFAULT_TESTS"].items()}
 
@@ -251,6 +260,8 @@ def evaluating(where: str) -> Iterator[None]:
         yield
     except TaskError:
         raise
+    except ConversionError as error:
+        raise EvaluationError(_one_line(error)) from error
     except SecurityError as error:
         raise TaskError(f"{where} is not allowed in the sandbox ({_one_line(error).removesuffix('.')})") from error
     except TemplateError as error:

@@ -68,8 +68,7 @@ def first_problem(error: Exception, model: type[BaseModel] | None = None) -> str
     """
     if not isinstance(error, ValidationError):
         return str(error)
-    problems = error.errors(include_url=False, include_context=False)
-    problem = min(problems, key=lambda problem: problem["type"] != "extra_forbidden")
+    problem = _most_telling(error)
     loc = problem["loc"]
     place = one_line(".".join(map(str, loc[:-1] if len(loc) > 1 and loc[-1] in MEMBERS else loc)), 200)
     if problem["type"] == "extra_forbidden":
@@ -81,6 +80,17 @@ def first_problem(error: Exception, model: type[BaseModel] | None = None) -> str
     if message.startswith("must "):
         return f"{place or 'it'} {message}"
     return f"{place}: {message}" if place else message
+
+
+def first_location(error: ValidationError) -> tuple[int | str, ...]:
+    """Return the keys that lead to the place of the most telling error; empty if it is about the content as a whole."""
+    location: tuple[int | str, ...] = _most_telling(error)["loc"]
+    return location
+
+
+def _most_telling(error: ValidationError) -> Any:
+    problems = error.errors(include_url=False, include_context=False)
+    return min(problems, key=lambda problem: problem["type"] != "extra_forbidden")
 
 
 def reworded(message: str) -> str:

@@ -21,6 +21,7 @@ PLUMBING = {
     "attention",
     "building",
     "config",
+    "conversions",
     "defaults",
     "display",
     "errors",

@@ -189,7 +189,10 @@ def ls(kind: str | None, pattern: str | None, include_path: tuple[Path, ...], as
     from figeval.evaluation.harness import Harness
 
     listing = LISTINGS[kind]
-    rows = list(listing.rows(Harness(include=include_path)))
+    harness = Harness(include=include_path)
+    rows = list(listing.rows(harness))
+    if include_path:
+        harness.catalogue.warn_of_broken()
     _print(matching(kind, rows, pattern), listing.columns, as_json)
 
 

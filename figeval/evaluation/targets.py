@@ -11,7 +11,7 @@ from figeval.errors import FigevalError, TaskError
 from figeval.evaluation.contrasts import check_columns, declared
 from figeval.evaluation.harness import Harness
 from figeval.spec import SuiteSpec, TaskSpec
-from figeval.spec.loader import KINDS, Catalogue, read_folder, read_item
+from figeval.spec.loader import INCLUDED, KINDS, Catalogue, read_folder, read_item
 from figeval.spec.tasks import Named
 
 
@@ -41,6 +41,10 @@ class Gathered:
         except FigevalError as error:
             self.problems.append(str(error))
 
+    def complain(self, _file: str, message: str) -> None:
+        """Record what is wrong with a file."""
+        self.problems.append(message)
+
     def _check(self, suite: SuiteSpec, catalogue: Catalogue) -> None:
         """Record what is wrong with a suite."""
         try:
@@ -64,7 +68,7 @@ def gather(targets: Iterable[str], folders: Iterable[Path], harness: Harness) ->
     targets = list(targets)
     gathered = Gathered()
     for folder in folders:
-        read_folder(folder, lambda item: harness.catalogue.add(item, "--include_path"), gathered.problems.append)
+        read_folder(folder, lambda item: harness.catalogue.add(item, INCLUDED), gathered.complain)
         if not targets:
             gathered.add(partial(in_folder, folder, harness, gathered.problems.append))
     for target in targets:
@@ -137,5 +141,5 @@ def _read(folder: Path, harness: Harness) -> tuple[list[TaskSpec | SuiteSpec], l
         elif isinstance(item, SuiteSpec):
             found.append(item)
 
-    read_folder(folder, add, broken.append)
+    read_folder(folder, add, lambda _, message: broken.append(message))
     return found, broken

@@ -16,6 +16,7 @@ from figeval.prompts import PromptContext, Shots
 from figeval.records.predictions import form_problem
 from figeval.spec import TaskSpec
 from figeval.spec.examples import build_examples, check_languages, row_builder
+from figeval.spec.survey import repeated_id, without_width
 from figeval.task_types.base import HIDDEN, TaskType
 from figeval.task_types.routes import Route, choose
 from figeval.types import Example, Prediction
@@ -142,8 +143,8 @@ class Census:
 
     task_type: TaskType[Any]
     n: int = 0
-    ids: dict[str, int] = field(default_factory=dict)  # id → row
-    twins: list[tuple[int, int]] = field(default_factory=list)  # rows with the same id, the first of them and another
+    ids: dict[str, tuple[int, str]] = field(default_factory=dict)  # id without width → row and id
+    twins: list[str] = field(default_factory=list)  # what is wrong with each row that has the id of an earlier one
     answers: Counter[str] = field(default_factory=Counter)
     hidden: int = 0
     clusters: set[str] = field(default_factory=set)
@@ -249,9 +250,9 @@ def survey_split(task: TaskSpec, split: str, harness: Harness, ways: list[Prompt
     ways = list(ways)
     for number, example in built(task, split, harness, verdict):
         census.count(example)
-        twin = census.ids.setdefault(example.id, number)
-        if twin != number:
-            census.twins.append((twin, number))
+        twin = census.ids.setdefault(without_width(example.id), (number, example.id))
+        if twin[0] != number:
+            census.twins.append(repeated_id(twin, (number, example.id)))
         for oddity, place in task.task_type.oddities(example):
             odd[oddity] += 1
             if odd[oddity] <= MOST_ALIKE:
@@ -272,9 +273,9 @@ def survey_split(task: TaskSpec, split: str, harness: Harness, ways: list[Prompt
 
 def totals(task: TaskSpec, split: str, census: Census, odd: Mapping[str, int]) -> Iterator[Finding]:
     """Yield errors for rows of one id, and the number of rows with a problem of which only the first few are named."""
-    where, names = f"{task.name}, {split}", {number: name for name, number in census.ids.items()}
-    for first, second in census.twins[:MOST_ALIKE]:
-        yield Finding("error", f"{where}: rows {first} and {second} have the same id {names[first]!r}")
+    where = f"{task.name}, {split}"
+    for problem in census.twins[:MOST_ALIKE]:
+        yield Finding("error", f"{where}: {problem}")
     if (n := len(census.twins)) > MOST_ALIKE:
         yield Finding("error", f"{where}: … in total, {n:,} rows have the id of an earlier row")
     for oddity, count in odd.items():

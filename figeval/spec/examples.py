@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from hashlib import sha256
@@ -11,11 +12,13 @@ from figeval.errors import DataError, RowError, near
 from figeval.registry import a_type
 from figeval.sandbox import EvaluationError, Expression, expression
 from figeval.spec.tasks import FieldSource, TaskSpec
+from figeval.task_types.field_values import known_texts
 from figeval.task_types.fields import CandidateCorpus, RowContext, fields_of, reordered
 from figeval.text import one_line
 from figeval.types import Example
 
 Values: TypeAlias = Mapping[str, Any]
+INVISIBLE_ENDS = re.compile(r"\A[\s\ufeff\u200b\u2060]+|[\s\ufeff\u200b\u2060]+\Z")
 CorpusReader: TypeAlias = Callable[[], CandidateCorpus]
 
 
@@ -45,8 +48,8 @@ def _checked(task: TaskSpec, examples: object) -> Iterator[Example]:
         if not isinstance(example, wanted):
             raise DataError(f"{task.name}: example {number} is {a_type(example)}; yield a {wanted.__name__}")
         where = f"{task.name}: example {number}, id {example.id!r:.200}"
-        if not isinstance(example.id, str) or not example.id:
-            raise DataError(f"{where}: this is not a valid id; give a string")
+        if not isinstance(example.id, str) or not example.id or read_id(example.id) != example.id:
+            raise DataError(f"{where}: this is not a valid id; give a string without blanks at its ends")
         for name, field in fields_of(wanted).items():
             if problem := field.problem(getattr(example, name), example):
                 raise DataError(f"{where}, {name}: {problem}")
@@ -57,7 +60,7 @@ def _checked(task: TaskSpec, examples: object) -> Iterator[Example]:
         if not isinstance(meta, Mapping) or not all(isinstance(one, str) for pair in meta.items() for one in pair):
             raise DataError(f"{where}, meta: {meta!r:.80} is not valid; give a mapping of strings to strings")
         check_language(task, example.language or None, where)
-        yield shuffled(task, example)
+        yield shuffled(task, task.task_type.completed(example, task))
 
 
 def row_builder(task: TaskSpec, split: str, corpus: CorpusReader | None = None) -> Callable[[int, Values], Example]:
@@ -81,8 +84,9 @@ def row_builder(task: TaskSpec, split: str, corpus: CorpusReader | None = None) 
         common = _common(task, values, where)
         if group is not None:
             pair = _evaluate(group, names, f"{where}, group")
-            common["group"] = None if pair is None else str(pair)
-        example: Example = task.task_type.example(RowContext(task, where, values, common, documents))
+            common["group"] = known_texts({"group": pair}).get("group")
+        read = task.task_type.example(RowContext(task, where, values, common, documents))
+        example: Example = task.task_type.completed(read, task)
         changed = {name: _evaluate(field, names, f"{where}, prompt field {name!r}") for name, field in shown.items()}
         if changed:
             example = task.task_type.prompted(example, changed, where)
@@ -145,11 +149,12 @@ def read_corpus(task: TaskSpec, rows: Iterable[Values]) -> CandidateCorpus:
         place = f"{task.name}: document {number} of {task.corpus.data!r}"
         names = {"row": row, "row_number": number}
         name, content = _evaluate(identity, names, place), _evaluate(text, names, place)
-        if not isinstance(name, str | int) or not isinstance(content, str):
+        document = read_id(name)
+        if not document or not isinstance(content, str):
             raise DataError(f"{place}: id {name!r:.80} and text {content!r:.80} must be strings")
-        if str(name) in texts:
+        if document in texts:
             raise DataError(f"{place}: another document also has the id {name!r:.80}")
-        texts[str(name)] = content
+        texts[document] = content
     if not texts:
         raise DataError(f"{task.name}: the corpus {task.corpus.data!r} has no documents")
     return CandidateCorpus(tuple(texts.values()), {name: place for place, name in enumerate(texts)})
@@ -188,9 +193,9 @@ def _evaluate(field: Expression, names: Values, where: str) -> Any:
 
 def _common(task: TaskSpec, values: Values, where: str) -> dict[str, Any]:
     """Return id, meta and cluster, which every example has, and the language if the row has one."""
-    identity = values["id"]
-    if not isinstance(identity, str | int) or identity == "":
-        raise DataError(f"{where}, field 'id': {identity!r:.200} is not a valid id; give a string or an integer")
+    identity = read_id(values["id"])
+    if not identity:
+        raise DataError(f"{where}, field 'id': {values['id']!r:.200} is not a valid id; give a string or an integer")
     columns = values.get("meta", {})
     if not isinstance(columns, Mapping):
         raise DataError(f"{where}, field 'meta': expected a mapping of names to values, found {columns!r:.80}")
@@ -200,9 +205,14 @@ def _common(task: TaskSpec, values: Values, where: str) -> dict[str, Any]:
         )
     language = values.get("language")
     check_language(task, language, f"{where}, field 'language'")
-    meta = {key: str(value) for key, value in columns.items() if value is not None}  # null is unknown, not "None"
-    common = {"id": str(identity), "meta": meta, "cluster": meta.get(task.cluster) if task.cluster else None}
+    meta = known_texts(columns)
+    common = {"id": identity, "meta": meta, "cluster": meta.get(task.cluster) if task.cluster else None}
     return common if language is None else {**common, "language": language}
+
+
+def read_id(value: Any) -> str:
+    """Return an id as text, without blanks and invisible characters at its ends; "" if it is no string or integer."""
+    return INVISIBLE_ENDS.sub("", str(value)) if isinstance(value, str | int) and not isinstance(value, bool) else ""
 
 
 def check_language(task: TaskSpec, language: Any, where: str) -> None:

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from importlib.resources.abc import Traversable
-from pathlib import Path
-from typing import Any
+from pathlib import Path, PurePosixPath
+from typing import Any, NamedTuple
+
+from pydantic import ValidationError
 
 from figeval.errors import DuplicateName, TaskError, UnknownName, near
 from figeval.files import EXTERNAL, inside
+from figeval.frontend import warn
 from figeval.plugins import PluginManager
 from figeval.registry import Deferred, Registry, a_type, fill
-from figeval.spec.tasks import Named, SuiteSpec, TaskSpec
+from figeval.spec.tasks import Named, SuiteSpec, TaskSpec, refuse_renamed
 from figeval.task_types.base import TaskTypes
-from figeval.validation import validated
+from figeval.validation import first_location, first_problem
 from figeval.yamlfile import read_mapping
 
 DEEPEST = 8  # files that include one another, so that a circle ends
@@ -34,6 +37,8 @@ class Catalogue:
         self.task_types = task_types
         self.tasks: Registry[TaskSpec] = Registry("task", "figeval ls tasks")
         self.suites: Registry[SuiteSpec] = Registry("suite", "figeval ls suites")
+        self._warned: set[str] = set()
+        self.broken: dict[str, str] = {}  # what is wrong with a file, by the name that its task or suite should have
 
     def add(self, item: Named, owner: str, *, checked: bool = True) -> None:
         """Register a task or a suite; they share one namespace, because `--tasks` takes both.
@@ -52,6 +57,13 @@ class Catalogue:
         if item.name in second:
             first, second = second, first  # that registry refuses it and names both owners
         first.add(item.name, target, owner)
+
+    def warn_of_broken(self) -> None:
+        """Warn once about each file of a user that is broken; to request its task or suite is an error."""
+        for message in dict.fromkeys(self.broken.values()):  # several files may include the same broken one
+            if message not in self._warned:
+                warn(message)
+        self._warned.update(self.broken.values())
 
     def overlaid(self, items: Iterable[TaskSpec | SuiteSpec]) -> Catalogue:
         """Return a catalogue of these tasks and suites and, under other names, those of this one.
@@ -77,10 +89,13 @@ class Catalogue:
         """
         found = []
         for name in self._tasks_behind(names):
+            if name in self.broken:
+                raise TaskError(self.broken[name])
             if name not in self.tasks:
                 known = [entry.name for registry in (self.tasks, self.suites) for entry in registry]
                 raise UnknownName("task", name, known, see="figeval ls tasks")
             found.append(self.tasks.get(name))
+        self.warn_of_broken()
         return found
 
     def contrasted(self, suite: SuiteSpec, contrast: str) -> list[TaskSpec]:
@@ -115,7 +130,7 @@ class Catalogue:
                 waiting.pop()
                 expanded.update(opened[-1:])
                 opened[-1:] = []
-            elif name in self.suites:
+            elif name in self.suites and name not in self.broken:
                 if name in opened:
                     cycle = " → ".join([*opened[opened.index(name) :], name])
                     raise TaskError(f"the suite {name!r} contains itself ({cycle}); remove one of them")
@@ -147,8 +162,8 @@ _ITEMS: dict[Path, _Item] = {}  # files of this process, because a program that 
 def read_item(file: Traversable, folder: Traversable) -> TaskSpec | SuiteSpec:
     """Read one `*.task.yaml` or `*.suite.yaml`, unless this process has read it and it has not changed since.
 
-    With `include: base.yaml` (same folder), that file is read first, and the file's own keys are merged into its keys
-    (`merged`). An included file may include another one.
+    With `include: base.yaml` (a path from the folder of the file), that file is read first, and the file's own keys are
+    merged into its keys (`merged`). An included file may include another one.
 
     Raises:
         TaskError: the file is invalid; the message names file, key and the most similar known key.
@@ -160,33 +175,78 @@ def read_item(file: Traversable, folder: Traversable) -> TaskSpec | SuiteSpec:
         if known is not None and known.stamps == _Item.stamps_of(known.files):
             _ITEMS[file] = known
             return known.item
-    begun, included = time.time(), list[Traversable]()
-    item = _read_item(file, folder, included)
-    files = (file, *(one for one in included if isinstance(one, Path)))
+    begun, parts = time.time(), list[_Part]()
+    item = _read_item(file, folder, parts)
+    files = tuple(part.file for part in parts if isinstance(part.file, Path))
     with suppress(OSError):
         if all(one.stat().st_mtime < begun - SETTLED for one in files):
             _ITEMS[file] = _Item(item, files, _Item.stamps_of(files))
     return item
 
 
-def _read_item(file: Traversable, folder: Traversable, included: list[Traversable]) -> TaskSpec | SuiteSpec:
+class _Part(NamedTuple):
+    """A file that contributes to an item, and the keys that it has itself."""
+
+    file: Traversable
+    keys: dict[str, Any]
+
+    def has(self, location: Sequence[int | str]) -> bool:
+        """Return whether the file itself has the key at a location."""
+        inner: Any = self.keys
+        for key in location:
+            if isinstance(inner, dict) and key not in inner:
+                return False
+            inner = inner[key] if isinstance(inner, dict) else None
+        return True
+
+
+def _read_item(file: Traversable, folder: Traversable, parts: list[_Part]) -> TaskSpec | SuiteSpec:
+    """Read an item; the files that it is made of are added to `parts`, the file itself first."""
     model = next(model for ending, model in KINDS.items() if file.name.endswith(ending))
-    read = validated(_with_included(file, folder, included), str(file), model, TaskError)
-    return read.model_copy(update={"folder": folder, "origin": file.name})
+    content = _with_included(file, file.name, folder, parts)
+    try:
+        item = model.model_validate(content)
+    except ValidationError as error:
+        location = first_location(error)
+        wrong = next((part.file for part in parts if location and part.has(location)), file)
+        raise TaskError(f"{wrong}: {first_problem(error, model)}") from error
+    return item.model_copy(update={"folder": folder, "origin": file.name})
 
 
-def _with_included(file: Traversable, folder: Traversable, included: list[Traversable]) -> dict[str, Any]:
-    """Return the keys of a file merged into those of the file that it includes, which is added to the included ones."""
+def _with_included(file: Traversable, path: str, folder: Traversable, parts: list[_Part]) -> dict[str, Any]:
+    """Return the keys of a file merged into those of the file that it includes.
+
+    Args:
+        file: the file.
+        path: its path in the folder.
+        folder: folder of the item.
+        parts: receives the file, and those that it includes.
+    """
     content = read_mapping(file, TaskError)
-    if "include" not in content:
+    included = content.pop("include", None) if "include" in content else ""
+    try:
+        refuse_renamed(content)
+    except ValueError as error:
+        raise TaskError(f"{file}: {error}") from error
+    parts.append(_Part(file, content))
+    if included == "":
         return content
-    path = content.pop("include")
-    if not isinstance(path, str):
-        raise TaskError(f"{file}: include: {path!r:.80} is not a path; write include: base.yaml")
-    if len(included) == DEEPEST:
+    if not isinstance(included, str):
+        raise TaskError(f"{file}: include: {included!r:.80} is not a path; write include: base.yaml")
+    if len(parts) > DEEPEST:
         raise TaskError(f"{file}: include: files include one another more than {DEEPEST} deep; is there a circle?")
-    included.append(inside(folder, path, TaskError))
-    return merged(_with_included(included[-1], folder, included), content, path, f"{file}: ")
+    beside = str(PurePosixPath(path).parent / included)
+    # Task files for figeval up to 0.2 may give the path of a nested file from the folder of the task file.
+    if beside != included and not _is_file(folder, beside) and _is_file(folder, included):
+        beside = included
+    inner = _with_included(inside(folder, beside, TaskError), beside, folder, parts)
+    return merged(inner, content, included, f"{file}: ")
+
+
+def _is_file(folder: Traversable, path: str) -> bool:
+    with suppress(TaskError, OSError):
+        return inside(folder, path, TaskError).is_file()
+    return False
 
 
 def merged(base: Mapping[str, Any], own: Mapping[str, Any], included: str, where: str) -> dict[str, Any]:
@@ -221,8 +281,14 @@ def merged(base: Mapping[str, Any], own: Mapping[str, Any], included: str, where
     return found
 
 
-def read_folder(folder: Traversable, add: Callable[[Named], None], complain: Callable[[str], None]) -> None:
-    """Read every task and suite file of a folder; a broken file is reported and does not hide the others."""
+def read_folder(folder: Traversable, add: Callable[[Named], None], complain: Callable[[str, str], None]) -> None:
+    """Read every task and suite file of a folder; a broken file is reported and does not hide the others.
+
+    Args:
+        folder: the folder.
+        add: receives each item.
+        complain: receives the name of each file that is broken, and what is wrong with it.
+    """
     try:
         entries = list(folder.iterdir())
     except OSError as error:
@@ -231,7 +297,7 @@ def read_folder(folder: Traversable, add: Callable[[Named], None], complain: Cal
         try:
             add(read_item(file, folder))
         except (TaskError, DuplicateName) as error:
-            complain(str(error))
+            complain(file.name, str(error))
 
 
 def load_catalogue(manager: PluginManager, task_types: TaskTypes, include: Iterable[Traversable] = ()) -> Catalogue:
@@ -244,21 +310,31 @@ def load_catalogue(manager: PluginManager, task_types: TaskTypes, include: Itera
         catalogue.add(task, owner, checked=False)
 
     def add_folder(folder: Traversable, *, owner: str) -> None:
-        read_folder(folder, partial(add, owner=owner), partial(manager.problem, owner))
+        read_folder(folder, partial(add, owner=owner), lambda _, message: manager.problem(owner, message))
 
     fill(manager, "register_tasks", add, folder=add_folder)
     for folder in include:
-        read_folder(folder, lambda item: catalogue.add(item, INCLUDED), _refuse)
+        _add_included(folder, catalogue)
     for suite in map(catalogue.suites.get, [entry.name for entry in catalogue.suites]):
         try:
             for contrast in suite.contrasts:
                 catalogue.check_contrast(suite, contrast)
         except TaskError as error:
             if suite.owner == INCLUDED:
-                raise
-            manager.problem(suite.owner, str(error))
+                catalogue.broken[suite.name] = str(error)
+            else:
+                manager.problem(suite.owner, str(error))
     return catalogue
 
 
-def _refuse(message: str) -> None:
-    raise TaskError(message)
+def _add_included(folder: Traversable, catalogue: Catalogue) -> None:
+    """Add the items of a user's folder. What is wrong with a file is kept under the name that its item should have."""
+
+    def add(item: Named) -> None:
+        try:
+            catalogue.add(item, INCLUDED)
+        except DuplicateName as error:
+            catalogue.broken[item.name] = str(error)  # or the other task of this name would be scored unnoticed
+            raise
+
+    read_folder(folder, add, lambda file, message: catalogue.broken.update({file.partition(".")[0]: message}))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import unicodedata
 from array import array
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
@@ -32,7 +33,7 @@ def survey(task: str, examples: Callable[[], Iterable[Example]], portion: Portio
     Memory is 17 bytes per example, and what `Drawing` needs.
 
     Raises:
-        DataError: two examples have the same id, or there are no examples.
+        DataError: two examples have the same id, perhaps in characters of another width, or there are no examples.
     """
     digest, shown = hashlib.sha256(), hashlib.sha256()
     differs = False
@@ -47,7 +48,7 @@ def survey(task: str, examples: Callable[[], Iterable[Example]], portion: Portio
             differs = True
             shown.update(canonical(example.prompted))
         drawing.add(example)
-        seen.append(short_digest(example.id))
+        seen.append(short_digest(without_width(example.id)))
         meta_keys.update(dict.fromkeys(example.meta))
         languages[example.language] = None
     if not seen:
@@ -72,12 +73,24 @@ def _refuse_duplicates(task: str, seen: array[int], examples: Callable[[], Itera
     suspects = set(ranked[1:][ranked[1:] == ranked[:-1]].tolist())
     if not suspects:
         return
-    found: dict[str, int] = {}
+    first: dict[str, tuple[int, str]] = {}
     for number, example in enumerate(examples(), start=1):
-        if short_digest(example.id) in suspects:
-            if example.id in found:
-                raise DataError(f"{task}: rows {found[example.id]} and {number} have the same id {example.id!r}")
-            found[example.id] = number
+        key, row = without_width(example.id), (number, example.id)
+        if short_digest(key) in suspects and first.setdefault(key, row) != row:
+            raise DataError(f"{task}: {repeated_id(first[key], row)}")
+
+
+def without_width(name: str) -> str:
+    """Return an id with full-width and other compatible characters in their usual form (NFKC)."""
+    return name if name.isascii() else unicodedata.normalize("NFKC", name)
+
+
+def repeated_id(first: tuple[int, str], second: tuple[int, str]) -> str:
+    """Return what is wrong with two rows, given by number and id, whose ids are the same without their width."""
+    rows = f"rows {first[0]} and {second[0]} have the"
+    if first[1] == second[1]:
+        return f"{rows} same id {first[1]!r}"
+    return f"{rows} ids {first[1]!r} and {second[1]!r}, which differ only in the width of characters; rename one"
 
 
 class _Canonical:

@@ -128,6 +128,10 @@ class TaskType(Generic[E]):
         made: Any = self.Example(**read_fields(self.Example, row), **row.common)
         return made  # type: ignore[no-any-return]
 
+    def completed(self, example: E, task: Definition) -> E:
+        """Return the example with what its task says about all examples; by default, as it is."""
+        return example
+
     def prompted(self, example: E, values: Mapping[str, Any], where: str) -> E:
         """Return the example with `prompted` set to a copy with these field values, which prompts show.
 

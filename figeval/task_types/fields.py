@@ -19,6 +19,7 @@ from functools import cache
 from typing import Any, Protocol, TypeVar, get_type_hints
 
 from figeval.errors import DataError
+from figeval.task_types.field_values import index, known_texts, text, texts
 from figeval.types import JSON, NO_SPAN, Example, Span
 
 E = TypeVar("E", bound=Example)
@@ -269,7 +270,7 @@ class ColumnsField(Field):
             raise row.error(f"expected a list of mappings, found {value!r:.80}")
         if len(value) != len(row.read[self.of]):
             raise row.error(f"{len(value)} mappings for {len(row.read[self.of])} {self.of}")
-        return tuple({str(key): str(one) for key, one in each.items() if one is not None} for each in value)
+        return tuple(known_texts(columns) for columns in value)
 
     def reordered(self, value: Sequence[Any], order: Sequence[int]) -> tuple[Any, ...]:  # noqa: D102
         return tuple(value[place] for place in order) if value else ()
@@ -292,7 +293,7 @@ class IndexField(Field):
     of: str = dataclasses.field(kw_only=True)
 
     def read(self, value: Any, row: RowContext) -> int | None:  # noqa: D102
-        return None if value is None else index(value, len(row.read[self.of]), row)
+        return None if value is None else index(value, self.of, row)
 
     def problem(self, value: Any, example: Any) -> str:  # noqa: D102
         return "" if value is None else index_problem(value, len(getattr(example, self.of)), self.of)
@@ -313,7 +314,7 @@ class IndexesField(Field):
     def read(self, value: Any, row: RowContext) -> frozenset[int]:  # noqa: D102
         if isinstance(value, str) or not isinstance(value, Sequence | Set):
             raise row.error(f"expected a list of indexes, found {value!r:.80}")
-        return frozenset(index(one, len(row.read[self.of]), row) for one in value)
+        return frozenset(index(element, self.of, row) for element in value)
 
     def problem(self, value: Any, example: Any) -> str:  # noqa: D102
         return next(filter(None, (index_problem(one, len(getattr(example, self.of)), self.of) for one in value)), "")
@@ -331,7 +332,8 @@ class LabelField(Field):
 
     def read(self, value: Any, row: RowContext) -> str | None:  # noqa: D102
         if value is not None and value not in row.task.labels:
-            raise row.error(f"{value!r:.200} is not among the labels {', '.join(row.task.labels)}")
+            cure = "; write `… | string`" if not isinstance(value, str) and str(value) in row.task.labels else ""
+            raise row.error(f"{value!r:.200} is not among the labels {', '.join(row.task.labels)}{cure}")
         label: str | None = value
         return label
 
@@ -382,35 +384,6 @@ class PositiveField(Field):
 
     def schema(self) -> JSON:  # noqa: D102
         return {"type": "number", "exclusiveMinimum": 0}
-
-
-# ---- values of several kinds of fields -------------------------------------------------------------------------------
-
-
-def text(value: Any, row: RowContext) -> str:
-    """Return the value if it is a string. Raises `DataError`."""
-    if not isinstance(value, str):
-        raise row.error(f"{value!r:.80} is not a string; write `… | string` to convert it")
-    return value
-
-
-def texts(value: Any, row: RowContext) -> tuple[str, ...]:
-    """Return the value as a tuple if it is a list of strings; a tuple is returned as it is. Raises `DataError`."""
-    if isinstance(value, str) or not isinstance(value, Sequence):
-        raise row.error(f"expected a list of texts, found {value!r:.80}")
-    if set(map(type, value)) != {str}:  # fast, since thousands of candidates are checked in every row
-        for one in value:
-            text(one, row)
-    return tuple(value)  # candidates that rows share are stored once
-
-
-def index(value: Any, options: int, row: RowContext) -> int:
-    """Return the value if it is an index into this number of options. Raises `DataError`."""
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise row.error(f"{value!r:.80} is not an index; write `… | int` if it should become one")
-    if not 0 <= value < options:
-        raise row.error(f"{value} is out of range for {options} options (0 to {options - 1})")
-    return value
 
 
 # ---- the fields of a class -------------------------------------------------------------------------------------------

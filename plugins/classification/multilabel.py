@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib.resources import files
 from typing import Annotated, Any, ClassVar
@@ -45,7 +46,8 @@ from .classification import (
 )
 from .requests import TextLabels
 
-NOTHING = "none"  # a list without labels
+NOTHING = "none"  # a list without labels, unless a label is called so
+EMPTY = "[]"  # a list without labels otherwise
 HALF = {"threshold": 0.5}
 READER = ReplyReader(f"{__package__}.label_replies:read_list", version="2")
 YES_NO = {"yes": "Yes", "no": "No"}
@@ -139,6 +141,15 @@ def list_format(_example: MultilabelExample, context: PromptContext) -> AnswerFo
     return AnswerFormat.of_list("labels", {"type": "string", "enum": words}, most=len(context.labels))
 
 
+def _split_labels(text: str, labels: Sequence[str]) -> list[str]:
+    """Return the labels in a cell of a table, which is one of them or names several."""
+    with suppress(ValueError):
+        return [label_of(text, labels)]
+    if text.strip().lower() == NOTHING:
+        return []
+    return [part for part in text.split(";") if part.strip()]
+
+
 # ---- the type --------------------------------------------------------------------------------------------------------
 
 
@@ -149,7 +160,7 @@ class Multilabel(TaskType[MultilabelExample]):
     Example = MultilabelExample
     query = "text"
     gold_fields = ("labels",)
-    given_form = f"a list of labels; in a table, labels separated by semicolons, or {NOTHING!r}"
+    given_form = f"a list of labels; in a table, labels separated by semicolons, or {EMPTY} for none"
     folder = files(__package__)
     routes = (
         Route(
@@ -188,8 +199,13 @@ class Multilabel(TaskType[MultilabelExample]):
     def few_shot_answer(self, block: str, example: MultilabelExample, context: PromptContext) -> str | None:
         """Return the labels' words in the order of the task; a question about a single label has no solved examples."""
         assert example.labels is not None
-        found = [context.words(label)[0] for label in context.labels if label in example.labels]
-        return f" {', '.join(found) or NOTHING}" if block == "list" else None
+        words = {label: context.words(label)[0] for label in context.labels}
+        nothing = EMPTY if NOTHING in map(str.lower, words.values()) else NOTHING
+        return (
+            f" {', '.join(words[label] for label in words if label in example.labels) or nothing}"
+            if block == "list"
+            else None
+        )
 
     def to_json(self, value: Value | None) -> Any:
         """Return a sorted list, since JSON has no sets."""
@@ -203,8 +219,7 @@ class Multilabel(TaskType[MultilabelExample]):
         """Return the labels of a list or a text; scores are not read, since there is no threshold for them."""
         value = given.parsed
         if isinstance(value, str):
-            parts = [part for part in value.split(";") if part.strip()]
-            value = [] if value.strip().lower() == NOTHING else parts
+            value = _split_labels(value, labels)
         if not isinstance(value, list):
             raise ValueError("it is not a list of labels" if value is not None else "scores alone decide no labels")
         named = frozenset(label_of(one, labels) for one in value)
@@ -220,7 +235,9 @@ class Multilabel(TaskType[MultilabelExample]):
         return {**made, "details": {"open": list(prediction.tied_labels)}} if prediction.tied_labels else made
 
     def shown_gold(self, example: MultilabelExample) -> str:
-        return "(hidden)" if example.labels is None else ", ".join(sorted(example.labels)) or NOTHING
+        if example.labels is None:
+            return "(hidden)"
+        return ", ".join(repr(label) if label == NOTHING else label for label in sorted(example.labels)) or NOTHING
 
     def gold_class(self, example: MultilabelExample) -> str | None:
         """Return the set as a whole."""

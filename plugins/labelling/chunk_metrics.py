@@ -18,7 +18,7 @@ from figeval.metrics import Statistic
 from figeval.metrics.statistic import quotient, ratio
 from figeval.types import Prediction
 
-from .tags import OUTSIDE, Chunk, chunks, kinds, parsed
+from .tags import BEGIN, END, INSIDE, OUTSIDE, SINGLE, Chunk, chunks, kinds, parsed
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -32,45 +32,98 @@ Counts: TypeAlias = "Sequence[float] | None"
 
 
 class Drawn:
-    """The random chunks of an answer whose ties are drawn fairly."""
+    """The random chunks of an answer whose ties are drawn fairly; `scheme` is that of its tags."""
 
-    def __init__(self, answer: Answer) -> None:
+    def __init__(self, answer: Answer, scheme: str = "") -> None:
         self.words = len(answer)
         self.begins: list[Shares] = []
-        self.goes_on: list[Shares] = []
-        for tied in ((one,) if isinstance(one, str) else one for one in answer):
-            begins: Shares = {}
-            goes_on: Shares = {}
+        self.goes_on: list[Shares] = []  # or begins, if it continues nothing
+        self.ends: list[Shares] = []  # likewise
+        self.single: list[Shares] = []
+        for tied in ((tag,) if isinstance(tag, str) else tag for tag in answer):
+            shares: dict[str, Shares] = {BEGIN: {}, INSIDE: {}, END: {}, SINGLE: {}}
             for tag in tied:
-                prefix, kind = parsed(tag)
-                part = begins if prefix == "B" else goes_on
+                position, kind = parsed(tag, scheme)
+                part = shares[position or INSIDE]
                 part[kind] = part.get(kind, 0.0) + 1 / len(tied)
-            self.begins.append(begins)
-            self.goes_on.append(goes_on)
+            self.begins.append(shares[BEGIN])
+            self.goes_on.append(shares[INSIDE])
+            self.ends.append(shares[END])
+            self.single.append(shares[SINGLE])
+
+    def is_open(self, place: int, kind: str) -> float:
+        """Return the probability that a chunk of a kind may go on after a word; 0 outside the text."""
+        if not 0 <= place < self.words:
+            return 0.0
+        return self.begins[place].get(kind, 0.0) + self.goes_on[place].get(kind, 0.0)
 
     def inside(self, place: int, kind: str) -> float:
         """Return the probability that a word has a kind; 0 outside the text."""
         if not 0 <= place < self.words:
             return 0.0
-        return self.begins[place].get(kind, 0.0) + self.goes_on[place].get(kind, 0.0)
+        return self.is_open(place, kind) + self.ends[place].get(kind, 0.0) + self.single[place].get(kind, 0.0)
 
     def starts(self, place: int, kind: str) -> float:
         """Return the probability that a chunk of a kind begins at a word."""
-        going_on = self.goes_on[place].get(kind, 0.0) * (1 - self.inside(place - 1, kind))
+        return self.starts_longer(place, kind) + self.starts_and_ends(place, kind)
+
+    def starts_longer(self, place: int, kind: str) -> float:
+        """Return the probability that a chunk of a kind begins at a word and may go on after it."""
+        going_on = self.goes_on[place].get(kind, 0.0) * (1 - self.is_open(place - 1, kind))
         return self.begins[place].get(kind, 0.0) + going_on
+
+    def starts_and_ends(self, place: int, kind: str) -> float:
+        """Return the probability that a word is a chunk of a kind, whatever follows."""
+        ending = self.ends[place].get(kind, 0.0) * (1 - self.is_open(place - 1, kind))
+        return self.single[place].get(kind, 0.0) + ending
 
     def probability(self, chunk: Chunk) -> float:
         """Return the probability of a chunk at exactly these words."""
         start, end, kind = chunk
-        inner = math.prod(self.goes_on[place].get(kind, 0.0) for place in range(start + 1, end))
-        longer = self.goes_on[end].get(kind, 0.0) if end < self.words else 0.0
-        return self.starts(start, kind) * inner * (1 - longer)
+        going_on = [self.goes_on[place].get(kind, 0.0) for place in range(start + 1, end)]
+        longer = self.continues(end, kind)
+        left_open = self.starts_longer(start, kind) * math.prod(going_on) * (1 - longer)
+        if not going_on:
+            return left_open + self.starts_and_ends(start, kind)
+        return left_open + self.starts_longer(start, kind) * math.prod(going_on[:-1]) * self.ends[end - 1].get(
+            kind, 0.0
+        )
+
+    def continues(self, place: int, kind: str) -> float:
+        """Return the probability that a word continues an open chunk of a kind; 0 outside the text."""
+        if place >= self.words:
+            return 0.0
+        return self.goes_on[place].get(kind, 0.0) + self.ends[place].get(kind, 0.0)
 
     def expected(self) -> float:
         """Return the expected number of chunks."""
-        found = (kind for place in range(self.words) for kind in (self.begins[place] | self.goes_on[place]))
-        every = {kind for kind in found if kind is not None}
+        parts = zip(self.begins, self.goes_on, self.ends, self.single, strict=True)
+        every = {kind for shares in parts for part in shares for kind in part if kind is not None}
         return math.fsum(self.starts(place, kind) for place in range(self.words) for kind in every)
+
+    def probability_of_all(self, gold: Sequence[Chunk]) -> float:
+        """Return the probability that these are the chunks: all of them, and no others."""
+        first = {chunk.start: chunk for chunk in gold}
+        chunk = Chunk(0, 0, "")
+        left_open, closed = 0.0, 1.0  # probabilities of being right so far, with a chunk that may go on, and without
+        for place in range(self.words):
+            before, chunk = chunk, first.get(place, chunk)
+            begins, goes_on, ends, single = (
+                part[place].get(chunk.kind, 0.0) for part in (self.begins, self.goes_on, self.ends, self.single)
+            )
+            if place >= chunk.end:
+                left_open, closed = 0.0, (left_open + closed) * self.goes_on[place].get(None, 0.0)
+            elif place > chunk.start:
+                is_last = place == chunk.end - 1
+                left_open, closed = left_open * goes_on, left_open * ends if is_last else 0.0
+            else:
+                # A chunk of the same kind that is still open would go on; after any other word, I and E begin one too.
+                touches = (before.end, before.kind) == (place, chunk.kind)
+                fresh = closed if touches else left_open + closed
+                still_open = left_open if touches else 0.0
+                left_open = still_open * begins + fresh * (begins + goes_on)
+                closed = still_open * single + fresh * (single + ends) if chunk.end == place + 1 else 0.0
+        return left_open + closed
 
 
 def answered_of_all(prediction: Prediction, words: int) -> Answer | None:
@@ -97,7 +150,7 @@ def chunk_counts_of_all(example: LabellingExample, prediction: Prediction) -> Co
 def _chunk_counts(example: LabellingExample, answer: Answer) -> Counts:
     if example.tags is None:
         return None
-    gold, drawn = chunks(example.tags), Drawn(answer)
+    gold, drawn = chunks(example.tags, example.scheme), Drawn(answer, example.scheme)
     return math.fsum(map(drawn.probability, gold)), drawn.expected(), float(len(gold))
 
 
@@ -110,9 +163,10 @@ def counts_by_training(*, seen: bool) -> Callable[[LabellingExample, Prediction]
     def counts(example: LabellingExample, prediction: Prediction) -> Counts:
         if example.tags is None or example.seen is None or prediction.value is None:
             return None
-        gold, drawn = chunks(example.tags), Drawn(prediction.value)
+        gold, drawn = chunks(example.tags, example.scheme), Drawn(prediction.value, example.scheme)
         known = set(example.seen)
-        every = kinds(tag for one in prediction.value for tag in ((one,) if isinstance(one, str) else one))
+        tags = (tag for tied in prediction.value for tag in ((tied,) if isinstance(tied, str) else tied))
+        every = kinds(tags, example.scheme)
         predicted = math.fsum(drawn.probability(Chunk(*place, kind)) for place in known for kind in every)
         mine = [chunk for chunk in gold if ((chunk.start, chunk.end) in known) is seen]
         right = math.fsum(map(drawn.probability, mine))
@@ -125,8 +179,8 @@ def word_counts(example: LabellingExample, prediction: Prediction) -> Counts:
     """Return the numbers of (right, predicted, gold) words with a kind; their prefixes do not matter."""
     if example.tags is None or prediction.value is None:
         return None
-    drawn = Drawn(prediction.value)
-    gold = [parsed(tag).kind for tag in example.tags]
+    drawn = Drawn(prediction.value, example.scheme)
+    gold = [parsed(tag, example.scheme).kind for tag in example.tags]
     right = math.fsum(drawn.inside(place, kind) for place, kind in enumerate(gold) if kind is not None)
     outside = math.fsum(shares.get(None, 0.0) for shares in drawn.goes_on)
     return right, max(0.0, len(gold) - outside), float(sum(kind is not None for kind in gold))
@@ -136,8 +190,8 @@ def right_words(example: LabellingExample, prediction: Prediction) -> Counts:
     """Return (number of words with the right kind or rightly outside, number of words)."""
     if example.tags is None or prediction.value is None:
         return None
-    drawn = Drawn(prediction.value)
-    gold = [parsed(tag).kind for tag in example.tags]
+    drawn = Drawn(prediction.value, example.scheme)
+    gold = [parsed(tag, example.scheme).kind for tag in example.tags]
     right = (
         drawn.goes_on[place].get(None, 0.0) if kind is None else drawn.inside(place, kind)
         for place, kind in enumerate(gold)
@@ -153,16 +207,7 @@ def sentence_acc(example: LabellingExample, prediction: Prediction) -> float | N
     """
     if example.tags is None or prediction.value is None:
         return None
-    drawn = Drawn(prediction.value)
-    right = [shares.get(None, 0.0) for shares in drawn.goes_on]
-    before = Chunk(0, 0, "")
-    for chunk in chunks(example.tags):
-        start, end, kind = chunk
-        touches = (before.end, before.kind) == (start, kind)
-        right[start] = drawn.begins[start].get(kind, 0.0) if touches else drawn.inside(start, kind)
-        right[start + 1 : end] = [drawn.goes_on[place].get(kind, 0.0) for place in range(start + 1, end)]
-        before = chunk
-    return math.prod(right)
+    return Drawn(prediction.value, example.scheme).probability_of_all(chunks(example.tags, example.scheme))
 
 
 def quotes_found(example: LabellingExample, prediction: Prediction) -> float | None:  # noqa: ARG001

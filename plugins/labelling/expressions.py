@@ -47,10 +47,10 @@ class Expressions:
         self.language = language
         self.known: dict[tuple[str, ...], str] = {}  # lemmas → the kind of the first occurrence
 
-    def add(self, words: Sequence[str], tags: Sequence[str]) -> None:
-        """Add the chunks of a text."""
+    def add(self, words: Sequence[str], tags: Sequence[str], scheme: str = "") -> None:
+        """Add the chunks of a text; `scheme` is that of the tags."""
         found = lemmas(words, self.language)
-        for start, end, kind in chunks(tags):
+        for start, end, kind in chunks(tags, scheme):
             self.known.setdefault(found[start:end], kind)
 
     def stretches(self, words: Sequence[str]) -> list[Stretch]:

@@ -103,6 +103,7 @@ class SeenExpressions:
     fit_splits: ClassVar[tuple[str, ...]] = TRAINING
     model: str = ""
     expressions: Expressions = field(default_factory=lambda: Expressions("en"), init=False)
+    scheme: str = field(default="", init=False)  # of the tags
 
     def __post_init__(self) -> None:
         refuse_model_name("seen_expressions", self.model)
@@ -111,8 +112,9 @@ class SeenExpressions:
         """Collect the expressions. The language is that of the examples, or English if they do not name one."""
         given = list(examples)
         self.expressions = Expressions(next((one.language for one in given if one.language), "en"))
+        self.scheme = next((getattr(example, "scheme", "") for example in given), "")
         for example in given:
-            self.expressions.add(*words_of(example))
+            self.expressions.add(*words_of(example), self.scheme)
 
     def label_words(self, requests: Sequence[LabelWords]) -> list[Words]:
         """Return probability 1 for the label of each word."""
@@ -120,9 +122,9 @@ class SeenExpressions:
         return [[{label: 1.0} for label in self._labels(one)] for one in requests]
 
     def _labels(self, request: LabelWords) -> Sequence[str]:
-        known = kinds(request.labels)
+        known = kinds(request.labels, self.scheme)
         found = (Chunk(*one) for one in self.expressions.longest(request.words))
-        return tagged((one for one in found if one.kind in known), len(request.words), request.labels)
+        return tagged((one for one in found if one.kind in known), len(request.words), request.labels, self.scheme)
 
     def fingerprint(self) -> str:
         """Return a digest that changes with the expressions."""

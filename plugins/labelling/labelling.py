@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from importlib.resources import files
 from typing import Annotated, Any, ClassVar, TypeAlias
 
@@ -19,10 +19,10 @@ from figeval.task_types.fields import Definition, Field, RowContext, TextsField
 from figeval.task_types.given import Given
 from figeval.task_types.routes import Dialogue, ReplyReader, Route
 from figeval.task_types.texts import TextExample
-from figeval.types import JSON, AnswerFormat, Prediction, Value
+from figeval.types import JSON, LATER, AnswerFormat, Prediction, Value
 
 from .requests import LabelWords
-from .tags import OUTSIDE, Chunk, chunks, kinds, scheme_problem, strays, tagged
+from .tags import ALIASES, NO_LABELS, OUTSIDE, PLAIN, SCHEMES, Chunk, chunks, kinds, scheme_of, strays, tagged
 
 Answer: TypeAlias = "tuple[str | tuple[str, ...], ...]"
 METRICS = f"{__package__}.chunk_metrics"
@@ -106,6 +106,24 @@ class StretchesField(Field):
         return {"anyOf": [{"type": "array", "items": pair}, {"type": "null"}]}
 
 
+@dataclass(frozen=True, slots=True)
+class SchemeField(Field):
+    """The name of a scheme of tags; the value of an example is the scheme as text, empty for BIO and plain tags."""
+
+    def read(self, value: Any, row: RowContext) -> str:
+        names = (*SCHEMES, PLAIN)
+        name = ALIASES.get(str(value).upper(), value)
+        if name not in names:
+            raise row.error(f"{value!r:.80} is no scheme of tags; write one of {', '.join(names)}")
+        try:
+            return str(scheme_of(tuple(row.task.labels), name))
+        except ValueError as error:
+            raise row.error(str(error)) from error
+
+    def schema(self) -> JSON:
+        return {"enum": [*SCHEMES, *ALIASES, PLAIN]}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabellingExample(TextExample):
     """The words of a text and the tag of each; `tags` is None if they are hidden.
@@ -124,6 +142,9 @@ class LabellingExample(TextExample):
         tuple[tuple[int, int], ...] | None,
         StretchesField("Spans of words, [start, end], that are expressions of the training split; null if unknown."),
     ] = None
+    scheme: Annotated[
+        str, SchemeField("Scheme of the tags: BIO, IOBES, BILOU …; needed only if the labels do not show it.")
+    ] = field(default="", metadata=LATER)
 
     @property
     def text(self) -> str:
@@ -161,9 +182,9 @@ def by_quotes(example: LabellingExample, context: PromptContext) -> Dialogue:
     Raises:
         CapabilityError: the task has chunks of several kinds, which quotations cannot distinguish.
     """
-    if len(kinds(context.labels)) > 1:
+    if len(known := kinds(context.labels, example.scheme)) > 1:
         raise CapabilityError(
-            f"the task distinguishes kinds of spans ({', '.join(kinds(context.labels))}), which quotations cannot "
+            f"the task distinguishes kinds of spans ({', '.join(known)}), which quotations cannot "
             "express, so language models cannot answer it; use a model that labels words"
         )
     (reply,) = yield [context.prompt("quotes", example, quotes_format)]
@@ -209,9 +230,16 @@ class Labelling(TaskType[LabellingExample]):
     default_baselines = ("chance_label", "no_label")
 
     def check(self, task: Definition) -> None:
-        """Raise `ValueError` for labels of no known scheme."""
-        if problem := scheme_problem(task.labels):
-            raise ValueError(problem)
+        """Raise `ValueError` for labels of no known scheme, or of several unless the rows declare which it is."""
+        if "scheme" not in task.fields:
+            scheme_of(tuple(task.labels))
+        elif OUTSIDE not in task.labels or len(task.labels) < 2:
+            raise ValueError(NO_LABELS)
+
+    def completed(self, example: LabellingExample, task: Definition) -> LabellingExample:
+        """Return the example with the scheme that the task's labels show, unless its rows declare one."""
+        scheme = "" if "scheme" in task.fields else str(scheme_of(tuple(task.labels)))
+        return replace(example, scheme=scheme) if scheme else example
 
     def query_text(self, example: LabellingExample) -> str:
         """Return the text."""
@@ -219,7 +247,7 @@ class Labelling(TaskType[LabellingExample]):
 
     def few_shot_answer(self, block: str, example: LabellingExample, _context: PromptContext) -> str | None:
         """Return the chunks, one per line, or "none"; not called for examples whose tags are hidden."""
-        found = [" ".join(example.tokens[start:end]) for start, end, _ in chunks(example.tags or ())]
+        found = [" ".join(example.tokens[start:end]) for start, end, _ in chunks(example.tags or (), example.scheme)]
         return "\n" + ("\n".join(found) or "none") if block == "quotes" else None
 
     def to_json(self, value: Value | None) -> Any:
@@ -245,7 +273,7 @@ class Labelling(TaskType[LabellingExample]):
         """Return the chunks as words."""
         if example.tags is None:
             return "(hidden)"
-        found = (" ".join(example.tokens[start:end]) for start, end, _ in chunks(example.tags))
+        found = (" ".join(example.tokens[start:end]) for start, end, _ in chunks(example.tags, example.scheme))
         return " | ".join(found) or "(none)"
 
     def gold_class(self, example: LabellingExample) -> str | None:
@@ -259,7 +287,7 @@ class Labelling(TaskType[LabellingExample]):
 
     def oddities(self, example: LabellingExample) -> Iterator[tuple[str, str]]:
         """Yield `I-` tags that do not continue a chunk."""
-        for place in strays(example.tags or ()):
+        for place in strays(example.tags or (), example.scheme):
             yield "continues no span of its kind, so it is read as B-", f"tag {place + 1}"
 
     def check_training(self, task: Definition, train: Sequence[LabellingExample]) -> None:  # noqa: ARG002
@@ -270,5 +298,6 @@ class Labelling(TaskType[LabellingExample]):
 
 def answer_of(found: Sequence[tuple[int, int]], example: LabellingExample, labels: Sequence[str]) -> Answer:
     """Return the answer in which these stretches of words have the task's only kind."""
-    (kind,) = kinds(labels)
-    return tagged((Chunk(start, end, kind) for start, end in found), len(example.tokens), labels)
+    (kind,) = kinds(labels, example.scheme)
+    stretches = (Chunk(start, end, kind) for start, end in found)
+    return tagged(stretches, len(example.tokens), labels, example.scheme)

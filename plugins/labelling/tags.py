@@ -1,17 +1,36 @@
 """Tags of words and the chunks that they form, as conlleval reads them (Tjong Kim Sang and De Meulder 2003).
 
-A tag is `O`, `B-KIND` or `I-KIND`: a chunk of a kind begins at `B-`, and at an `I-` that follows another kind or `O`.
-Plain tags (`METAPHOR`) are read as `I-`: neighbours with the same tag are one chunk. This is also the default reading
-of seqeval (Nakayama 2018), which does not support plain tags.
+A tag is `O`, or the kind of a chunk with a letter for the word's position in it. A chunk begins at a word that is the
+first of one (`B`) or its only one (`S`, `U`, `W`), and at any other word of a kind that follows another kind, `O`, or
+the last word of a chunk (`E`, `L`). Plain tags (`METAPHOR`) have no letter: neighbours with the same tag are one chunk.
+This is also the default reading of seqeval (Nakayama 2018), which does not support plain tags.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
 OUTSIDE = "O"
+BEGIN, INSIDE, END, SINGLE = "B", "I", "E", "S"  # positions in a chunk
+# Schemes by name → their letters; all of them have a letter for the first word of a chunk and one for the others.
+SCHEMES: dict[str, dict[str, str]] = {
+    "BIO": {"B": BEGIN, "I": INSIDE},
+    "IOBES": {"B": BEGIN, "I": INSIDE, "E": END, "S": SINGLE},
+    "BILOU": {"B": BEGIN, "I": INSIDE, "L": END, "U": SINGLE},
+    "BMES": {"B": BEGIN, "M": INSIDE, "E": END, "S": SINGLE},
+    "BMEW": {"B": BEGIN, "M": INSIDE, "E": END, "W": SINGLE},
+}
+PLAIN = "plain"
+ALIASES = {"IOB": "BIO", "IOB2": "BIO", "BIOES": "IOBES", "BILUO": "BILOU", "BMESO": "BMES", "BMEWO": "BMEW"}
+PREFIX, SUFFIX = "prefix", "suffix"
+LAYOUTS = {  # where the letter is: B-KIND, B_KIND …, KIND-B …
+    PREFIX: re.compile(r"(?P<letter>[A-Za-z])(?:(?P<sign>[-_:./])(?P<kind>.*))?", re.DOTALL),
+    SUFFIX: re.compile(r"(?:(?P<kind>.*)(?P<sign>[-_:./]))?(?P<letter>[A-Za-z])", re.DOTALL),
+}
+NO_LABELS = "a labelling task must list its labels, O among them, e.g. labels: [B-IDIOM, I-IDIOM, O]"
 
 
 class Chunk(NamedTuple):
@@ -23,77 +42,152 @@ class Chunk(NamedTuple):
 
 
 class Tag(NamedTuple):
-    """The parts of a tag: `prefix` is B, I, or "" for a plain tag; `kind` is None for `O`."""
+    """The parts of a tag: `position` is B, I, E, S, or "" for a plain tag; `kind` is None for `O`."""
 
-    prefix: str
+    position: str
     kind: str | None
 
 
-@lru_cache(maxsize=1024)
-def parsed(tag: str) -> Tag:
-    """Return the parts of a tag."""
+class Scheme(NamedTuple):
+    """How tags are written: the name of the scheme, the layout of its tags, and the sign between letter and kind.
+
+    Without a name, a tag such as `B-KIND` is read by BIO and any other as plain.
+    """
+
+    name: str = ""
+    layout: str = PREFIX
+    sign: str = "-"
+
+    @classmethod
+    def read(cls, text: str) -> Scheme:
+        """Return the scheme of a text that `str` made."""
+        return cls(*text.split(" ")) if text else cls()
+
+    def __str__(self) -> str:
+        return " ".join(self) if self.name else ""
+
+
+@lru_cache(maxsize=4096)
+def parsed(tag: str, scheme: str = "") -> Tag:
+    """Return the parts of a tag; `scheme` is the text of a `Scheme`."""
     if tag == OUTSIDE:
         return Tag("", None)
+    if scheme:
+        name, layout, sign = Scheme.read(scheme)
+        parts = LAYOUTS[layout].fullmatch(tag)
+        letters = SCHEMES.get(name, {})
+        if parts is None or parts["letter"].upper() not in letters or parts["sign"] not in (None, sign):
+            return Tag("", tag)
+        return Tag(letters[parts["letter"].upper()], parts["kind"] or "")
     prefix, dash, kind = tag.partition("-")
     return Tag(prefix, kind) if prefix in ("B", "I") and (dash or not kind) else Tag("", tag)
 
 
-def chunks(tags: Iterable[str]) -> list[Chunk]:
-    """Return the chunks of a text, in order."""
+@lru_cache(maxsize=64)
+def scheme_of(labels: tuple[str, ...], declared: str = "") -> Scheme:
+    """Return the scheme of a task's labels.
+
+    Args:
+        labels: labels of the task.
+        declared: name of the scheme, or `plain`; empty if the labels are to show it.
+
+    Raises:
+        ValueError: the labels have no such scheme, or may have several; the message asks which it is.
+    """
+    inside = [label for label in labels if label != OUTSIDE]
+    if OUTSIDE not in labels or not inside:
+        raise ValueError(NO_LABELS)
+    usual = [bool(parsed(label).position) for label in inside]
+    if declared == PLAIN:
+        return Scheme(PLAIN) if any(usual) else Scheme()
+    if all(usual) and declared in ("", "BIO"):
+        return Scheme()  # a task may well have no I-, as that of metaphors of one word
+    candidates = list(_candidates(inside))
+    if declared:
+        if fitting := [one for one in candidates if set(one.name) <= set(SCHEMES[declared])]:
+            return fitting[0]._replace(name=declared)
+        raise ValueError(f"the labels have not the scheme {declared}: {', '.join(labels)}")
+    if scheme := next((scheme for scheme in candidates if scheme.name in SCHEMES), None):
+        return scheme
+    if candidates:
+        raise ValueError(
+            f"which scheme do the labels {', '.join(labels)} have? Add it to the fields, as in scheme: \"'IOBES'\" "
+            f"({', '.join(SCHEMES)}; or {PLAIN} if the single letters belong to the names)"
+        )
+    if any(usual):
+        raise ValueError(f"labels must all have B- and I-, or all be plain; these are mixed: {', '.join(labels)}")
+    return Scheme()
+
+
+def _candidates(labels: Sequence[str]) -> Iterator[Scheme]:
+    """Yield the schemes that labels may have because each of them has a letter.
+
+    The name is that of a scheme if the labels have all of its letters and some kind has each of them. Otherwise, it
+    consists of the letters, e.g. `BE`.
+    """
+    for layout, pattern in LAYOUTS.items():
+        parts = [part for label in labels if (part := pattern.fullmatch(label))]
+        signs = {part["sign"] for part in parts} - {None}
+        kinds_of: dict[str, set[str]] = {}
+        for part in parts:
+            kinds_of.setdefault(part["letter"].upper(), set()).add(part["kind"] or "")
+        letters = set(kinds_of)
+        if len(parts) < len(labels) or len(signs) > 1 or not letters & {"B", "I"}:
+            continue
+        if any(letters <= set(known) for known in SCHEMES.values()):
+            whole = next((name for name, known in SCHEMES.items() if set(known) == letters), "")
+            is_shared = bool(set.intersection(*kinds_of.values()))
+            yield Scheme(whole if is_shared and whole else "".join(sorted(letters)), layout, *(signs or {"-"}))
+
+
+def chunks(tags: Iterable[str], scheme: str = "") -> list[Chunk]:
+    """Return the chunks of a text, in order; `scheme` is the text of a `Scheme`."""
     found: list[Chunk] = []
-    start, inside = 0, None
+    start, inside, last = 0, None, ""
     for place, tag in enumerate((*tags, OUTSIDE)):
-        prefix, kind = parsed(tag)
-        if inside is not None and (prefix == "B" or kind != inside):
+        position, kind = parsed(tag, scheme)
+        if inside is not None and (position in (BEGIN, SINGLE) or kind != inside or last in (END, SINGLE)):
             found.append(Chunk(start, place, inside))
             inside = None
         if inside is None:
             start, inside = place, kind
+        last = position
     return found
 
 
-def strays(tags: Sequence[str]) -> Iterator[int]:
-    """Yield the places of `I-` tags that do not continue a chunk, and so are read as `B-`."""
-    before = None
+def strays(tags: Sequence[str], scheme: str = "") -> Iterator[int]:
+    """Yield the places of tags for later words of a chunk that continue none, and so are read as its first word."""
+    before = Tag("", None)
     for place, tag in enumerate(tags):
-        prefix, kind = parsed(tag)
-        if prefix == "I" and kind != before:
+        own = parsed(tag, scheme)
+        if own.position in (INSIDE, END) and (own.kind != before.kind or before.position in (END, SINGLE)):
             yield place
-        before = kind
+        before = own
 
 
-def kinds(labels: Iterable[str]) -> tuple[str, ...]:
+def kinds(labels: Iterable[str], scheme: str = "") -> tuple[str, ...]:
     """Return the kinds of chunks that labels can form, in their order."""
-    found = (parsed(label).kind for label in labels)
+    found = (parsed(label, scheme).kind for label in labels)
     return tuple(dict.fromkeys(kind for kind in found if kind is not None))
 
 
-def tagged(found: Iterable[Chunk], words: int, labels: Sequence[str]) -> tuple[str, ...]:
+def tagged(found: Iterable[Chunk], words: int, labels: Sequence[str], scheme: str = "") -> tuple[str, ...]:
     """Return the tags of a text of `words` words with these chunks, in the labels of a task.
 
-    If the task has no tag for the beginning of a chunk, or none for its continuation, the other one is used; if chunks
-    overlap, words belong to the first.
+    If the task has no tag for a position in a chunk, that of a similar one is used; if chunks overlap, words belong to
+    the first.
     """
     tags = [OUTSIDE] * words
     for start, end, kind in found:
-        begin, inside = (_label(prefix, kind, labels) for prefix in "BI")
+        single, begin, inside, last = (_label(order, kind, labels, scheme) for order in ("SBEI", "BI", "IB", "EIB"))
         for place in range(start, end):
             if tags[place] == OUTSIDE:
-                tags[place] = begin if place == start else inside
+                middle = inside if place < end - 1 else last
+                tags[place] = single if end - start == 1 else begin if place == start else middle
     return tuple(tags)
 
 
-def _label(prefix: str, kind: str, labels: Sequence[str]) -> str:
-    """Return the label of a kind with a prefix, or else any label of the kind."""
-    mine = [label for label in labels if parsed(label).kind == kind]
-    return next((label for label in mine if parsed(label).prefix == prefix), mine[0])
-
-
-def scheme_problem(labels: Sequence[str]) -> str:
-    """Return the problem with the labels of a task, or "" if there is none."""
-    prefixes = {bool(parsed(label).prefix) for label in labels if label != OUTSIDE}
-    if OUTSIDE not in labels or not prefixes:
-        return "a labelling task must list its labels, O among them, e.g. labels: [B-IDIOM, I-IDIOM, O]"
-    if len(prefixes) > 1:
-        return f"labels must all have B- and I-, or all be plain; these are mixed: {', '.join(labels)}"
-    return ""
+def _label(positions: str, kind: str, labels: Sequence[str], scheme: str) -> str:
+    """Return the label of a kind with the first of some positions that the task has, or else any label of the kind."""
+    mine = {parsed(label, scheme).position: label for label in labels if parsed(label, scheme).kind == kind}
+    return next((mine[position] for position in positions if position in mine), next(iter(mine.values())))

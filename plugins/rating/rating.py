@@ -53,7 +53,8 @@ class GradeField(Field):
         if value is None:
             return None
         if isinstance(value, bool) or not isinstance(value, int | float):
-            raise row.error(f"{value!r:.80} is not a number; write `… | float` if it should become one")
+            cure = "; write `… | float` if it should become one" if isinstance(value, str) else ""
+            raise row.error(f"{value!r:.80} is not a number{cure}")
         points = points_of(row.task.labels)
         if not points[0] <= value <= points[-1]:
             raise row.error(f"{value} is outside the scale, which ranges from {points[0]:g} to {points[-1]:g}")

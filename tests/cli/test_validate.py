@@ -260,7 +260,7 @@ def test_many_different_errors_of_a_field_are_counted_the_commonest_named(task: 
     lines = errors_of(cli("validate", task))
     assert [line.split(": ")[-1] for line in lines[:1]] == ["7 is out of range for 3 options (0 to 2)"]
     assert lines[0].startswith("t: 3 rows of 'jsonl:t.jsonl' (2, 51, 52), field 'gold': ")
-    assert all(" is not an index; write " in line for line in lines[1:3])
+    assert all(" is not an index; give the place of an option" in line for line in lines[1:3])
     assert lines[3] == "t: 37 rows of 'jsonl:t.jsonl' (first 4, 5, 6), field 'gold': further errors"
     assert len(lines) == 4
 

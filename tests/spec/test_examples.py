@@ -52,6 +52,34 @@ def with_field(field, source):
     return {"fields": {**CHOICE["fields"], field: source}}
 
 
+def test_an_index_is_made_of_what_rows_have_as_the_message_says():
+    """The advice is followed to the letter; a letter that is no number does not become one."""
+    for gold, source, expected in [
+        ("b", "{'A': 0, 'B': 1}[(row.gold) | trim | upper]", 1),
+        ("1", "(row.gold) | int", 1),
+        ("1", "((row.gold) | int) - 1", 0),
+        (1.0, "(row.gold) | int", 1),
+        ("a secret", "([row.literal, row.figurative]).index(row.gold)", 1),
+        ("", "(row.gold) or none", None),
+        ("B", "row.gold | int(0)", 0),  # a default that is written out stays
+    ]:
+        assert build([{**ROW, "gold": gold}], **with_field("gold", source))[0].gold == expected
+
+
+def test_ids_are_stripped_and_columns_without_a_value_are_no_text():
+    row = {**ROW, "n": "\ufeff\u00a0a b ", "idiom": float("nan"), "pair": float("nan")}
+    (made,) = build([row], **with_field("id", "row.n"), cluster=None)
+    assert (made.id, made.meta, made.group) == ("a b", {}, None)
+
+
+@pytest.mark.parametrize("other", [1, " 1", "1\u00a0", "\uff11"])
+def test_ids_that_differ_in_type_blanks_or_width_alone_are_the_same(other):
+    task = spec(**with_field("id", "row.n"))
+    rows = [{**ROW, "n": "1"}, {**ROW, "n": "2"}, {**ROW, "n": other}]
+    with pytest.raises(DataError, match="rows 1 and 3 have the"):
+        survey("t", lambda: build_examples(task, rows))
+
+
 def test_a_choice_example():
     assert build([ROW]) == [
         ChoiceExample(
@@ -97,6 +125,24 @@ def test_candidates_are_stored_once():
         (ROW, with_field("gold", -1), "field 'gold': -1 is out of range"),
         (ROW, with_field("gold", "row.idiom"), "'beans' is not an index"),
         (ROW, with_field("gold", "true"), "True is not an index"),
+        (ROW, with_field("gold", "row.idiom | int"), "'beans' is not an integer"),
+        (ROW, with_field("gold", "'B' | int"), "'B' is not an integer; to number letters"),
+        (ROW, with_field("gold", "'b'"), r"write `{'A': 0, 'B': 1}\[\('b'\) . trim . upper\]`"),
+        (ROW, with_field("gold", "'1'"), r"write `\('1'\) . int` if it counts from 0, or `\(\('1'\) . int\) - 1`"),
+        (
+            ROW,
+            with_field("gold", "row.figurative"),
+            r"write `\(\[row.literal, row.figurative\]\).index\(row.figurative\)`",
+        ),
+        (ROW, with_field("gold", "''"), "write `\\(''\\) or none` if an empty cell means that it is hidden"),
+        ({**ROW, "sentence": None}, {}, "null is not a string; fill it in"),
+        ({**ROW, "sentence": float("nan")}, {}, "NaN, which stands for an empty cell, is not a string"),
+        ({**ROW, "sentence": float("nan")}, with_field("query", "row.sentence | string"), "NaN is no text"),
+        ({**ROW, "sentence": None}, with_field("query", "row.sentence | trim"), "null is no text"),
+        ({**ROW, "sentence": None}, with_field("query", "'x' ~ row.sentence"), "null is no text"),
+        ({**ROW, "sentence": None}, with_field("query", "['x', row.sentence] | join"), "null is no text"),
+        ({**ROW, "n": True}, with_field("id", "row.n"), "True is not a valid id"),
+        ({**ROW, "n": " \ufeff"}, with_field("id", "row.n"), "is not a valid id"),
         (ROW, with_field("options", "[]"), "field 'options': there are no options"),
         (ROW, with_field("options", "['a', ' ']"), "field 'options': an option is empty"),
         (ROW, with_field("options", "row.literal"), "expected a list of texts"),

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from figeval import plugins, task
-from figeval.errors import DuplicateName, TaskError, UnknownName
+from figeval.errors import DuplicateName, TaskError, UnknownName, near
 from figeval.evaluation import Harness
 from figeval.hooks import hookimpl
 from figeval.spec import SuiteSpec, TaskSpec
@@ -222,10 +222,61 @@ def test_tasks_and_suites_share_one_space_of_names():
         catalogue.add(SuiteSpec(name="x", tasks=("x",)), "second")
 
 
-def test_included_folders_are_strict(tmp_path):
+def included(folder):
+    return Harness(plugins.load(modules=()), include=(folder,)).catalogue
+
+
+def test_a_broken_file_of_a_user_is_a_warning_for_the_others_and_an_error_if_it_is_requested(tmp_path, capsys):
     write(tmp_path, "a.task.yaml", YAML + "zzzzzz: 1")
-    with pytest.raises(TaskError, match="unknown key 'zzzzzz'"):
-        _ = Harness(plugins.load(modules=()), include=(tmp_path,)).catalogue
+    write(tmp_path, "b.task.yaml", YAML)
+    write(tmp_path, "c.task.yaml", YAML)
+    write(tmp_path, "s.suite.yaml", "name: s\ntasks: [t]\ncontrasts: {x: {tasks: [t, a]}}")
+    catalogue = included(tmp_path)
+    for name, message in {"a": "unknown key 'zzzzzz'", "t": "is already registered", "s": "contrast 'x'"}.items():
+        with pytest.raises(TaskError, match=message):
+            catalogue.expand([name])
+    assert capsys.readouterr().err == ""  # an error is not said twice
+    (tmp_path / "c.task.yaml").unlink()
+    catalogue = included(tmp_path)
+    assert [task.name for task in catalogue.expand(["t"])] == [task.name for task in catalogue.expand(["t"])] == ["t"]
+    assert [line.split(": ")[1] for line in capsys.readouterr().err.splitlines()] == ["warning"] * 2
+
+
+def test_a_file_is_included_from_the_folder_of_the_one_that_names_it(tmp_path):
+    (tmp_path / "parts").mkdir()
+    write(tmp_path / "parts", "more.yaml", YAML.replace("name: t", "description: from more"))
+    write(tmp_path / "parts", "base.yaml", "include: more.yaml\n")
+    write(tmp_path, "more.yaml", YAML.replace("name: t", "description: another file of this name"))
+    write(tmp_path, "t.task.yaml", "name: t\ninclude: parts/base.yaml\n")
+    assert included(tmp_path).tasks.get("t").description == "from more"
+    write(tmp_path / "parts", "base.yaml", "include: parts/more.yaml\n")  # from the task's folder, as up to 0.2
+    write(tmp_path, "t.task.yaml", "name: t\ninclude: parts/base.yaml\nlabels: null\n")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("protocol: pairs\n", "base.yaml: the key 'protocol' of figeval 0.1 has been renamed"),
+        ("metrcs: [acc]\n", "base.yaml: unknown key 'metrcs'; did you mean 'metrics'"),
+        ("metrics: 7\n", "base.yaml: metrics"),
+    ],
+)
+def test_the_file_that_has_to_change_is_named_and_once(content, message, tmp_path, capsys):
+    write(tmp_path, "base.yaml", content)
+    write(tmp_path, "a.task.yaml", f"include: base.yaml\n{YAML.replace('name: t', 'name: a')}")
+    write(tmp_path, "b.task.yaml", f"include: base.yaml\n{YAML.replace('name: t', 'name: b')}")
+    write(tmp_path, "good.task.yaml", YAML)
+    catalogue = included(tmp_path)
+    with pytest.raises(TaskError, match=message):
+        catalogue.expand(["b"])
+    catalogue.expand(["t"])
+    (line,) = capsys.readouterr().err.splitlines()
+    assert message in line
+
+
+def test_no_name_is_suggested_in_its_own_place():
+    assert near("include", ["include", "included"]) == "; did you mean 'included'?"
+    assert near("Gold", ["gold"]) == "; did you mean 'gold'?"
 
 
 def test_a_task_in_python():

@@ -13,11 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import figeval
 from figeval import Prediction, PromptContext, Reply, TaskSpec
 from figeval.builtin.plugins.labelling import chunk_metrics, columns, expressions, floors
 from figeval.builtin.plugins.labelling.labelling import READER, Labelling, LabellingExample
 from figeval.builtin.plugins.labelling.requests import LabelWords
-from figeval.builtin.plugins.labelling.tags import OUTSIDE, chunks, scheme_problem, strays, tagged
+from figeval.builtin.plugins.labelling.tags import OUTSIDE, chunks, scheme_of, strays, tagged
 from figeval.data import DataContext
 from figeval.errors import DataError, FigevalError, ModelError
 from figeval.evaluation import Harness
@@ -107,10 +108,64 @@ def test_what_has_no_reading_is_refused_in_a_line(changes: dict[str, Any], words
 
 @pytest.mark.parametrize("labels", [["B-FIG", "I-FIG"], ["O"], [], ["B-FIG", "PUN", "O"]])
 def test_labels_that_are_of_no_scheme(labels: list[str]) -> None:
-    assert scheme_problem(labels)
+    with pytest.raises(ValueError, match="labels"):
+        scheme_of(tuple(labels))
     spec = {"name": "t", "type": "labelling", "labels": labels, "data": {"test": "jsonl:x"}, "fields": {"id": "1"}}
     with pytest.raises((FigevalError, ValueError)):
         TaskSpec.model_validate(spec).bound(Harness(plugin_manager()).task_types)
+
+
+@pytest.mark.parametrize(
+    ("labels", "declared", "expected"),
+    [
+        ("O B-A I-A", "", ""),
+        ("O B-A", "", ""),
+        ("O A C", "", ""),
+        ("O TYPE-A TYPE-B", "", ""),
+        ("O B-A I-A E-A S-A", "", "IOBES prefix -"),
+        ("O B-A I-A L-A U-A B-C I-C L-C U-C", "", "BILOU prefix -"),
+        ("O A-B A-I", "", "BIO suffix -"),
+        ("O B_A I_A", "", "BIO prefix _"),
+        ("O b-a i-a", "", "BIO prefix -"),
+        ("O B I E S", "", "IOBES prefix -"),
+        ("O A_B A_M A_E A_S", "", "BMES suffix _"),
+        ("O B-A I-A E-A", "IOBES", "IOBES prefix -"),
+        ("O VITAMIN-B HEPATITIS-B", "plain", ""),
+        ("O VITAMIN-B HEPATITIS-B", "BIO", "BIO suffix -"),
+        ("O B-A I-A", "plain", "plain prefix -"),
+        ("O B-A I-A E-A", "", ValueError),  # which: a chunk of one word may be B or E
+        ("O VITAMIN-B HEPATITIS-B", "", ValueError),  # which: one kind that begins, or two kinds
+        ("O B_FLAT I_BEAM", "", ValueError),
+        ("O B-A C", "", ValueError),
+        ("O A C", "BIO", ValueError),
+    ],
+)
+def test_the_scheme_is_shown_by_the_labels_or_asked_for(labels: str, declared: str, expected: Any) -> None:
+    if expected is ValueError:
+        with pytest.raises(ValueError, match="labels"):
+            scheme_of(tuple(labels.split()), declared)
+    else:
+        assert str(scheme_of(tuple(labels.split()), declared)) == expected
+
+
+@pytest.mark.parametrize(
+    ("labels", "gold", "said", "f1"),
+    [
+        (["O", "IDIOM-B", "IDIOM-I"], "IDIOM-B IDIOM-I IDIOM-I O IDIOM-B", "IDIOM-B IDIOM-I O O IDIOM-B", 0.5),
+        (["O", "B_X", "I_X"], "B_X I_X I_X O B_X", "B_X I_X O O B_X", 0.5),
+        (["O", "B-X", "I-X", "E-X", "S-X"], "B-X I-X E-X O S-X", "B-X E-X O O S-X", 0.5),
+        (["O", "B-X", "I-X", "L-X", "U-X"], "U-X U-X O B-X L-X", "B-X L-X O B-X L-X", 0.4),
+    ],
+)
+def test_chunks_are_those_of_the_scheme(labels: list[str], gold: str, said: str, f1: float, tmp_path: Path) -> None:
+    row = {"id": "1", "tokens": list("abcde"), "tags": gold.split()}
+    (tmp_path / "rows.jsonl").write_text(json.dumps(row), encoding="utf-8")
+    fields = {name: f"row.{name}" for name in row}
+    about = {"name": "t", "type": "labelling", "labels": labels, "data": {"test": "jsonl:rows.jsonl"}, "fields": fields}
+    (tmp_path / "t.task.yaml").write_text(json.dumps(about | {"description": "x"}), encoding="utf-8")
+    done = figeval.score("t", [{"id": "1", "prediction": said.split()}], include_path=tmp_path, name="s")
+    (score,) = (one for one in done.record.tasks[0].scores if one.metric == "span_f1")
+    assert score.value == pytest.approx(f1)
 
 
 def test_several_kinds_cannot_be_quoted() -> None:
@@ -163,6 +218,24 @@ def test_scores_are_those_of_seqeval(pairs: list[tuple[list[str], list[str]]]) -
         assert (value_of(name, *cases) or 0.0) == pytest.approx(expected)
 
 
+IOBES = st.lists(st.sampled_from(["O", "B-A", "I-A", "E-A", "S-A", "I-B", "E-B"]), max_size=7)
+
+
+@given(IOBES, IOBES)
+def test_scores_of_other_schemes_are_those_of_seqeval(gold: list[str], said: list[str]) -> None:
+    theirs = pytest.importorskip("seqeval.metrics")
+    gold, said = gold[: len(said)], said[: len(gold)]
+    for scheme, suffix in (("IOBES prefix -", False), ("IOBES suffix -", True)):
+        turned = [[tag if tag == "O" or not suffix else f"{tag[2:]}-{tag[0]}" for tag in tags] for tags in (gold, said)]
+        found = value_of("span_f1", (example(turned[0], scheme=scheme), prediction(tuple(turned[1]))))
+        expected = theirs.f1_score([turned[0]], [turned[1]], zero_division=0, suffix=suffix)
+        assert (found or 0.0) == pytest.approx(expected)
+        labels = ("O", *(f"{kind}-{one}" if suffix else f"{one}-{kind}" for kind in "AB" for one in "BIES"))
+        written = tagged(chunks(turned[0], scheme), len(gold), labels, scheme)
+        assert chunks(written, scheme) == chunks(turned[0], scheme)
+        assert not list(strays(written, scheme))
+
+
 # ---- metrics ---------------------------------------------------------------------------------------------------------
 
 
@@ -180,21 +253,28 @@ def test_metrics(case: dict[str, Any]) -> None:
 TIED = st.lists(st.lists(st.sampled_from(["O", "B-A", "I-A", "I-B"]), min_size=1, max_size=3, unique=True), max_size=5)
 
 
-@given(TIED, st.data())
-def test_ties_are_scored_by_expectation(ties: list[list[str]], data: st.DataObject) -> None:
+TIED_IOBES = st.lists(
+    st.lists(st.sampled_from(["O", "B-A", "I-A", "E-A", "S-A", "I-B"]), min_size=1, max_size=3, unique=True), max_size=4
+)
+
+
+@given(st.one_of(st.tuples(TIED, st.just("")), st.tuples(TIED_IOBES, st.just("IOBES prefix -"))), st.data())
+def test_ties_are_scored_by_expectation(answered: tuple[list[list[str]], str], data: st.DataObject) -> None:
     """Counts are means over all ways to draw a tag for each word."""
+    ties, scheme = answered
     size = len(ties)
-    gold = data.draw(st.lists(st.sampled_from(["O", "B-A", "I-A", "B-B"]), min_size=size, max_size=size))
+    tags = ["O", "B-A", "I-A", "B-B", *(["E-A", "S-A"] if scheme else [])]
+    gold = data.draw(st.lists(st.sampled_from(tags), min_size=size, max_size=size))
     stretches = [(a, b) for a in range(size) for b in range(a + 1, size + 1)]
     seen = tuple(data.draw(st.lists(st.sampled_from(stretches), unique=True))) if stretches else ()
-    one = example(gold, seen=seen)
+    one = example(gold, seen=seen, scheme=scheme)
     value = tuple(tied[0] if len(tied) == 1 else tuple(tied) for tied in ties)
     draws = [*product(*ties)]
     for name in ("span_f1", "f1_seen", "f1_unseen", "token_f1", "token_acc"):
         count = getattr(chunk_metrics, name).features
         each = np.array([count(one, prediction(drawn)) for drawn in draws])
         assert count(one, prediction(value)) == pytest.approx(each.mean(axis=0), abs=1e-9), name
-    right = np.mean([chunks(drawn) == chunks(gold) for drawn in draws])
+    right = np.mean([chunks(drawn, scheme) == chunks(gold, scheme) for drawn in draws])
     assert chunk_metrics.sentence_acc(one, prediction(value)) == pytest.approx(right, abs=1e-9)
 
 
