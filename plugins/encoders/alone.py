@@ -35,11 +35,21 @@ class Piece:
 def encode_alone(tokenizer: PreTrainedTokenizerBase, text: str) -> Piece:
     """Return the tokens of a text without what precedes it, with no blank before it that is not there.
 
+    Tokens of a known vocabulary are preferred, which some tokenizers have only within a word.
+
     Args:
         tokenizer: fast tokenizer.
         text: the text.
     """
-    return next(_after_anchors(tokenizer, text), None) or encode_bare(tokenizer, text)
+    pieces = list(_after_anchors(tokenizer, text)) or [_without_blank(tokenizer, text)]
+    return next((piece for piece in pieces if tokenizer.unk_token_id not in piece.ids), pieces[0])
+
+
+def _without_blank(tokenizer: PreTrainedTokenizerBase, text: str) -> Piece:
+    """Return the tokens of a text, less a first one for a blank that is not there."""
+    piece = encode_bare(tokenizer, text)
+    added = len(piece.ids) > 1 and not text[0].isspace() and not tokenizer.decode(piece.ids[:1]).strip()
+    return Piece(piece.ids[1:], piece.offsets[1:], piece.words[1:]) if added else piece
 
 
 def encode_bare(tokenizer: PreTrainedTokenizerBase, text: str) -> Piece:

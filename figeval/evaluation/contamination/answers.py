@@ -72,7 +72,7 @@ class Answers:
         return found
 
     def loglikelihoods(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
-        """Return log P(continuation | context) of each pair, in nats. Raises `TaskError` if there is none for a pair."""
+        """Return log P(continuation | context) of each pair, in nats. Raises `TaskError` if it has none."""
 
         def compute(chosen: Sequence[tuple[str, ...]]) -> list[Value]:
             values = [float(one) for one in ask(self.model.backend, [Continuation(*pair) for pair in chosen]).values]
