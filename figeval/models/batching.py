@@ -94,12 +94,9 @@ class _Pending:
             self.requests = ()
             if not isinstance(stop.value, Prediction):
                 raise PluginError(f"a route returned {a_type(stop.value)}; return a figeval.Prediction") from None
-            made = stop.value
-            facts = {
-                "truncated": self.truncated or made.truncated,
-                "straddling": self.straddling or made.straddling,
-            }
-            self.prediction = replace(made, **facts)
+            truncated = self.truncated or stop.value.truncated
+            straddling = self.straddling or stop.value.straddling
+            self.prediction = replace(stop.value, truncated=truncated, straddling=straddling)
         if not isinstance(self.requests, Sequence):
             raise PluginError(f"a route yielded {a_type(self.requests)}; yield a list of requests")
 
