@@ -377,7 +377,8 @@ class Prediction:
     route; a tuple, or an `array.array` for thousands of candidates. The score of a label is the probability of its best
     class, e.g. P(entailment) if only that class means it.
     `status` distinguishes "could not be parsed" and "was NaN" from "wrong"; `tied` counts the options that share the
-    best score; `truncated` says that the model did not see the whole input. If classes of several labels tie for
+    best score; `truncated` says that the model did not see the whole input, `straddling` that a token would have joined
+    the prompt and an option, which were encoded apart. If classes of several labels tie for
     the best (pairs), `tied_labels` has the label of each of these classes, so a label may occur more than once.
     `priors` are scores without the query; `raw`, `finish`, `error` and the numbers of tokens describe an answer in
     words, as in `Reply`. If the options were
@@ -396,6 +397,7 @@ class Prediction:
     tied: int = 1
     tied_labels: tuple[str, ...] = ()
     truncated: bool = False
+    straddling: bool = False
     priors: tuple[float, ...] = ()
     finish: Finish | None = None
     error: str = ""

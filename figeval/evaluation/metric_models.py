@@ -12,7 +12,7 @@ from figeval.errors import CapabilityError, FigevalError, ModelError, OptionNeed
 from figeval.evaluation.lineage import line_of
 from figeval.metrics.arguments import MetricContext
 from figeval.models.batching import Memo
-from figeval.models.capabilities import ask, capability_of
+from figeval.models.capabilities import Answer, ask, capability_of
 from figeval.models.model import Backends, Model, open_model
 from figeval.spec import TaskSpec
 from figeval.task_types.base import Metric
@@ -68,10 +68,10 @@ class SharedModel:
             batch = fresh[begin : begin + BATCH]
             outputs = ask(self.model.backend, batch)
             pairs = zip(batch, outputs.values, strict=True)
-            found = {one: (value, place in outputs.truncated) for place, (one, value) in enumerate(pairs)}
+            found = {one: Answer(value, place in outputs.truncated) for place, (one, value) in enumerate(pairs)}
             self.memo.update(found)
             answers |= found
-        return [answers[request] for request in requests]
+        return [answers[request][:2] for request in requests]
 
     @cached_property
     def _lineage(self) -> Lineage:

@@ -191,6 +191,7 @@ def restored(task: TaskSpec, row: PredictionRow) -> Prediction:
         raw=row.get("raw"),
         tied=row["tied"],
         truncated=row["truncated"],
+        straddling=row.get("straddling", False),
         priors=_numbers(row.get("priors", ())),
         finish=row.get("finish"),
         error=row.get("error", ""),

@@ -203,7 +203,11 @@ class RowReader:
             if row["id"] not in known:
                 raise RecordError(f"there is no example {one_line(row['id'], 80)!r}; run the task again")
             example = replace(known[row["id"]], group=row["group"])  # None for a minimal pair that --limit cut in two
-            prediction = replace(self._prediction(row, example.for_prompt()), truncated=row["truncated"])
+            prediction = replace(
+                self._prediction(row, example.for_prompt()),
+                truncated=row["truncated"],
+                straddling=row.get("straddling", False),
+            )
             check_value(self.task, self.route, example, prediction)
             yield row, example, prediction
 

@@ -43,6 +43,8 @@ SAME = (
     "sample_sha256",
     "template_sha256",
 )  # must be equal for a task to be resumed
+BORDERS_KEPT = (2, 3)  # schema version since which options are encoded apart from prompts where a token straddles both
+SCORED_BY_TOKENS = frozenset({"loglikelihood", "fill"})  # capabilities whose numbers changed then
 SHARDS, LOGS = "shards", "logs"  # folders of worker processes in the folder of a run
 
 
@@ -89,6 +91,7 @@ def begin(
         folder.write(fresh)
         return fresh
     _check_same(folder.path, stored, config, model.name, fresh.model.fingerprint)
+    _check_scoring(folder, stored, plans)
     fresh.started = stored.started
     known = {task.task: task for task in stored.tasks}
     fresh.tasks = [_resumed(folder.path, known.get(plan.name), _task_record(plan)) for plan in plans]
@@ -115,6 +118,25 @@ def _check_same(path: Path, stored: RunRecord, config: RunConfig, model: str, fi
     if stored.model.fingerprint != fingerprint:
         what = f"{_shown(stored.model.fingerprint)} before, {_shown(fingerprint)} now"
         raise RecordError(f"{path}: the weights of {model} have changed since ({what}); {ELSEWHERE}")
+
+
+def _check_scoring(folder: RunFolder, stored: RunRecord, plans: Sequence[Plan]) -> None:
+    """Raise `RecordError` if rows of an earlier version, in which a part of an option may be missing, would go on."""
+    if tuple(map(int, stored.schema_version.split("."))) >= BORDERS_KEPT:
+        return
+    known = {task.task: task for task in stored.tasks}
+    for plan in plans:
+        rows = folder.predictions_file(plan.name)
+        if (
+            plan.route.needs & SCORED_BY_TOKENS
+            and plan.name in known
+            and is_own(rows)
+            and not finished(folder, known[plan.name])
+        ):
+            raise RecordError(
+                f"{folder.path}: the options of {plan.name} were scored by an earlier figeval, which left out tokens "
+                f"that also held a part of the prompt; {ELSEWHERE}"
+            )
 
 
 def _changes(changed: Mapping[str, tuple[Any, Any]]) -> str:

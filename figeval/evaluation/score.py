@@ -191,6 +191,7 @@ class Aggregator:
         self.counts.update(answer["status"] for answer in answers)
         self.counts["ties"] += sum(answer.get("tied", 1) > 1 for answer in answers)
         self.counts["truncated_inputs"] += row["truncated"]
+        self.counts["straddling"] += row.get("straddling", False)
         self.counts.update(row.get("remarks", ()))
         self.counts["spans_unanswered"] += sum(part["status"] != "ok" for part in row.get("parts", ()))
         self.has_option_kinds |= bool((made := row.get("choice")) and made["kinds"])

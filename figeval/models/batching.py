@@ -21,7 +21,7 @@ from itertools import islice
 from typing import Any, TypeVar
 
 from figeval.errors import PluginError
-from figeval.models.capabilities import OutputStream, Part, ask_many, capability_of, send
+from figeval.models.capabilities import Answer, OutputStream, Part, ask_many, capability_of, send
 from figeval.registry import a_type
 from figeval.types import Example, KeptReply, Many, Prediction, Reply, Request
 
@@ -57,6 +57,7 @@ class _Pending:
     requests: Sequence[Request] = ()
     prediction: Prediction | None = None
     truncated: bool = False
+    straddling: bool = False
     error: BaseException | None = None
     replies: dict[str, KeptReply] = field(default_factory=dict)
 
@@ -71,14 +72,15 @@ class _Pending:
         assert made is not None
         return Answered(self.example, self.replies, made)
 
-    def receive(self, outputs: Sequence[tuple[Any, bool]]) -> None:
+    def receive(self, answers: Sequence[Answer]) -> None:
         """Send the outputs of the last round to the generator. An error in it only ends this example."""
-        for request, (output, truncated) in zip(self.requests, outputs, strict=True):
+        for request, (output, truncated, straddling) in zip(self.requests, answers, strict=True):
             self.truncated |= truncated
+            self.straddling |= straddling
             if isinstance(output, str) or (isinstance(output, Reply) and output.finish != "error"):
                 self.replies[digest_of(request)] = KeptReply(output, truncated)
         try:
-            self.advance([output for output, _ in outputs])
+            self.advance([answer.output for answer in answers])
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # including sys.exit() in a library
@@ -92,7 +94,9 @@ class _Pending:
             self.requests = ()
             if not isinstance(stop.value, Prediction):
                 raise PluginError(f"a route returned {a_type(stop.value)}; return a figeval.Prediction") from None
-            self.prediction = replace(stop.value, truncated=self.truncated or stop.value.truncated)
+            truncated = self.truncated or stop.value.truncated
+            straddling = self.straddling or stop.value.straddling
+            self.prediction = replace(stop.value, truncated=truncated, straddling=straddling)
         if not isinstance(self.requests, Sequence):
             raise PluginError(f"a route yielded {a_type(self.requests)}; yield a list of requests")
 
@@ -133,17 +137,17 @@ class Memo:
 
     def __init__(self, limit: int = 16_384) -> None:
         self.limit = limit
-        self._outputs: OrderedDict[Request, tuple[Any, bool]] = OrderedDict()
-        self._last: tuple[Many, tuple[Any, bool]] | None = None
+        self._answers: OrderedDict[Request, Answer] = OrderedDict()
+        self._last: tuple[Many, Answer] | None = None
 
-    def get(self, request: Request) -> tuple[Any, bool] | None:
-        """Return (output, truncated), or None if the request is not remembered."""
-        found = self._outputs.get(request)
+    def get(self, request: Request) -> Answer | None:
+        """Return the answer to a request, or None if it is not remembered."""
+        found = self._answers.get(request)
         if found is not None:
-            self._outputs.move_to_end(request)
+            self._answers.move_to_end(request)
         return found
 
-    def update(self, answers: Mapping[Request, tuple[Any, bool]]) -> None:
+    def update(self, answers: Mapping[Request, Answer]) -> None:
         """Remember the answers of a batch and drop the least recently used ones.
 
         A batch larger than the limit is not kept, since it would push out everything else: of 600,000 pairs none
@@ -151,12 +155,12 @@ class Memo:
         """
         if len(answers) > self.limit:
             return
-        self._outputs.update(answers)
-        while len(self._outputs) > self.limit:
-            self._outputs.popitem(last=False)
+        self._answers.update(answers)
+        while len(self._answers) > self.limit:
+            self._answers.popitem(last=False)
 
-    def many(self, backend: object, request: Many) -> tuple[Any, bool]:
-        """Return (output, truncated) of many requests; that of the last ones that recur is remembered."""
+    def many(self, backend: object, request: Many) -> Answer:
+        """Return the answer to many requests; that to the last ones that recur is remembered."""
         if self._last is not None and self._last[0] == request:
             return self._last[1]
         answer = ask_many(backend, request)
@@ -166,7 +170,7 @@ class Memo:
 
     def clear(self) -> None:
         """Forget everything, because a backend that was fitted again answers differently."""
-        self._outputs.clear()
+        self._answers.clear()
         self._last = None
 
 
@@ -256,7 +260,7 @@ class BatchScheduler:
     def _steps(self, chunk: Sequence[_Pending]) -> Iterator[bool]:
         """Send the requests of round after round, and pass the answers on once an example has all that it asked for."""
         while waiting := [one for one in chunk if not one.ended]:
-            answers: dict[Request, tuple[Any, bool]] = {}
+            answers: dict[Request, Answer] = {}
             for in_parts in self._collect((request for one in waiting for request in one.requests), answers):
                 complete = [one for one in waiting if all(request in answers for request in one.requests)]
                 served = set(map(id, complete))
@@ -265,8 +269,8 @@ class BatchScheduler:
                     one.receive([answers[request] for request in one.requests])
                 yield in_parts
 
-    def _collect(self, requests: Iterable[Request], answers: dict[Request, tuple[Any, bool]]) -> Iterator[bool]:
-        """Fill `answers` with (output, truncated) by request; each distinct request is sent to the backend once.
+    def _collect(self, requests: Iterable[Request], answers: dict[Request, Answer]) -> Iterator[bool]:
+        """Fill `answers` by request; each distinct request is sent to the backend once.
 
         Yields, whenever there are further answers, whether the model answers part by part.
         """
@@ -275,8 +279,8 @@ class BatchScheduler:
         many = [request for request in different if isinstance(request, Many)]
         for request in (one for one in different if not isinstance(one, Many)):
             known = self.memo.get(request)
-            if known is None and self.replies:
-                known = self.replies.get(digest_of(request))
+            if known is None and self.replies and (kept := self.replies.get(digest_of(request))):
+                known = Answer(*kept)
             if known is None:
                 fresh[capability_of(request)].append(request)
             else:
@@ -286,15 +290,15 @@ class BatchScheduler:
             if in_parts := isinstance(outputs, OutputStream):
                 parts = outputs.parts
             else:
-                parts = iter([Part(range(len(batch)), outputs.values, outputs.truncated)])
+                parts = iter([Part(range(len(batch)), outputs.values, outputs.truncated, outputs.straddling)])
             for part in parts:
                 found = {
-                    batch[row]: (value, row in part.truncated)
+                    batch[row]: Answer(value, row in part.truncated, row in part.straddling)
                     for row, value in zip(part.rows, part.values, strict=True)
                 }
                 # A reply that ended with an error is not remembered: the next attempt may succeed.
                 self.memo.update(
-                    {one: answer for one, answer in found.items() if getattr(answer[0], "finish", "") != "error"}
+                    {one: answer for one, answer in found.items() if getattr(answer.output, "finish", "") != "error"}
                 )
                 answers.update(found)
                 yield in_parts

@@ -27,7 +27,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from figeval.errors import PluginError
 from figeval.models import progress
@@ -65,13 +65,18 @@ KNOWN = tuple(request.capability for request in REQUESTS)
 
 @dataclass(frozen=True, slots=True)
 class Outputs(Generic[T]):
-    """Answers of one call with further facts: `truncated` holds the indexes of requests that did not fit the model.
+    """Answers of one call with further facts. A capability may return this or any plain sequence.
 
-    A capability may return this or any plain sequence.
+    Attributes:
+        values: one answer per request, in their order.
+        truncated: indexes of the requests that did not fit the model.
+        straddling: indexes of the requests in which a token of the model would have straddled the border of two texts,
+            such as a prompt and an option, so that they were encoded apart.
     """
 
     values: Sequence[T]
     truncated: Set[int] = field(default_factory=frozenset)
+    straddling: Set[int] = field(default_factory=frozenset)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,11 +87,21 @@ class Part(Generic[T]):
         rows: indexes of the requests.
         values: answers, parallel to `rows`.
         truncated: indexes of the requests that did not fit the model.
+        straddling: indexes of the requests whose texts were encoded apart, as in `Outputs`.
     """
 
     rows: Sequence[int]
     values: Sequence[T]
     truncated: Set[int] = frozenset()
+    straddling: Set[int] = frozenset()
+
+
+class Answer(NamedTuple):
+    """The answer to one request, and whether the request is among `Outputs.truncated` and `Outputs.straddling`."""
+
+    output: Any
+    truncated: bool = False
+    straddling: bool = False
 
 
 @dataclass(slots=True)
@@ -110,10 +125,12 @@ class OutputStream(Generic[T]):
         if self._gathered is None:
             found: dict[int, T] = {}
             cut: set[int] = set()
+            straddling: set[int] = set()
             for part in self.parts:
                 found.update(zip(part.rows, part.values, strict=True))
                 cut.update(part.truncated)
-            self._gathered = Outputs([found[row] for row in range(self.requests)], cut)
+                straddling.update(part.straddling)
+            self._gathered = Outputs([found[row] for row in range(self.requests)], cut, straddling)
         return self._gathered
 
     @property
@@ -125,6 +142,11 @@ class OutputStream(Generic[T]):
     def truncated(self) -> Set[int]:
         """Indexes of all requests that did not fit the model."""
         return self.gathered().truncated
+
+    @property
+    def straddling(self) -> Set[int]:
+        """Indexes of all requests whose texts were encoded apart."""
+        return self.gathered().straddling
 
 
 Answers: TypeAlias = Sequence[T] | Outputs[T] | OutputStream[T]
@@ -335,8 +357,8 @@ def ask(backend: object, requests: Sequence[Request]) -> Outputs[Any]:
     return answer.gathered() if isinstance(answer, OutputStream) else answer
 
 
-def ask_many(backend: object, request: Many) -> tuple[NDArray[Any], bool]:
-    """Return the answers to many requests as one array, and whether some of them did not fit the model.
+def ask_many(backend: object, request: Many) -> Answer:
+    """Return the answers to many requests as one array; a fact about some of them is one about the array.
 
     They are sent in blocks, unless the model has a method that answers them at once.
 
@@ -347,15 +369,16 @@ def ask_many(backend: object, request: Many) -> tuple[NDArray[Any], bool]:
 
     if request.at_once and callable(at_once := getattr(backend, request.at_once, None)):
         with foreign_code():
-            return np.asarray(at_once(request)), False
+            return Answer(np.asarray(at_once(request)))
     found = []
-    truncated = False
+    truncated = straddling = False
     for begin in range(0, len(request), BLOCK):
         with progress.block(begin, len(request)):
             outputs = ask(backend, request.block(begin, begin + BLOCK))
         found.append(np.asarray(outputs.values))
         truncated |= bool(outputs.truncated)
-    return np.concatenate(found), truncated
+        straddling |= bool(outputs.straddling)
+    return Answer(np.concatenate(found), truncated, straddling)
 
 
 def send(backend: object, requests: Sequence[Request]) -> Outputs[Any] | OutputStream[Any]:
@@ -376,7 +399,7 @@ def send(backend: object, requests: Sequence[Request]) -> Outputs[Any] | OutputS
         values = _in_order(outputs.values, method)
     if len(values) != len(requests):
         raise PluginError(f"{method} returned {len(values)} outputs for {len(requests)} requests; return one for each")
-    return Outputs(values, outputs.truncated)
+    return Outputs(values, outputs.truncated, outputs.straddling)
 
 
 def _checked(parts: Iterator[Part[Any]], n: int, call: progress.Call | None, method: str) -> Iterator[Part[Any]]:

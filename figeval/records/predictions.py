@@ -50,7 +50,7 @@ HALF = re.compile(rb"\\u[dD][89a-fA-F]")  # may be half of a surrogate pair
 COMMON = frozenset(  # fields that `prediction_row` fills for every task type
     (
         *("id", "status", "pred", "tied", "truncated", "metrics", "seen", "cluster", "group", "meta", "language"),
-        *("priors", "remarks", "retrieved", "raw", "finish", "error", "answers", "texts", "all_scores"),
+        *("straddling", "priors", "remarks", "retrieved", "raw", "finish", "error", "answers", "texts", "all_scores"),
         *("answer_tokens", "reasoning_tokens"),
     )
 )
@@ -151,6 +151,15 @@ class PredictionRow(TypedDict):
     ]
     tied: Annotated[int, Field(description="answers that share the best score")]
     truncated: Annotated[bool, Field(description="the model did not see the whole input")]
+    straddling: NotRequired[
+        Annotated[
+            bool,
+            Field(
+                description="a token of the model would have joined the prompt and an option, which were therefore "
+                "encoded apart; missing if none would"
+            ),
+        ]
+    ]
     metrics: Annotated[
         dict[str, float | list[float]],
         AfterValidator(_shares),
@@ -243,6 +252,8 @@ def prediction_row(
     }
     if example.language:
         row["language"] = example.language
+    if prediction.straddling:
+        row["straddling"] = True
     row |= written(prediction)
     if prediction.priors:
         row["priors"] = json_scores(prediction.priors)

@@ -36,8 +36,9 @@ from figeval.validation import first_problem
 # of a prediction), the meaning of a route's settings (`legend` of a task), a digest of the ids of a random sample
 # (`sample_sha256` of a task); these keys are omitted if they are empty, and so are `weights` of a baseline (the
 # trained floor of a model), and `contrasts` and `digests` of a run; 2.2: tokens that a model wrote (`tokens` of a task,
-# `answer_tokens` and `reasoning_tokens` of a prediction), omitted where they are unknown
-SCHEMA_VERSION = "2.2"
+# `answer_tokens` and `reasoning_tokens` of a prediction), omitted where they are unknown; 2.3: options whose tokens would
+# reach into the prompt are encoded apart (`straddling` of a prediction and among the counts of a task)
+SCHEMA_VERSION = "2.3"
 READABLE = ("1", "2")  # major versions
 
 # Part of a file name, so no separator, control character or leading dot, and no longer than file systems allow.
@@ -291,7 +292,9 @@ class TaskRecord(Stored):
         default=None, description="overlap with what the model was trained and chosen on; null if unknown"
     )
     counts: dict[str, int] = Field(
-        default={}, description="number of answers by status, of ties and of truncated inputs"
+        default={},
+        description="number of answers by status, of ties, of truncated inputs, and of examples in which a token would "
+        "have joined prompt and option (straddling)",
     )
     tokens: dict[str, int] = Field(default={}, description="of `answers` and `reasoning`, and of how many replies")
     warnings: list[str] = []

@@ -40,12 +40,17 @@ FEW_NOTE = f"{FEW} fewer than 10 effective clusters: the interval is unreliable"
 MARKS: dict[Role | None, str] = {"trained": "‡", "chosen": "†", None: ""}  # for scores on examples that were seen
 MEAN = "  mean"  # head of a line with the unweighted mean over languages
 REST = "  remaining examples"  # head of a line with the score on examples that the model has not seen
+STRADDLING = (
+    "with a token across the border of prompt and option, which is kept so that all of the option is scored; lm-eval "
+    "leaves that token out"
+)
 COUNTED = {  # one, and several
     "ties": ("tie, scored by expectation", "ties, scored by expectation"),
     "truncated_inputs": (
         "input truncated to the model's maximum length",
         "inputs truncated to the model's maximum length",
     ),
+    "straddling": (f"example {STRADDLING}", f"examples {STRADDLING}"),
     "nan": ("NaN", "NaN"),
     "ambiguous": ("ambiguous answer", "ambiguous answers"),
     "unparseable": ("answer that names none of the options", "answers that name none of the options"),

@@ -47,12 +47,20 @@ def rendered(tokenizer: PreTrainedTokenizerBase, messages: Sequence[Message], mo
     return str(text)
 
 
-def opening(tokenizer: PreTrainedTokenizerBase, ids: list[int] | None, *, chat: bool, scored: str = "") -> JSON:
+def opening(
+    tokenizer: PreTrainedTokenizerBase,
+    ids: list[int] | None,
+    of_options: Sequence[str] = (),
+    *,
+    chat: bool,
+    scored: str = "",
+) -> JSON:
     """Return what a record says about the first prompt of a model; nothing if there was none.
 
     Args:
         tokenizer: tokenizer of the model.
         ids: tokens of the prompt, or None.
+        of_options: warnings about the options that were scored.
         chat: whether prompts are rendered by the chat template.
         scored: prompt after which options were scored, or "".
     """
@@ -62,6 +70,7 @@ def opening(tokenizer: PreTrainedTokenizerBase, ids: list[int] | None, *, chat: 
     marks = marks_of(tokenizer, template_of(tokenizer)) if chat and scored else None
     if marks is not None and marks.opened_in(scored):
         warnings.append(AMID_THINKING)
+    warnings += of_options
     return {"first_prompt_ids": ids, "chat_template": chat, "warnings": warnings}
 
 

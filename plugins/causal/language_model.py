@@ -36,7 +36,7 @@ from .engine.bodies import kept_per_token, vocabulary
 from .engine.packed import logits_at_once
 from .generation.grammar import Grammars, check_installed
 from .generation.row import Row
-from .lm_eval_requests import encode_pairs, fitted, is_cut
+from .lm_eval_requests import encode_pairs
 from .packaged import SMOLLM2
 from .prompting import Prompting, context_length
 
@@ -103,16 +103,13 @@ class LanguageModel(Neural[LanguageSettings, "FigevalHF"]):
     def loglikelihood(self, requests: Sequence[Continuation]) -> Outputs[float]:
         """Return Σ log P(token) per request; a context that is too long loses its beginning.
 
-        Raises:
-            TaskError: a continuation is empty, or alone exceeds the model's limit.
+        A continuation without a token, or one that alone exceeds the model's limit, gets NaN.
         """
         lm = self.network
-        ids = encode_pairs(lm, [(request.context, request.continuation) for request in requests])
-        self.prompting.note(ids[0][0], scored=requests[0].context)
-        limit = lm.max_length
-        answers = lm.engine.score([fitted(lm.backend, *pair, limit) for pair in ids])
-        cut = frozenset(index for index, pair in enumerate(ids) if is_cut(lm.backend, *pair, limit))
-        return Outputs([value for value, _is_greedy in answers], cut)
+        batch = self.prompting.options.batch(lm, requests, lm.max_length)
+        self.prompting.note(batch.first, scored=requests[0].context)
+        answers = lm.engine.score(batch.requests) if batch.requests else []
+        return batch.outputs([value for value, _is_greedy in answers])
 
     @property
     def context_length(self) -> int | None:

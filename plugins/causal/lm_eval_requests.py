@@ -8,7 +8,7 @@ does not fit loses its beginning.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
@@ -69,6 +69,8 @@ def split(context: str, continuation: str) -> Texts:
 def encode_pairs(lm: HFLM | CausalTokenizer, texts: Sequence[Texts]) -> list[tuple[Ids, Ids]]:
     """Return the token ids of context and continuation of each pair, as an `HFLM` of lm-eval would encode them.
 
+    Characters of a continuation that share a token with the context are left out (`option_tokens` keeps them).
+
     Raises:
         TaskError: a continuation has no token.
     """
@@ -79,14 +81,27 @@ def encode_pairs(lm: HFLM | CausalTokenizer, texts: Sequence[Texts]) -> list[tup
     ids = [_token_ids(lm, known, *pair) for pair in pairs]
     for (_, after), (_, scored) in zip(pairs, ids, strict=True):
         if not scored or not after.strip():
-            raise TaskError(f"no token to score in {after!r}; is an option or a label word empty?")
+            why = "lm-eval's encoding joins it to the context" if after.strip() else "is it empty?"
+            raise TaskError(f"no token to score in {after!r}; {why}")
     return ids
 
 
-def _token_ids(lm: HFLM | CausalTokenizer, known: dict[str, Ids], context: str, continuation: str) -> tuple[Ids, Ids]:
+def _token_ids(
+    lm: HFLM | CausalTokenizer, known: Mapping[str, Ids], context: str, continuation: str
+) -> tuple[Ids, Ids]:
     """Return the token ids of a context and its continuation; `known` holds those of contexts and of whole texts."""
     if lm.backend == "causal" and context:
         return known[context], known[context + continuation][len(known[context]) :]
+    return encode_apart(lm, known, context, continuation)
+
+
+def encode_apart(
+    lm: HFLM | CausalTokenizer, known: Mapping[str, Ids], context: str, continuation: str
+) -> tuple[Ids, Ids]:
+    """Return the token ids of a context and its continuation, which is encoded without it.
+
+    lm-eval does this for encoder-decoders, and after an empty context, for which a token stands.
+    """
     ids = lm.tok_encode(continuation, add_special_tokens=False)
     if lm.backend == "causal" and ids[:1] == [lm.prefix_token_id]:
         return ids[:1], ids[1:]

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ from .chat import opening, rendered
 from .generation.row import End, Row, Thinking
 from .generation.thinking import Marks, marks_of, switch_of, template_of
 from .lm_eval_requests import CausalTokenizer
+from .option_tokens import OptionEncoder
 
 if TYPE_CHECKING:
     from lm_eval.models.huggingface import HFLM
@@ -38,6 +39,7 @@ class Prompting:
         reasoning: whether and how long the model thinks (--reasoning); None for what its template does.
         first: tokens of the first prompt, because unexpected ones at its beginning cost points of accuracy.
         scored: a prompt after which options were scored; "" if there was none.
+        options: encoder of options after their prompts.
     """
 
     tokenizer: PreTrainedTokenizerBase
@@ -47,6 +49,7 @@ class Prompting:
     reasoning: Reasoning | None = None
     first: list[int] | None = None
     scored: str = ""
+    options: OptionEncoder = field(default_factory=OptionEncoder)
 
     @cached_property
     def marks(self) -> Marks | None:
@@ -128,8 +131,8 @@ class Prompting:
             self.scored = scored
 
     def opening(self) -> JSON:
-        """Return what a record says about the first prompt; nothing if there was none."""
-        return opening(self.tokenizer, self.first, chat=self.chats, scored=self.scored)
+        """Return what a record says about the first prompt, and warnings about options; nothing if there was none."""
+        return opening(self.tokenizer, self.first, self.options.warnings(), chat=self.chats, scored=self.scored)
 
 
 def context_length(config: Mapping[str, Any]) -> int | None:

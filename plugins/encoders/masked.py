@@ -6,17 +6,20 @@ is used instead (Salazar et al. 2020, "Masked Language Model Scoring"). The voca
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from itertools import accumulate, chain, islice
+from itertools import accumulate, chain, islice, pairwise
 from typing import TYPE_CHECKING, TypeAlias
 
-from figeval.errors import ModelError, TaskError
+from figeval.errors import ModelError
 from figeval.models.capabilities import Outputs
+from figeval.text import counted
 from figeval.types import JSON, Cloze, Continuation
 
+from .alone import Piece, encode_alone, encode_bare
 from .batching import run_batches
 from .checkpoint import locate, require
 from .loading import Neural, input_limit, load_model, load_tokenizer, measures, prepare
@@ -75,58 +78,107 @@ class MaskedQuestion:
 class Fitted:
     """A text's token ids, including special ones and truncated to the model's limit.
 
-    `scored` are the positions of the tokens to be scored; the token at position p belongs to word number `words[p]`.
+    Attributes:
+        ids: ids of the tokens.
+        words: number of the word that each token belongs to.
+        scored: positions of the tokens to be scored; empty if there is none, or if they exceed the model's limit.
+        truncated: whether the text lost a part.
+        straddling: whether a token would have joined characters to be scored and others, so that they were encoded
+            apart.
     """
 
     ids: tuple[int, ...]
     words: tuple[int | None, ...]
     scored: range
-    truncated: bool
+    truncated: bool = False
+    straddling: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Encoded:
+    """A text in tokens: special ones, those of the text itself (`body`), and special ones again."""
+
+    opening: list[int]
+    body: Piece
+    closing: list[int]
+
+    @classmethod
+    def of(cls, encoded: BatchEncoding, index: int) -> _Encoded:
+        ids, special = encoded["input_ids"][index], encoded["special_tokens_mask"][index]
+        body = [position for position, is_special in enumerate(special) if not is_special]
+        first, end = (body[0], body[-1] + 1) if body else (len(ids), len(ids))
+        offsets, words = encoded["offset_mapping"][index], encoded.word_ids(index)
+        return cls(ids[:first], Piece(ids[first:end], offsets[first:end], words[first:end]), ids[end:])
+
+    def overlapping(self, wanted: slice) -> range:
+        """Return the positions in the body from the first token to the last that holds one of these characters."""
+        found = [
+            place for place, (begin, end) in enumerate(self.body.offsets) if end > wanted.start and begin < wanted.stop
+        ]
+        return range(found[0], found[-1] + 1) if found else range(0)
 
 
 def fit(tokenizer: PreTrainedTokenizerBase, parts: Sequence[Part], limit: int | None) -> list[Fitted]:
     """Tokenize texts and find the tokens to be scored; a text that is too long loses its beginning first.
 
-    A text is tokenized as a whole, so that a word gets its leading blank if the tokenizer uses one.
-
-    Raises:
-        TaskError: there is nothing to score, or the scored tokens alone exceed the model's limit.
+    A text is tokenized as a whole, so that a word gets its leading blank if the tokenizer uses one. Only where a token
+    would join characters to be scored and others are they encoded apart.
     """
     texts = [text for text, _ in parts]
     encoded = tokenizer(texts, return_offsets_mapping=True, return_special_tokens_mask=True, verbose=False)
-    return [_fit_one(encoded, index, part, limit) for index, part in enumerate(parts)]
+    return [_fit_one(tokenizer, _Encoded.of(encoded, index), part, limit) for index, part in enumerate(parts)]
 
 
-def _fit_one(encoded: BatchEncoding, index: int, part: Part, limit: int | None) -> Fitted:
+def _fit_one(tokenizer: PreTrainedTokenizerBase, encoded: _Encoded, part: Part, limit: int | None) -> Fitted:
     text, wanted = part
-    offsets, special = encoded["offset_mapping"][index], encoded["special_tokens_mask"][index]
-    body = [position for position, is_special in enumerate(special) if not is_special]
-    scored = [p for p in body if offsets[p][1] > wanted.start and offsets[p][0] < wanted.stop]
-    if not scored:
-        raise TaskError(f"no token to score in {text[wanted]!r}; is an option or a label word of the task empty?")
-    first, end = body[0], body[-1] + 1
-    room = None if limit is None else limit - (len(special) - (end - first))
-    start, stop = window(first, end, range(scored[0], scored[-1] + 1), room)
-    kept = [*range(first), *range(start, stop), *range(end, len(special))]
-    ids, words = encoded["input_ids"][index], encoded.word_ids(index)
+    borders = _straddled(encoded, text, wanted)
+    if borders:
+        encoded = replace(encoded, body=_encode_pieces(tokenizer, text, borders))
+    body, scored = encoded.body, encoded.overlapping(wanted)
+    size, around = len(body.ids), len(encoded.opening) + len(encoded.closing)
+    room = size if limit is None else limit - around
+    if len(scored) > room or not text[wanted].strip():
+        scored = range(size, size)
+    start, stop = window(0, size, scored, room)
+    first = len(encoded.opening) - start
     return Fitted(
-        ids=tuple(ids[position] for position in kept),
-        words=tuple(words[position] for position in kept),
-        scored=range(scored[0] - (start - first), scored[-1] + 1 - (start - first)),
-        truncated=stop - start < end - first,
+        ids=(*encoded.opening, *body.ids[start:stop], *encoded.closing),
+        words=(*(None for _ in encoded.opening), *body.words[start:stop], *(None for _ in encoded.closing)),
+        scored=range(scored.start + first, scored.stop + first),
+        truncated=stop - start < size,
+        straddling=bool(borders),
     )
 
 
-def window(first: int, end: int, keep: range, room: int | None) -> tuple[int, int]:
-    """Return the part of [first, end) that holds `keep` and fits `room`: cut on the left, then on the right.
+def _straddled(encoded: _Encoded, text: str, wanted: slice) -> list[int]:
+    """Return the ends of the wanted characters that a token straddles; a blank before a word belongs to its token."""
+    offsets = [encoded.body.offsets[place] for place in encoded.overlapping(wanted)]
+    ends = (wanted.start, wanted.stop)
+    return [
+        end
+        for end in ends
+        if any(begin < end < stop and text[begin:end].strip() and text[end:stop].strip() for begin, stop in offsets)
+    ]
 
-    Raises:
-        TaskError: `keep` itself does not fit.
-    """
+
+def _encode_pieces(tokenizer: PreTrainedTokenizerBase, text: str, borders: Sequence[int]) -> Piece:
+    """Return the tokens of a text whose parts between some places are encoded apart."""
+    ids: list[int] = []
+    offsets: list[tuple[int, int]] = []
+    words: list[int | None] = []
+    for begin, end in pairwise((0, *borders, len(text))):
+        piece = encode_alone(tokenizer, text[begin:end]) if begin else encode_bare(tokenizer, text[begin:end])
+        shift = 1 + max((word for word in words if word is not None), default=-1)
+        ids += piece.ids
+        offsets += [(begin + first, begin + last) for first, last in piece.offsets]
+        words += [None if word is None else word + shift for word in piece.words]
+    return Piece(ids, offsets, words)
+
+
+def window(first: int, end: int, keep: range, room: int | None) -> tuple[int, int]:
+    """Return the part of [first, end) that holds `keep`, which fits `room`: cut on the left, then on the right."""
     if room is None or end - first <= room:
         return first, end
-    if len(keep) > room:
-        raise TaskError(f"an option of {len(keep)} tokens is longer than the model takes ({room}); use another model")
     start = min(keep.start, end - room)
     return start, start + room
 
@@ -174,32 +226,35 @@ class MaskedNetwork:
 class MaskedModel(Neural[MaskedSettings, MaskedNetwork]):
     """A masked language model that scores words under masks."""
 
+    unscored = 0  # words that had no token, or more than the model takes
+
     def loglikelihood(self, requests: Sequence[Continuation]) -> Outputs[float]:
         """Return the pseudo-log-likelihoods of the continuations; a context that is too long loses its beginning.
 
-        Raises:
-            TaskError: a continuation is empty, or alone exceeds the model's limit.
+        A continuation without a token, or one that alone exceeds the model's limit, gets NaN.
         """
         network = self.network
         copies = PLL[self.setup.settings.pll]
         values: list[float] = []
         truncated: set[int] = set()
+        straddling: set[int] = set()
         for start in range(0, len(requests), CHUNK):
             chunk = [(one.context, one.context + one.continuation) for one in requests[start : start + CHUNK]]
             # Blanks at the end of the context belong to the continuation.
             parts = [(whole, slice(len(context.rstrip()), len(whole))) for context, whole in chunk]
             fitted = fit(network.tokenizer, parts, network.limit)
+            self.unscored += sum(not text.scored for text in fitted)
             questions = [list(copies(text, network.tokenizer.mask_token_id)) for text in fitted]
             answers = iter(self._answers(list(chain.from_iterable(questions))))
-            values += [sum(islice(answers, len(asked))) for asked in questions]
+            values += [sum(islice(answers, len(asked))) if asked else math.nan for asked in questions]
             truncated |= {start + index for index, text in enumerate(fitted) if text.truncated}
-        return Outputs(values, frozenset(truncated))
+            straddling |= {start + index for index, text in enumerate(fitted) if text.straddling}
+        return Outputs(values, truncated, straddling)
 
     def fill(self, requests: Sequence[Cloze]) -> Outputs[tuple[float, ...]]:
         """Return log P(word in the gap), summed over the tokens of a word, each of which gets a mask.
 
-        Raises:
-            TaskError: a word is empty.
+        A word without a token, or one that alone exceeds the model's limit, gets NaN.
         """
         network = self.network
         parts = [
@@ -208,11 +263,14 @@ class MaskedModel(Neural[MaskedSettings, MaskedNetwork]):
             for word in one.words
         ]
         fitted = fit(network.tokenizer, parts, network.limit)
-        answers = iter(self._answers([gap(text, network.tokenizer.mask_token_id) for text in fitted]))
-        cut = iter(text.truncated for text in fitted)
-        values = [tuple(islice(answers, len(request.words))) for request in requests]
-        truncated = [any(list(islice(cut, len(request.words)))) for request in requests]
-        return Outputs(values, frozenset(index for index, was_cut in enumerate(truncated) if was_cut))
+        self.unscored += sum(not text.scored for text in fitted)
+        answers = iter(self._answers([gap(text, network.tokenizer.mask_token_id) for text in fitted if text.scored]))
+        logprobs = iter([next(answers) if text.scored else math.nan for text in fitted])
+        values = [tuple(islice(logprobs, len(request.words))) for request in requests]
+        owners = [index for index, request in enumerate(requests) for _ in request.words]
+        facts = list(zip(owners, fitted, strict=True))
+        truncated = frozenset(index for index, text in facts if text.truncated)
+        return Outputs(values, truncated, frozenset(index for index, text in facts if text.straddling))
 
     def _answers(self, questions: Sequence[MaskedQuestion]) -> list[float]:
         """Return one number per question; questions with the same masked text share one forward pass."""
@@ -267,8 +325,11 @@ class MaskedModel(Neural[MaskedSettings, MaskedNetwork]):
 
     def details(self, network: MaskedNetwork) -> JSON:
         """Return the model's size and limit, the kind of pseudo-log-likelihood, and the positions of the head."""
-        head = "masked positions" if network.sparse else "all positions"
-        return measures(network.model, network.limit) | {"pll": self.setup.settings.pll, "head": head}
+        found = measures(network.model, network.limit) | {"pll": self.setup.settings.pll}
+        if self.unscored:
+            why = "without a token, or longer than the model takes: NaN, not a score"
+            found["warnings"] = [f"{counted(self.unscored, 'option')} {why}"]
+        return found | {"head": "masked positions" if network.sparse else "all positions"}
 
 
 def masked_logits(

@@ -7,15 +7,17 @@ so that a wrong name, an encoder or a missing key is known before any data is re
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from figeval.errors import ModelError, TaskError
+from figeval.errors import ModelError
 from figeval.files import expand_user, is_folder
 from figeval.models.capabilities import Outputs
 from figeval.models.progress import advance, loading
+from figeval.text import counted
 from figeval.types import JSON, Continuation, Message, Prompt, Reply
 
 from ..causal.chat import opening_warnings
@@ -165,6 +167,7 @@ class LmEvalModel:
     request: ModelRequest
     is_chat_model: bool = field(init=False)
     first_prompt: list[int] | None = field(init=False, default=None)  # token ids, if known
+    joined: int = field(init=False, default=0)  # options that share a token with the prompt
 
     def __post_init__(self) -> None:
         self.is_chat_model = self.request.templated or self.request.is_chat
@@ -184,13 +187,13 @@ class LmEvalModel:
 
     def _loglikelihood(self, requests: Sequence[Continuation]) -> Outputs[float]:
         pairs = [split(request.context, request.continuation) for request in requests]
-        for _, continuation in pairs:
-            if not continuation.strip():
-                raise TaskError(f"no token to score in {continuation!r}; is an option or a label word empty?")
         self._note(pairs[0][0])
-        answers = self._ask("loglikelihood", pairs)
-        cut = frozenset(index for index, pair in enumerate(pairs) if self._is_cut(*pair))
-        return Outputs([float(logprob) for logprob, _is_greedy in answers], cut)
+        scored = [index for index, pair in enumerate(pairs) if self._is_scored(*pair)]
+        answers = self._ask("loglikelihood", [pairs[index] for index in scored]) if scored else []
+        values = [math.nan] * len(pairs)
+        for index, (logprob, _is_greedy) in zip(scored, answers, strict=True):
+            values[index] = float(logprob)
+        return Outputs(values, frozenset(index for index in scored if self._is_cut(*pairs[index])))
 
     def _generate(self, requests: Sequence[Prompt]) -> Outputs[Reply]:
         arguments = [(self._shown(request), decoding(request)) for request in requests]
@@ -244,11 +247,24 @@ class LmEvalModel:
 
     # ---- what did not fit, where the LM has its tokenizer at hand ----------------------------------------------------
 
+    def _is_scored(self, context: str, continuation: str) -> bool:
+        """Return whether lm-eval's encoding leaves a continuation a token; count those that lose one to the context."""
+        if not continuation.strip():
+            return False
+        if not context or not self._encodes_pairs or getattr(self.lm, "backend", "causal") != "causal":
+            return True
+        before, after = self.lm._encode_pair(context, continuation)
+        self.joined += self.lm.tok_encode(context + continuation)[: len(before)] != before
+        return bool(after)
+
+    @property
+    def _encodes_pairs(self) -> bool:
+        return written_tokens(self.lm, "") is not None and hasattr(self.lm, "_encode_pair")
+
     def _is_cut(self, context: str, continuation: str) -> bool:
         """Return whether lm-eval cut off the beginning of a context."""
         limit = getattr(self.lm, "max_length", None)
-        blind = written_tokens(self.lm, "") is None or not hasattr(self.lm, "_encode_pair")
-        if limit is None or blind or not context:
+        if limit is None or not context or not self._encodes_pairs:
             return False
         before, after = map(len, self.lm._encode_pair(context, continuation))
         if getattr(self.lm, "backend", "causal") != "causal":
@@ -287,6 +303,12 @@ class LmEvalModel:
             known |= {"first_prompt_ids": self.first_prompt, "chat_template": hasattr(self, "chat")}
         if self.first_prompt is not None and hasattr(getattr(lm, "tokenizer", None), "bos_token"):
             known["warnings"] = opening_warnings(lm.tokenizer, self.first_prompt)  # type: ignore[union-attr]
+        if self.joined:
+            warning = (
+                f"{counted(self.joined, 'option')} with a token across the border to the prompt, which lm-eval leaves "
+                "out (NaN if it is the only one); --model hf:NAME scores all of an option"
+            )
+            known["warnings"] = [*known.get("warnings", ()), warning]
         if self.request.is_local and hasattr(network := getattr(lm, "model", None), "parameters"):
             more["parameters"] = parameters(network)
         return known | {key: value for key, value in more.items() if value is not None}

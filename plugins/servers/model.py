@@ -27,7 +27,8 @@ from ..api.request_batch import Call, RequestBatch
 from ..api.settings import endpoint
 from ..causal.chat import opening, rendered
 from ..causal.engine.prefix_tree import TokenRequest
-from ..causal.lm_eval_requests import CausalTokenizer, encode_pairs, fitted, is_cut
+from ..causal.lm_eval_requests import CausalTokenizer
+from ..causal.option_tokens import OptionEncoder
 from ..encoders.checkpoint import Checkpoint, check_chat_template, locate
 from ..encoders.loading import UNLIMITED, load_tokenizer
 from ..encoders.settings import Configured
@@ -57,6 +58,7 @@ class ServedModel:
         self.min_batch_size = DEEP * settings.max_concurrent
         self.first_prompt: list[int] | None = None
         self.scored = ""  # a prompt after which options were scored
+        self.options = OptionEncoder(by_text=dialect.by_text)
         if settings.apply_chat_template:
             self.chat = self._chat
             self.generate = self._generate  # servers render conversations, so answers are those of a chat model
@@ -91,21 +93,21 @@ class ServedModel:
     def loglikelihood(self, requests: Sequence[Continuation]) -> Outputs[float]:
         """Return Σ log P(token) per request; a context that is too long loses its beginning.
 
+        A continuation without a token, or one that alone exceeds the model's limit, gets NaN.
+
         Raises:
-            TaskError: a continuation is empty, or alone exceeds the model's limit.
             ModelError: the server does not answer, or its model has another tokenizer.
         """
-        ids = encode_pairs(self.texts, [(request.context, request.continuation) for request in requests])
+        batch = self.options.batch(self.texts, requests, self.limit)
         if self.first_prompt is None:
-            self.first_prompt, self.scored = list(ids[0][0]), requests[0].context
-        asked = [fitted("causal", *pair, self.limit) for pair in ids]
+            self.first_prompt, self.scored = list(batch.first), requests[0].context
+        asked = batch.requests
         if self.dialect.by_text and not all(map(self._is_begun, asked)):
             raise ModelError(UNBEGUN)
         calls = {request: self._call(request) for request in sorted(set(asked), key=lambda request: request.ids)}
-        replies = self._answered(list(calls.values()))
+        replies = self._answered(list(calls.values())) if calls else {}
         known = {request: self._value(request, replies[call.key]) for request, call in calls.items()}
-        cut = frozenset(index for index, pair in enumerate(ids) if is_cut("causal", *pair, self.limit))
-        return Outputs([known[request] for request in asked], cut)
+        return batch.outputs([known[request] for request in asked])
 
     def _is_begun(self, request: TokenRequest) -> bool:
         """Return whether a text begins with the token for that, and another token before what is scored."""
@@ -176,7 +178,8 @@ class ServedModel:
         found = self.api.describe()
         if self.first_prompt is not None:
             found |= {"max_length": self.limit}
-        return found | opening(self.tokenizer, self.first_prompt, chat=hasattr(self, "chat"), scored=self.scored)
+        warnings, chat = self.options.warnings(), hasattr(self, "chat")
+        return found | opening(self.tokenizer, self.first_prompt, warnings, chat=chat, scored=self.scored)
 
 
 def open_served(dialect: type[VllmServer | SGLang | LlamaCpp], settings: ServerSettings) -> ServedModel:

@@ -6,6 +6,7 @@ rounding of floating-point numbers. Answers are stored as they finish.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import replace
 from functools import cached_property
@@ -14,10 +15,10 @@ from typing import TYPE_CHECKING
 from figeval.models.capabilities import OutputStream, Part
 from figeval.types import JSON, AnswerFormat, Continuation, Finish, Message, Prompt, Reply
 
-from ..causal.engine.prefix_tree import TokenRequest
 from ..causal.generation.grammar import grammar_of
 from ..causal.generation.row import Row
-from ..causal.lm_eval_requests import CausalTokenizer, encode_pairs, fitted, is_cut
+from ..causal.lm_eval_requests import CausalTokenizer
+from ..causal.option_tokens import ScoringBatch
 from ..causal.prompting import Prompting, context_length, final_tokens
 from ..encoders.checkpoint import Checkpoint
 from .engine import Engine
@@ -59,21 +60,18 @@ class VllmLanguageModel(VllmModel):
     def loglikelihood(self, requests: Sequence[Continuation]) -> OutputStream[float]:
         """Return Σ log P(token) per request; a context that is too long loses its beginning.
 
-        Raises:
-            TaskError: a continuation is empty, or alone exceeds the model's limit.
+        A continuation without a token, or one that alone exceeds the model's limit, gets NaN.
         """
-        ids = encode_pairs(self.texts, [(request.context, request.continuation) for request in requests])
-        self.prompting.note(ids[0][0], scored=requests[0].context)
-        limit = self.engine.limit - UNREAD
-        asked = [fitted("causal", *pair, limit) for pair in ids]
-        cut = frozenset(index for index, pair in enumerate(ids) if is_cut("causal", *pair, limit))
-        return OutputStream(len(requests), self._scored(asked, cut))
+        batch = self.prompting.options.batch(self.texts, requests, self.engine.limit - UNREAD)
+        self.prompting.note(batch.first, scored=requests[0].context)
+        return OutputStream(len(requests), self._scored(batch))
 
-    def _scored(self, requests: Sequence[TokenRequest], cut: Set[int]) -> Iterator[Part[float]]:
-        for found in self.scorer.score(requests):
-            places = [index for index, _ in found]
+    def _scored(self, batch: ScoringBatch) -> Iterator[Part[float]]:
+        if unscored := batch.unscored:
+            yield batch.part(unscored, [math.nan] * len(unscored))
+        for found in self.scorer.score(batch.requests) if batch.requests else ():
             # NaN must stay: `min(0.0, nan)` is 0, a certain option
-            yield Part(places, [min(value, 0.0) for _, value in found], cut & set(places))
+            yield batch.part([batch.rows[index] for index, _ in found], [min(value, 0.0) for _, value in found])
 
     @property
     def context_length(self) -> int | None:

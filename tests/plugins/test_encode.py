@@ -49,7 +49,7 @@ def test_an_empty_context_is_what_opens_a_text(models: dict[str, Any]) -> None:
 def test_nothing_to_score_is_an_error(models: dict[str, Any]) -> None:
     for pair in (("It means", ""), ("It means", " "), ("", "")):
         for kind in ("gpt2", "t5"):
-            with pytest.raises(TaskError, match=r"no token to score in .*; is an option or a label word empty"):
+            with pytest.raises(TaskError, match=r"no token to score in .*; is it empty"):
                 encode_pairs(models[kind], [pair])
 
 

@@ -12,7 +12,7 @@ import torch
 
 from figeval.builtin.plugins.encoders import masked as module
 from figeval.builtin.plugins.encoders.masked import masked, window
-from figeval.errors import ModelError, TaskError
+from figeval.errors import ModelError
 from figeval.models.capabilities import capabilities
 from figeval.types import Cloze, Continuation
 from tests.plugins.tiny import ENCODERS, LINES, LONG, POSITIONS, Workshop, change_config
@@ -162,15 +162,19 @@ def test_window(arguments: tuple[int, int, range, int | None], expected: tuple[i
     assert window(*arguments) == expected, why
 
 
-def test_bad_requests_are_one_line(workshop: Workshop) -> None:
+def test_an_option_that_cannot_be_scored_costs_no_other_one_its_score(workshop: Workshop) -> None:
     backend = masked(str(workshop("bert")))
-    for request in (Continuation("It means", ""), Continuation("It means", "  ")):
-        with pytest.raises(TaskError, match="no token to score"):
-            backend.loglikelihood([request])
-    with pytest.raises(TaskError, match="longer than the model takes"):
-        backend.loglikelihood([Continuation("It means", " " + LONG)])
-    with pytest.raises(TaskError, match="no token to score"):
-        backend.fill([Cloze("It means ", ".", ("Yes", ""))])
+    good = backend.loglikelihood(REQUESTS[:2]).values
+    bad = [Continuation("It means", option) for option in ("", "  ", " " + LONG)]
+    values = backend.loglikelihood([bad[0], REQUESTS[0], *bad[1:], REQUESTS[1]]).values
+    assert [math.isnan(value) for value in values] == [True, False, True, True, False]
+    assert [values[1], values[4]] == pytest.approx(good)
+    ((yes, nothing),) = backend.fill([Cloze("It means ", ".", ("Yes", ""))]).values
+    assert yes < 0
+    assert math.isnan(nothing)
+    assert backend.describe()["warnings"] == [
+        "4 options without a token, or longer than the model takes: NaN, not a score"
+    ]
 
 
 def test_weights_that_are_no_numbers_give_scores_that_are_none(workshop: Workshop) -> None:

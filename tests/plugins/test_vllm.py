@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 import sys
 from collections.abc import Iterator
@@ -394,12 +395,13 @@ def test_models_of_other_kinds_are_refused(workshop: Workshop) -> None:
         vllm("no/such/model/anywhere")
 
 
-def test_no_room_for_an_answer_or_an_empty_option(workshop: Workshop) -> None:
+def test_no_room_for_an_answer_and_an_empty_option(workshop: Workshop) -> None:
     model = vllm(str(workshop("gpt2", "LMHeadModel")))
     with pytest.raises(TaskError, match="leaves no room"):
         model.generate([Prompt((Message("user", "?"),), max_new_tokens=POSITIONS)])
-    with pytest.raises(TaskError, match="no token to score"):
-        model.loglikelihood([Continuation("Does it follow?", " ")])
+    empty, full = model.loglikelihood([Continuation("Does it follow?", option) for option in (" ", " Yes")]).values
+    assert math.isnan(empty)
+    assert full < 0
 
 
 def test_without_vllm_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from figeval.errors import RecordError
+from figeval.errors import RecordError, TaskError
 from figeval.jsonfile import InvalidJSON, parse_json
 from figeval.metrics.contamination import least_likely, standardized
 from figeval.models.capabilities import ask
 from figeval.models.model import Model
 from figeval.plugins import foreign_code
 from figeval.storage import cure
-from figeval.text import cleaned
+from figeval.text import cleaned, counted
 from figeval.types import Continuation, Message, Prompt, Reply
 
 Value: TypeAlias = "float | list[float | None] | None"
 AT_ONCE = 256  # requests of a call; an interrupt loses those of one
 ASKED = "Complete this saying with its last word. Answer with that word alone.\n\n{} …"
 NEW_TOKENS = 32
+LOGLIKELIHOOD = "loglikelihood of a whole text"  # in the digests; other numbers than those of earlier versions
 UNUSED = ("error", "refusal")  # finishes of replies that say nothing about what the model knows
 
 
@@ -70,12 +72,18 @@ class Answers:
         return found
 
     def loglikelihoods(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
-        """Return log P(continuation | context) of each pair, in nats."""
+        """Return log P(continuation | context) of each pair, in nats. Raises `TaskError` if it has none."""
 
         def compute(chosen: Sequence[tuple[str, ...]]) -> list[Value]:
-            return [float(one) for one in ask(self.model.backend, [Continuation(*pair) for pair in chosen]).values]
+            values = [float(one) for one in ask(self.model.backend, [Continuation(*pair) for pair in chosen]).values]
+            if unscored := sum(map(math.isnan, values)):
+                raise TaskError(
+                    f"{self.model.name} gave no log-likelihood (NaN) for {counted(unscored, 'text')} of {len(values)}; "
+                    "a text without a token, or one that is longer than the model takes, cannot be measured"
+                )
+            return list(values)
 
-        found: Any = self._of("loglikelihood", pairs, compute)
+        found: Any = self._of(LOGLIKELIHOOD, pairs, compute)
         return list(found)
 
     def least_likely(self, texts: Sequence[str]) -> list[list[float | None]]:

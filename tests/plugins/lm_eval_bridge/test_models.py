@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import socket
 import subprocess
 from pathlib import Path
@@ -15,7 +16,7 @@ from figeval.builtin.plugins.causal.language_model import causal
 from figeval.builtin.plugins.lm_eval_bridge import lm_eval_models
 from figeval.builtin.plugins.lm_eval_bridge.backend import lm_eval
 from figeval.builtin.plugins.lm_eval_bridge.lm_eval_models import model_registry
-from figeval.errors import CapabilityError, ModelError, TaskError
+from figeval.errors import CapabilityError, ModelError
 from figeval.evaluation import Harness
 from figeval.models.capabilities import ask, capabilities
 from figeval.models.model import Backends, open_model
@@ -335,9 +336,10 @@ def test_an_encoder_is_refused(kind: str, head: str, cure: str, workshop: Worksh
 
 
 def test_an_empty_continuation(gpt2: Path) -> None:
-    for continuation in ("", " "):
-        with pytest.raises(TaskError, match="no token to score"):
-            lm_eval("hf", pretrained=str(gpt2)).loglikelihood([Continuation("It means", continuation)])
+    requests = [Continuation("It means", continuation) for continuation in ("", " ", " Yes")]
+    *empty, yes = lm_eval("hf", pretrained=str(gpt2)).loglikelihood(requests).values
+    assert all(map(math.isnan, empty))
+    assert yes < 0
 
 
 def test_it_is_a_backend_by_its_name(gpt2: Path) -> None:
