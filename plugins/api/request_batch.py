@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -20,7 +20,7 @@ from figeval.types import Reply
 
 from .budget import Budget, estimated_tokens
 from .cache import packed
-from .client import Client, PermanentError, RetryableError
+from .client import Client, ForbiddenError, PermanentError, RetryableError
 from .dialects import ApiAnswer
 
 if TYPE_CHECKING:
@@ -28,15 +28,33 @@ if TYPE_CHECKING:
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 60.0  # seconds; a Retry-After is honoured up to the longest
 IN_A_ROW = 20  # consecutive failures after which no more requests are sent
+FORBIDDEN_AT_FIRST = 8  # consecutive 403 that show a wrong key if no request has succeeded
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A request ready to be sent: its key in the archive, its body, and its expected usage."""
+    """A request ready to be sent.
+
+    Attributes:
+        key: its key in the archive.
+        body: what is sent.
+        expected: its likely usage.
+        may_keep: function that returns whether a reply to it may be stored; it raises `ModelError` for a reply that no
+            run could use.
+    """
 
     key: str
     body: bytes
     expected: Usage
+    may_keep: Callable[[Reply], bool] = field(default=lambda _reply: True, compare=False)
+
+
+def is_usable(call: Call, reply: Reply) -> bool:
+    """Return whether a stored reply may still be used; an earlier version may have stored others."""
+    try:
+        return call.may_keep(reply)
+    except ModelError:
+        return False
 
 
 @dataclass(slots=True)
@@ -71,6 +89,11 @@ class ApiSession:
         self.in_a_row += 1
         self.last_failure = why
 
+    def note_forbidden(self, why: str) -> None:
+        """Count a request that got a 403."""
+        self.in_a_row += 1
+        self.last_failure = why
+
     @property
     def broken(self) -> bool:
         """True if more requests would only waste time and money."""
@@ -101,6 +124,7 @@ class RequestBatch:
         self._active = 0
         self._changed = asyncio.Condition()
         self._fatal: FigevalError | None = None
+        self._forbidden: ForbiddenError | None = None  # the first 403 that may be about the key
         self._unwritten: list[PaidAnswer] = []
         self._writing = asyncio.Lock()
         self._dice = random.Random()  # leaves the program's own random state alone
@@ -118,6 +142,8 @@ class RequestBatch:
             await asyncio.gather(*(self._work(http, waiting) for _ in range(count)))
         if self._fatal is not None:
             raise self._fatal
+        if self._forbidden is not None and not self.has_succeeded:
+            raise self._forbidden
         return self.replies
 
     async def _work(self, http: AsyncClient, waiting: deque[Call]) -> None:
@@ -171,14 +197,43 @@ class RequestBatch:
                     f"{IN_A_ROW} requests in a row failed and none was answered; the last one: {failure}"
                 ) from None
             return error(str(failure))
+        except ForbiddenError as failure:
+            return self._refused(failure)
         self.session.note(answer)
         self.session.width = min(self.settings.max_concurrent, self.session.width + 1 / self.session.width)
+        await self._store(call, answer)
+        return answer.reply
+
+    def _refused(self, failure: ForbiddenError) -> Reply:
+        """Return a 403 as a refusal of this request, which it is if another one succeeds (see `run`).
+
+        It is not stored, because the server does not say that it is about the question.
+
+        Raises:
+            ForbiddenError: there were too many in a row.
+        """
+        self.session.note_forbidden(failure.said)
+        if self.session.in_a_row >= (IN_A_ROW if self.has_succeeded else FORBIDDEN_AT_FIRST):
+            raise failure
+        self._forbidden = self._forbidden or failure
+        return Reply(text="", finish="refusal", error=failure.said)
+
+    @property
+    def has_succeeded(self) -> bool:
+        """True if a request of this run was answered, so that the key permits what is asked."""
+        return bool(self.session.answered or self.session.from_memo or self.budget.spent.total)
+
+    async def _store(self, call: Call, answer: ApiAnswer) -> None:
+        """Charge the cost of an answer, and store it if it is of use. Raises `ModelError` if it is of none."""
         used = answer.usage or Usage(
             call.expected.tokens_in, estimated_tokens(answer.reply.reasoning + answer.reply.text)
         )
         self.budget.learn(call.expected, used)
-        await self._write(PaidAnswer(used, call.key, packed(answer.reply) if self.settings.memo else None))
-        return answer.reply
+        kept = None
+        try:
+            kept = packed(answer.reply) if self.settings.memo and call.may_keep(answer.reply) else None
+        finally:
+            await self._write(PaidAnswer(used, call.key, kept))
 
     async def _persist(self, http: AsyncClient, call: Call) -> ApiAnswer:
         attempts = self.settings.max_retries + 1

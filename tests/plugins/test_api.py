@@ -338,7 +338,7 @@ def test_nobody_is_there() -> None:
 
 SAME = [
     (says(401, error("bad key")), r"127.0.0.1 answered 401 \(bad key\); correct the key in OPENAI_API_KEY"),
-    (says(403, error("no")), r"answered 403 \(no\); the key in OPENAI_API_KEY does not permit this"),
+    (says(403, b"<html>no"), r"answered 403 \(<html>no\); the key in OPENAI_API_KEY does not permit this"),
     (says(402, error("no money")), r"127.0.0.1: no money; top up the account"),
     (says(400, error("Your credit balance is too low")), r"127.0.0.1: Your credit balance is too low; top up"),
     (says(405, error("no")), r"answered 405 \(no\); correct base_url .*: what is there accepts no questions"),
