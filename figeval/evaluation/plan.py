@@ -8,12 +8,13 @@ along the way.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
 from figeval.config import RunConfig
-from figeval.errors import CapabilityError, ModelError, TaskError, near
+from figeval.errors import CapabilityError, ExampleError, ModelError, TaskError, near
 from figeval.evaluation.flags import check_model, check_room, check_temperature, flagged
 from figeval.evaluation.harness import Harness
 from figeval.evaluation.retrieval.augmentation import Augmenter, augmenter
@@ -32,6 +33,7 @@ from figeval.spec.survey import Survey, survey
 from figeval.task_types.base import Metric
 from figeval.task_types.calibration import CONTENT_FREE
 from figeval.task_types.routes import Route, choose
+from figeval.text import counted
 from figeval.training.floor import Floor, floor_in
 from figeval.training.seen import about_in
 from figeval.types import Example
@@ -216,7 +218,8 @@ class Planner:
             route.reader.check()  # before a model has answered
         # A broken template fails here, before weights are loaded.
         example = next(variant.examples())
-        check_shown(task, route, example, context, augment)
+        with suppress(ExampleError):
+            check_shown(task, route, example, context, augment)
         for check in (statistic_of(metric, task.labels).check for metric in metrics):
             if check is not None:
                 check(example)
@@ -238,7 +241,29 @@ class Planner:
             augment=augment,
             retrieval=retrieval,
             floor=floor,
+            remarks=unasked(route, context, available, scored()),
         )
+
+
+def unasked(route: Route, context: PromptContext, available: Survey, examples: Iterator[Example]) -> tuple[str, ...]:
+    """Return the warning about examples with more options than the letters that the route shows; none if all have few.
+
+    Raises:
+        CapabilityError: the route can ask about none of them.
+    """
+    if available.most_options <= len(LETTERS) or not route.renders:
+        return ()
+    refusals = []
+    for example in (one for one in examples if len(getattr(one, "options", ())) > len(LETTERS)):
+        try:
+            route.first_requests(example, context)
+        except ExampleError as refusal:
+            refusals.append(refusal)
+    if len(refusals) == available.subset.n:
+        raise refusals[0]
+    if not refusals:
+        return ()
+    return (f"{route.name} cannot ask about {counted(len(refusals), 'example')}, left out (first: {refusals[0]})",)
 
 
 def in_language(examples: Iterator[Example], language: str) -> Iterator[Example]:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Protocol, TypeAlias
 
 from figeval.config import RunConfig
-from figeval.errors import BudgetExhausted, ModelError, NotFinished
+from figeval.errors import BudgetExhausted, ExampleError, ModelError, NotFinished
 from figeval.evaluation.baselines import Baselines, are_scored
 from figeval.evaluation.batches import answer_in_batches
 from figeval.evaluation.contrasts import Discrimination, check_columns, contrasts_of
@@ -44,7 +44,7 @@ from figeval.evaluation.selection_bias import (
 )
 from figeval.evaluation.workers.pool import worker_pool
 from figeval.evaluation.workers.protocol import Staff
-from figeval.frontend import notice
+from figeval.frontend import notice, warn
 from figeval.models.model import Model
 from figeval.records import provenance
 from figeval.records.predictions import PredictionRow
@@ -52,7 +52,7 @@ from figeval.records.run_folder import RunFolder
 from figeval.records.schema import RunRecord, TaskRecord
 from figeval.spec import TaskSpec
 from figeval.training.seen import Lineage
-from figeval.types import Prompt
+from figeval.types import Example, Prompt, Request
 
 RUNS = Path("results/runs")
 
@@ -171,10 +171,13 @@ def trackers_of(config: RunConfig, record: RunRecord, folder: RunFolder) -> Abst
 
 
 def announce(model: Model, plans: Sequence[Plan], folder: RunFolder) -> None:
-    """Print the cost of the missing answers on stderr, if the model can estimate it.
+    """Print on stderr what is left out, and the cost of the missing answers if the model can estimate it.
 
     The estimate covers only the first round of requests, since later ones are not known beforehand.
     """
+    for plan in plans:
+        for remark in plan.remarks:
+            warn(f"{plan.name}: {remark}")
     estimate = getattr(model.backend, "estimate", None)
     if estimate is None:
         return
@@ -182,12 +185,20 @@ def announce(model: Model, plans: Sequence[Plan], folder: RunFolder) -> None:
         request
         for plan in plans
         for example in missing_examples(plan, folder)
-        for request in plan.route.first_requests(plan.asked(example), plan.context)
+        for request in first_round(plan, example)
     )
     prompts = (request for request in requests if isinstance(request, Prompt))
     first = next(prompts, None)
     if first is not None:
         notice(f"{model.name}: {estimate(chain([first], prompts))}")
+
+
+def first_round(plan: Plan, example: Example) -> Sequence[Request]:
+    """Return the requests of the first round about an example; none if the route cannot ask about it."""
+    try:
+        return plan.route.first_requests(plan.asked(example), plan.context)
+    except ExampleError:
+        return ()
 
 
 @dataclass(frozen=True)
