@@ -20,6 +20,7 @@ from figeval.evaluation.harness import Harness
 from figeval.evaluation.retrieval.augmentation import Augmenter, augmenter
 from figeval.evaluation.retrieval.shots import shots_of, shots_record
 from figeval.evaluation.task_metrics import check_metrics, described, metrics_of, signatures
+from figeval.evaluation.unasked import unasked
 from figeval.evaluation.variants import Variant, check_prompts, chosen, variants
 from figeval.files import expand_user, is_folder
 from figeval.frontend import warn
@@ -33,7 +34,6 @@ from figeval.spec.survey import Survey, survey
 from figeval.task_types.base import Metric
 from figeval.task_types.calibration import CONTENT_FREE
 from figeval.task_types.routes import Route, choose
-from figeval.text import counted
 from figeval.training.floor import Floor, floor_in
 from figeval.training.seen import about_in
 from figeval.types import Example
@@ -243,27 +243,6 @@ class Planner:
             floor=floor,
             remarks=unasked(route, context, available, scored()),
         )
-
-
-def unasked(route: Route, context: PromptContext, available: Survey, examples: Iterator[Example]) -> tuple[str, ...]:
-    """Return the warning about examples with more options than the letters that the route shows; none if all have few.
-
-    Raises:
-        CapabilityError: the route can ask about none of them.
-    """
-    if available.most_options <= len(LETTERS) or not route.renders:
-        return ()
-    refusals = []
-    for example in (one for one in examples if len(getattr(one, "options", ())) > len(LETTERS)):
-        try:
-            route.first_requests(example, context)
-        except ExampleError as refusal:
-            refusals.append(refusal)
-    if len(refusals) == available.subset.n:
-        raise refusals[0]
-    if not refusals:
-        return ()
-    return (f"{route.name} cannot ask about {counted(len(refusals), 'example')}, left out (first: {refusals[0]})",)
 
 
 def in_language(examples: Iterator[Example], language: str) -> Iterator[Example]:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Protocol, TypeAlias
 
 from figeval.config import RunConfig
-from figeval.errors import BudgetExhausted, ExampleError, ModelError, NotFinished
+from figeval.errors import BudgetExhausted, ModelError, NotFinished
 from figeval.evaluation.baselines import Baselines, are_scored
 from figeval.evaluation.batches import answer_in_batches
 from figeval.evaluation.contrasts import Discrimination, check_columns, contrasts_of
@@ -42,6 +42,7 @@ from figeval.evaluation.selection_bias import (
     warn_of_helpers,
     withhold_intervals,
 )
+from figeval.evaluation.unasked import first_round
 from figeval.evaluation.workers.pool import worker_pool
 from figeval.evaluation.workers.protocol import Staff
 from figeval.frontend import notice, warn
@@ -52,7 +53,7 @@ from figeval.records.run_folder import RunFolder
 from figeval.records.schema import RunRecord, TaskRecord
 from figeval.spec import TaskSpec
 from figeval.training.seen import Lineage
-from figeval.types import Example, Prompt, Request
+from figeval.types import Prompt
 
 RUNS = Path("results/runs")
 
@@ -185,20 +186,12 @@ def announce(model: Model, plans: Sequence[Plan], folder: RunFolder) -> None:
         request
         for plan in plans
         for example in missing_examples(plan, folder)
-        for request in first_round(plan, example)
+        for request in first_round(plan.route, plan.asked(example), plan.context)
     )
     prompts = (request for request in requests if isinstance(request, Prompt))
     first = next(prompts, None)
     if first is not None:
         notice(f"{model.name}: {estimate(chain([first], prompts))}")
-
-
-def first_round(plan: Plan, example: Example) -> Sequence[Request]:
-    """Return the requests of the first round about an example; none if the route cannot ask about it."""
-    try:
-        return plan.route.first_requests(plan.asked(example), plan.context)
-    except ExampleError:
-        return ()
 
 
 @dataclass(frozen=True)

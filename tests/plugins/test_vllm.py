@@ -115,8 +115,6 @@ def test_a_way_that_is_wrong_is_not_used(workshop: Workshop, installed: Any, mon
 
 
 @pytest.mark.parametrize(("value", "message"), [(0.0, "probability 0 for every"), (2.5, "gave a log-probability of")])
-    ("value", "message"), [(0.0, "log-probability 0 for every"), (2.5, r"gave a log-probability of \d")]
-)
 def test_what_is_no_logarithm_of_a_probability_is_not_scored(
     value: float, message: str, workshop: Workshop, installed: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
