@@ -311,6 +311,7 @@ def opened(config: RunConfig, harness: Harness) -> Model:
     flags = ("device", "batch_size", "seed", "apply_chat_template", "max_cost", "max_tokens")
     common = {flag: getattr(config, flag) for flag in flags}
     common |= {"account": config.identity(), "reasoning": config.thinking, "batch": config.batch or None}
+    common |= {"resubmit_lost": config.resubmit_lost or None}
     model = open_model(harness.backends, config.model, config.model_args, common)
     batched = getattr(model.backend, "min_batch_size", 1) > 1
     if (config.processes > 1 or config.ray) and batched:  # the workers would also have to share one budget

@@ -37,6 +37,7 @@ class BatchState:
         total: number of its requests.
         problem: why the server did not process it, or "".
         cancelled: whether somebody cancelled it.
+        expired: whether its time was over.
         files: names of the files with its results, for OpenAI.
     """
 
@@ -45,6 +46,7 @@ class BatchState:
     total: int
     problem: str = ""
     cancelled: bool = False
+    expired: bool = False
     files: tuple[str, ...] = ()
 
 
@@ -127,6 +129,7 @@ class OpenAIBatches:
             total=counts.get("total", 0),
             problem=http.quoted(problem_of(told)) if status == "failed" else "",
             cancelled=status == "cancelled",
+            expired=status == "expired",
             files=files,
         )
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,7 @@ from figeval.models.archive import Archive, PaidAnswer, Usage
 from figeval.models.progress import advance
 from figeval.types import Reply
 
-from .budget import Budget, estimated_tokens
+from .budget import Budget, Call, estimated_tokens
 from .cache import packed
 from .client import Client, ForbiddenError, PermanentError, RetryableError
 from .dialects import ApiAnswer
@@ -29,24 +29,6 @@ if TYPE_CHECKING:
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 60.0  # seconds; a Retry-After is honoured up to the longest
 IN_A_ROW = 20  # consecutive failures after which no more requests are sent
 FORBIDDEN_AT_FIRST = 8  # consecutive 403 that show a wrong key if no request has succeeded
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """A request ready to be sent.
-
-    Attributes:
-        key: its key in the archive.
-        body: what is sent.
-        expected: its likely usage.
-        may_keep: function that returns whether a reply to it may be stored; it raises `ModelError` for a reply that no
-            run could use.
-    """
-
-    key: str
-    body: bytes
-    expected: Usage
-    may_keep: Callable[[Reply], bool] = field(default=lambda _reply: True, compare=False)
 
 
 def is_usable(call: Call, reply: Reply) -> bool:
@@ -121,7 +103,7 @@ class RequestBatch:
         self.archive = archive
         self.per_reply = per_reply
         self.replies: dict[str, Reply] = {}
-        self._active = 0
+        self._held: dict[str, Usage] = {}  # key of a pending request → what is reserved for it
         self._changed = asyncio.Condition()
         self._fatal: FigevalError | None = None
         self._forbidden: ForbiddenError | None = None  # the first 403 that may be about the key
@@ -156,34 +138,32 @@ class RequestBatch:
                 self._fatal = self._fatal or error
 
     async def _one(self, http: AsyncClient, call: Call) -> Reply:
-        likely = await self._enter(call)
+        await self._enter(call)
         try:
             if self.session.broken:
                 return error(f"not sent: {IN_A_ROW} consecutive requests had failed ({self.session.last_failure})")
             return await self._answered(http, call)
         finally:
-            await self._leave(likely)
+            await self._leave(call)
 
-    async def _enter(self, call: Call) -> Usage:
-        """Wait until server and budget have room, and return the reserved usage."""
+    async def _enter(self, call: Call) -> None:
+        """Wait until server and budget have room, and reserve the most that a request can use."""
         async with self._changed:
-            while self._crowded() or not self.budget.allows(likely := self.budget.likely(call.expected)):
-                if not self._active:  # nobody is left who could release a reservation
+            while self._crowded() or not self.budget.allows(self.budget.most(call)):
+                if not self._held:  # nobody is left who could release a reservation
                     raise self.budget.exhausted()
                 await self._changed.wait()
-            self._active += 1
-            self.budget.reserved += likely
-        return likely
+            self._held[call.key] = self.budget.most(call)
+            self.budget.reserved += self._held[call.key]
 
     def _crowded(self) -> bool:
         """Return whether another request has to wait. Under a budget, the first one goes alone to show the price."""
         width = 1 if self.budget.bounded and not self.session.answered else int(self.session.width)
-        return self._active >= width
+        return len(self._held) >= width
 
-    async def _leave(self, likely: Usage) -> None:
+    async def _leave(self, call: Call) -> None:
         async with self._changed:
-            self._active -= 1
-            self.budget.reserved -= likely
+            self.budget.reserved -= self._held.pop(call.key, Usage())
             self._changed.notify_all()
 
     async def _answered(self, http: AsyncClient, call: Call) -> Reply:
@@ -228,7 +208,7 @@ class RequestBatch:
         used = answer.usage or Usage(
             call.expected.tokens_in, estimated_tokens(answer.reply.reasoning + answer.reply.text)
         )
-        self.budget.learn(call.expected, used)
+        self.budget.learn(call, used)
         kept = None
         try:
             kept = packed(answer.reply) if self.settings.memo and call.may_keep(answer.reply) else None
@@ -258,8 +238,9 @@ class RequestBatch:
             self.session.narrowest = min(self.session.narrowest, int(self.session.width))
         if again.lost:
             await self._write(PaidAnswer(call.expected))
-            if not self.budget.allows(Usage()):
-                raise self.budget.exhausted()
+            if self.budget.bounded:  # another attempt may cost as much again, for which there must be room
+                await self._leave(call)
+                await self._enter(call)
 
     async def _write(self, entry: PaidAnswer) -> None:
         """Return when the entry is on disk. Waiting entries are committed together, because every commit takes time."""

@@ -20,10 +20,11 @@ from figeval.models.progress import advance
 from figeval.types import JSON, Continuation, Message, Prompt, Reply
 
 from ..api.api_model import DEEP, ApiModel, remembered
+from ..api.budget import Call
 from ..api.cache import key_of
 from ..api.client import Client, run_async
 from ..api.dialects import OpenAI
-from ..api.request_batch import Call, RequestBatch, is_usable
+from ..api.request_batch import RequestBatch, is_usable
 from ..api.settings import endpoint
 from ..causal.chat import opening, rendered
 from ..causal.engine.prefix_tree import TokenRequest
