@@ -17,10 +17,10 @@ from figeval.types import Prompt
 
 from ..encoders.settings import positive
 from .formats import wrapping
+from .secret import without_key
 
 LOOPBACK = re.compile(r"localhost|.*\.localhost|127(\.\d+){3}|::1")
 VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
-SECRET = 12  # least number of characters of a key
 SWITCH = {"on": True, "off": False, "true": True, "false": False, "1": True, "0": False}
 
 
@@ -197,7 +197,7 @@ class Endpoint:
 
     def scrub(self, text: str) -> str:
         """Return a text without the key, which a server may have quoted. A short one like `none` is no secret."""
-        return text.replace(self.key, "[key]") if len(self.key) >= SECRET else text
+        return without_key(text, self.key)
 
 
 def endpoint(settings: ApiSettings, usual_url: str, usual_variable: str) -> Endpoint:
