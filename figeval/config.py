@@ -168,6 +168,7 @@ class RunConfig:
     max_cost: Positive | None = None  # of a model behind an API, in the currency of its prices
     max_tokens: PositiveInt | None = None
     batch: bool = False  # ask through the batch API of such a model
+    resubmit_lost: bool = False  # submit requests again whose batch has no results, although they may have been billed
     trackers: tuple[str, ...] = ()  # names of accelerate's trackers that receive the scores
 
     def identity(self) -> str:
@@ -213,6 +214,7 @@ class RunConfig:
     def record(self) -> dict[str, Any]:
         """Return the config as stored in `run.json`, without folders of this machine."""
         hidden = {"output_path", "include_path", "fresh", "trackers", "ray", "workers", "gpus_per_worker"}
+        hidden.add("resubmit_lost")  # is about one session
         return {key: value for key, value in asdict(self).items() if key not in hidden}
 
 

@@ -85,6 +85,10 @@ class CapabilityError(FigevalError):
     """The model lacks the capabilities that the routes of the task need."""
 
 
+class ExampleError(CapabilityError):
+    """A route cannot put one example to any model, such as one with more options than letters; others it can."""
+
+
 class TrainError(FigevalError):
     """A training cannot start, resume or finish."""
 

@@ -359,11 +359,13 @@ class ScoredSpan:
     score: float
 
 
-Status = Literal["ok", "ambiguous", "unparseable", "refusal", "empty", "truncated", "nan", "error", "absent"]
+Status = Literal["ok", "ambiguous", "unparseable", "refusal", "empty", "truncated", "nan", "error", "absent", "unasked"]
 """Whether an answer could be used: `ok`, or the reason why not.
 
-`absent` means that there is an answer, but not a possible one (a quotation that does not occur in the text).
+`absent` means that there is an answer, but not a possible one (a quotation that does not occur in the text). `unasked`
+means that the route cannot put the example to a model (more options than letters), and `error` that no reply arrived.
 """
+WITHOUT_REPLY: tuple[Status, ...] = ("error", "unasked")  # about which nothing is known, so that no metric counts them
 Value: TypeAlias = Any  # int, str, Span, or the type that a plugin's task type uses
 
 

@@ -92,6 +92,7 @@ class RunOptions(ScoreOptions, total=False):
     max_cost: float | None
     max_tokens: int | None
     batch: bool
+    resubmit_lost: bool
     trackers: Names
 
 

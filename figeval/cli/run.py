@@ -75,6 +75,12 @@ from figeval.text import whole_number
     help="Ask an API model through its batch API, at half the price; the same command collects the answers later.",
 )
 @click.option(
+    "--resubmit_lost",
+    is_flag=True,
+    help="With --batch: submit requests again whose batch is unknown to the server or has no results for them. They "
+    "may have been billed, and count against the budget.",
+)
+@click.option(
     "--trackers",
     multiple=True,
     callback=listed,

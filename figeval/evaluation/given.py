@@ -250,7 +250,7 @@ def _plans(config: RunConfig, harness: Harness, model: Model, found: Sequence[tu
         if absent > 1:
             what = "have no prediction; they count as empty answers, not as wrong ones"
         remark = f"{absent} of {plan.n} examples {what}"
-        yield replace(plan, remarks=(remark,)) if absent else plan
+        yield replace(plan, remarks=(*plan.remarks, remark)) if absent else plan
 
 
 def name_of(sources: Mapping[str, Source], name: str | None) -> str:

@@ -8,17 +8,19 @@ along the way.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
 from figeval.config import RunConfig
-from figeval.errors import CapabilityError, ModelError, TaskError, near
+from figeval.errors import CapabilityError, ExampleError, ModelError, TaskError, near
 from figeval.evaluation.flags import check_model, check_room, check_temperature, flagged
 from figeval.evaluation.harness import Harness
 from figeval.evaluation.retrieval.augmentation import Augmenter, augmenter
 from figeval.evaluation.retrieval.shots import shots_of, shots_record
 from figeval.evaluation.task_metrics import check_metrics, described, metrics_of, signatures
+from figeval.evaluation.unasked import unasked
 from figeval.evaluation.variants import Variant, check_prompts, chosen, variants
 from figeval.files import expand_user, is_folder
 from figeval.frontend import warn
@@ -216,7 +218,8 @@ class Planner:
             route.reader.check()  # before a model has answered
         # A broken template fails here, before weights are loaded.
         example = next(variant.examples())
-        check_shown(task, route, example, context, augment)
+        with suppress(ExampleError):
+            check_shown(task, route, example, context, augment)
         for check in (statistic_of(metric, task.labels).check for metric in metrics):
             if check is not None:
                 check(example)
@@ -238,6 +241,7 @@ class Planner:
             augment=augment,
             retrieval=retrieval,
             floor=floor,
+            remarks=unasked(route, context, available, scored()),
         )
 
 
@@ -307,6 +311,7 @@ def opened(config: RunConfig, harness: Harness) -> Model:
     flags = ("device", "batch_size", "seed", "apply_chat_template", "max_cost", "max_tokens")
     common = {flag: getattr(config, flag) for flag in flags}
     common |= {"account": config.identity(), "reasoning": config.thinking, "batch": config.batch or None}
+    common |= {"resubmit_lost": config.resubmit_lost or None}
     model = open_model(harness.backends, config.model, config.model_args, common)
     batched = getattr(model.backend, "min_batch_size", 1) > 1
     if (config.processes > 1 or config.ray) and batched:  # the workers would also have to share one budget

@@ -219,6 +219,8 @@ class RowReader:
 
     def _heard(self, stored: AnswerRow | PredictionRow, example: Example) -> Prediction:
         error = stored.get("error", "")
+        if stored["status"] == "unasked":
+            return Prediction(example_id=example.id, value=None, status="unasked", error=error)
         reply = Reply(
             text=stored.get("raw") or "",
             finish=stored.get("finish") or "stop",

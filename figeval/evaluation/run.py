@@ -42,9 +42,10 @@ from figeval.evaluation.selection_bias import (
     warn_of_helpers,
     withhold_intervals,
 )
+from figeval.evaluation.unasked import first_round
 from figeval.evaluation.workers.pool import worker_pool
 from figeval.evaluation.workers.protocol import Staff
-from figeval.frontend import notice
+from figeval.frontend import notice, warn
 from figeval.models.model import Model
 from figeval.records import provenance
 from figeval.records.predictions import PredictionRow
@@ -171,10 +172,13 @@ def trackers_of(config: RunConfig, record: RunRecord, folder: RunFolder) -> Abst
 
 
 def announce(model: Model, plans: Sequence[Plan], folder: RunFolder) -> None:
-    """Print the cost of the missing answers on stderr, if the model can estimate it.
+    """Print on stderr what is left out, and the cost of the missing answers if the model can estimate it.
 
     The estimate covers only the first round of requests, since later ones are not known beforehand.
     """
+    for plan in plans:
+        for remark in plan.remarks:
+            warn(f"{plan.name}: {remark}")
     estimate = getattr(model.backend, "estimate", None)
     if estimate is None:
         return
@@ -182,7 +186,7 @@ def announce(model: Model, plans: Sequence[Plan], folder: RunFolder) -> None:
         request
         for plan in plans
         for example in missing_examples(plan, folder)
-        for request in plan.route.first_requests(plan.asked(example), plan.context)
+        for request in first_round(plan.route, plan.asked(example), plan.context)
     )
     prompts = (request for request in requests if isinstance(request, Prompt))
     first = next(prompts, None)

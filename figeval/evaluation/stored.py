@@ -14,6 +14,7 @@ from figeval.metrics.catalogue import Metrics
 from figeval.records.predictions import PredictionRow
 from figeval.records.run_folder import RunFolder, read_run
 from figeval.records.schema import CHOSEN_ON_TEST, RunRecord, TaskRecord
+from figeval.types import WITHOUT_REPLY
 
 Features: TypeAlias = "list[float] | None"
 OF_ALL = "_of_all"  # ends the names of metrics in which no answer is a wrong one
@@ -46,7 +47,7 @@ def stored_values(folder: RunFolder, task: str, metric: str, unseen_only: bool =
         value = row["metrics"].get(plain if made else metric)
         if isinstance(value, list):
             return {}
-        if made and row["status"] not in ("ok", "error") and row["gold"] is not None:
+        if made and row["status"] not in ("ok", *WITHOUT_REPLY) and row["gold"] is not None:
             value = 0.0
         if unseen_only and row.get("seen"):
             continue

@@ -25,7 +25,7 @@ from figeval.metrics.statistic import Statistic, mean_of, ratio
 from figeval.metrics.ties import answered
 from figeval.task_types.joint import JointExample
 from figeval.task_types.spans import SpanExample
-from figeval.types import NO_SPAN, Prediction, Span
+from figeval.types import NO_SPAN, WITHOUT_REPLY, Prediction, Span
 
 Floats = NDArray[np.float64]
 Tokens: TypeAlias = tuple[str, ...]
@@ -156,7 +156,7 @@ def _expected(score: Callable[[Tokens, Tokens], float], example: SpanExample, pr
 
 def squad_f1_of_all(example: SpanExample, prediction: Prediction) -> float | None:
     """Return SQuAD's F1 with a missing answer scored 0; None if an error prevented the answer or gold is hidden."""
-    if prediction.status == "error" or not known(example.answer):
+    if prediction.status in WITHOUT_REPLY or not known(example.answer):
         return None
     return squad_f1(example, prediction) or 0.0
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, groupby, permutations, product
 from random import Random
 
-from figeval.types import Prediction, Value
+from figeval.types import WITHOUT_REPLY, Prediction, Value
 
 ENUMERATED = 10_000  # with at most this many orders of tied candidates, all of them are tried
 DRAWS = 10_000  # random orders if there are more: the standard error is at most .005 for values between 0 and 1
@@ -29,9 +29,9 @@ def answered(prediction: Prediction) -> bool:
 def answers(prediction: Prediction) -> Sequence[Prediction]:
     """Return one answer for each order of the options in which the question was asked.
 
-    There is none if an error prevented the answer: the network failed, and the example is asked again.
+    There is none if no reply arrived or the route could not ask, which says nothing about the model.
     """
-    return () if prediction.status == "error" else prediction.answers or (prediction,)
+    return () if prediction.status in WITHOUT_REPLY else prediction.answers or (prediction,)
 
 
 def best(scores: Sequence[float]) -> list[int]:

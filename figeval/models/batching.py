@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any, TypeVar
 
-from figeval.errors import PluginError
+from figeval.errors import ExampleError, PluginError
 from figeval.models.capabilities import Answer, OutputStream, Part, ask_many, capability_of, send
 from figeval.registry import a_type
 from figeval.types import Example, KeptReply, Many, Prediction, Reply, Request
@@ -87,9 +87,12 @@ class _Pending:
             self.error = error
 
     def advance(self, outputs: Sequence[Any] | None) -> None:
-        """Resume the generator; None starts it."""
+        """Resume the generator; None starts it. An example that the route cannot ask about ends at once."""
         try:
             self.requests = next(self.dialogue) if outputs is None else self.dialogue.send(outputs)
+        except ExampleError as error:
+            self.requests = ()
+            self.prediction = Prediction(example_id=self.example.id, value=None, status="unasked", error=str(error))
         except StopIteration as stop:
             self.requests = ()
             if not isinstance(stop.value, Prediction):

@@ -25,6 +25,7 @@ OWN_FLAGS = {  # flag that only some models take, which is no option of theirs â
     "max_cost": "limits the spending of API models",
     "max_tokens": "limits the spending of API models",
     "batch": "is for models with a batch API, such as openai:NAME and anthropic:NAME",
+    "resubmit_lost": "is for models with a batch API, such as openai:NAME and anthropic:NAME",
     "reasoning": "is for models that write and can think before they answer",
 }
 CHANGING = "a text that changes whenever an answer could"

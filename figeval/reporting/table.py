@@ -62,6 +62,7 @@ COUNTED = {  # one, and several
         "truncated answers (increase --max_new_tokens)",
     ),
     "error": ("example without a reply", "examples without a reply"),
+    "unasked": ("example that this route cannot ask about", "examples that this route cannot ask about"),
     "spans_unanswered": ("span without an answer", "spans without an answer"),
 }
 

@@ -25,6 +25,7 @@ class Survey:
     meta_keys: tuple[str, ...]
     languages: tuple[str, ...]  # of the rows, in the order of their first row
     prompted_sha256: str = ""  # of the examples that prompts show, if they differ
+    most_options: int = 0  # that an example has
 
 
 def survey(task: str, examples: Callable[[], Iterable[Example]], portion: Portion = WHOLE) -> Survey:
@@ -41,6 +42,7 @@ def survey(task: str, examples: Callable[[], Iterable[Example]], portion: Portio
     canonical = _Canonical()
     meta_keys: dict[str, None] = {}
     languages: dict[str, None] = {}
+    most_options = 0
     drawing = Drawing(portion)
     for example in examples():
         digest.update(canonical(example))
@@ -51,6 +53,7 @@ def survey(task: str, examples: Callable[[], Iterable[Example]], portion: Portio
         seen.append(short_digest(without_width(example.id)))
         meta_keys.update(dict.fromkeys(example.meta))
         languages[example.language] = None
+        most_options = max(most_options, len(getattr(example, "options", ())))
     if not seen:
         raise DataError(f"{task}: there are no examples")
     _refuse_duplicates(task, seen, examples)
@@ -63,6 +66,7 @@ def survey(task: str, examples: Callable[[], Iterable[Example]], portion: Portio
         meta_keys=tuple(meta_keys),
         languages=tuple(languages),
         prompted_sha256=prompted,
+        most_options=most_options,
     )
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Annotated
 
 from figeval.answers import VERSION
-from figeval.errors import CapabilityError
+from figeval.errors import ExampleError
 from figeval.prompts import LETTERS, PromptContext
 from figeval.task_types.base import HIDDEN, TaskType, blank_texts, metric, repeated_texts
 from figeval.task_types.fields import ColumnsField, IndexField, TextField, TextsField, index_problem
@@ -26,7 +26,7 @@ from figeval.task_types.routes import (
     dot_scores,
     pair_scores,
 )
-from figeval.types import JSON, LATER, AnswerFormat, Continuation, Example, Prediction, Reply, Value
+from figeval.types import JSON, LATER, WITHOUT_REPLY, AnswerFormat, Continuation, Example, Prediction, Reply, Value
 
 CLASSES = "figeval.metrics.classification"
 
@@ -96,13 +96,12 @@ def by_letter_likelihood(example: ChoiceExample, context: PromptContext) -> Dial
 
 
 def letters_of(example: ChoiceExample) -> str:
-    """Return the letters of an example's options. Raises `CapabilityError` if there are too many options."""
+    """Return the letters of an example's options. Raises `ExampleError` if there are too many options."""
     n = len(example.options)
     if n > len(LETTERS):
-        raise CapabilityError(
-            f"{example.id!r} has {n} options, more than the {len(LETTERS)} letters; choose another --route, "
-            f"or leave the "
-            "task out"
+        raise ExampleError(
+            f"{example.id!r} has {n} options, more than the {len(LETTERS)} letters; choose another --route, or leave "
+            "the task out"
         )
     return LETTERS[:n]
 
@@ -134,7 +133,7 @@ def chosen(example: ChoiceExample, prediction: Prediction) -> list[float]:
 
     If options were shown in several orders, it is the mean over the orders. For the right option, it equals `acc`.
     """
-    return [] if prediction.status == "error" else shares(example, prediction.answers or (prediction,))
+    return [] if prediction.status in WITHOUT_REPLY else shares(example, prediction.answers or (prediction,))
 
 
 def read_letter(example: ChoiceExample, context: PromptContext, reply: Reply) -> Prediction:

@@ -352,7 +352,7 @@ def by_reply(
 ) -> Route:
     """Return a route on which a model writes its answer to one question, and a reader makes a prediction from it.
 
-    `check(example)` raises `CapabilityError` for an example that cannot be asked in this way, and
+    `check(example)` raises `ExampleError` for an example that cannot be asked in this way, and
     `answer_format(example, context)` returns what an acceptable answer is.
     """
 

@@ -12,7 +12,7 @@ from figeval.metrics.statistic import Batched, Collective, PerExample, PerLabel,
 from figeval.plugins import describe
 from figeval.types import Example, Prediction, Status
 
-NO_ANSWER: tuple[Status, ...] = ("unparseable", "nan", "refusal", "empty", "error")
+NO_ANSWER: tuple[Status, ...] = ("unparseable", "nan", "refusal", "empty", "error", "unasked")
 Case: TypeAlias = tuple[Example, Prediction] | tuple[Example, Prediction, float | None]
 GOLDS = {"gold", "label"}  # fields of examples that are None if the right answer is hidden
 

@@ -10,7 +10,8 @@ nothing is asked or paid for twice.
 
 `model` opens the backend: an `api_model`, of which `request_batch` sends many requests at once and `client` makes one
 attempt at one request, or one that is asked in `batches`. Both speak one of the `dialects`, in which `thinking` and
-`formats` of answers are asked for; `settings`, `budget`, `prices` and `cache` are what their names say.
+`formats` of answers are asked for. `faults` says what errors mean, and `secret` keeps the key out of texts; `settings`,
+`budget`, `prices` and `cache` are what their names say.
 """
 
 from __future__ import annotations

@@ -16,12 +16,12 @@ from figeval.reasoning import Reasoning
 from figeval.text import counted
 from figeval.types import JSON, Prompt, Reply
 
-from .budget import Budget, expected
+from .budget import Budget, Call, expected, size_of
 from .cache import archive_file, cut, key_of, unpacked
 from .client import Client, run_async
 from .dialects import Dialect
 from .formats import keeps_to, unwrapped
-from .request_batch import ApiSession, Call, RequestBatch
+from .request_batch import ApiSession, RequestBatch
 from .settings import ApiSettings
 from .thinking import apart, cut_off, thought
 
@@ -105,8 +105,8 @@ class ApiModel:
         """Open the archive of replies, and read what this run has spent and reserved. Raises `RecordError`."""
         with open_archive(archive_file(), BatchArchive) as archive:
             account = self.settings.account
-            self.budget.spent, self.budget.batched = archive.spent(account), archive.batched(account)
-            self.budget.waiting = sum(archive.waiting(account).values(), Usage())
+            waiting = sum(archive.waiting(account).values(), Usage())
+            self.budget.open(archive.spent(account), archive.batched(account), waiting)
             yield archive
 
     def _remembered(self, archive: Archive, calls: Sequence[Call]) -> dict[str, Reply]:
@@ -120,7 +120,8 @@ class ApiModel:
         """Return a request as it is sent."""
         body = json.dumps(self.dialect.body(request, thinking), separators=(",", ":")).encode("ascii")
         key = key_of(self.client.url, self.client.served(), body, self.settings)
-        return Call(key, body, expected(request, self.settings.room(request, thinking)))
+        guess = expected(request, self.settings.room(request, thinking))
+        return Call(key, body, guess, size_of(request), len(request.messages))
 
     def estimate(self, requests: Iterable[Prompt]) -> str:
         """Return the estimated cost of answering the requests, as one line."""
@@ -198,6 +199,8 @@ class ApiModel:
     def _warnings(self) -> Iterator[str]:
         """Yield sentences about flags that the server seems not to know."""
         session, reasoning = self.session, self.settings.reasoning
+        if self.budget.excess:
+            yield self.budget.excess
         if session.unheld:
             yield (
                 f"{session.unheld} of {session.complete} answers do not keep to the format of --constrain; the server "

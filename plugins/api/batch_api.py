@@ -18,6 +18,7 @@ from figeval.jsonfile import JSONObject, JSONValue
 from figeval.models.batch_archive import LONGEST_NAME, StoredBatch
 
 from .batch_http import BatchHttp, Unexpected
+from .faults import status_of
 
 OURS = "figeval"  # key of the metadata with our label
 CLOCKS = 300.0  # seconds by which the clock of a server may differ from ours
@@ -36,6 +37,7 @@ class BatchState:
         total: number of its requests.
         problem: why the server did not process it, or "".
         cancelled: whether somebody cancelled it.
+        expired: whether its time was over.
         files: names of the files with its results, for OpenAI.
     """
 
@@ -44,6 +46,7 @@ class BatchState:
     total: int
     problem: str = ""
     cancelled: bool = False
+    expired: bool = False
     files: tuple[str, ...] = ()
 
 
@@ -126,6 +129,7 @@ class OpenAIBatches:
             total=counts.get("total", 0),
             problem=http.quoted(problem_of(told)) if status == "failed" else "",
             cancelled=status == "cancelled",
+            expired=status == "expired",
             files=files,
         )
 
@@ -201,22 +205,9 @@ class AnthropicBatches:
             if told.get("type") == "succeeded" and isinstance(message, Mapping):
                 yield BatchResult(key, 200, encoded(message))
             elif told.get("type") == "errored" and isinstance(error, Mapping):
-                inner = error.get("error")
-                kind = inner.get("type") if isinstance(inner, Mapping) else None
-                yield BatchResult(key, STATUSES.get(str(kind), 500), encoded(error))
+                yield BatchResult(key, status_of(error if error.get("error") else {"error": error}), encoded(error))
             else:
                 yield BatchResult(key, missing=http.quoted(f"the request {told.get('type')}"))
-
-
-STATUSES = {  # of a live response with such an error
-    "invalid_request_error": 400,
-    "authentication_error": 401,
-    "billing_error": 402,
-    "permission_error": 403,
-    "not_found_error": 404,
-    "request_too_large": 413,
-    "rate_limit_error": 429,
-}
 
 
 def moment(one: JSONObject) -> float:

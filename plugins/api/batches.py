@@ -10,26 +10,27 @@ from __future__ import annotations
 import hashlib
 import json
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from figeval.errors import ModelError, NotFinished, RecordError
-from figeval.frontend import command
+from figeval.frontend import command, warn
 from figeval.models import progress
 from figeval.models.archive import PaidAnswer, Usage
 from figeval.models.batch_archive import BatchArchive, StoredBatch
 from figeval.storage import locked
+from figeval.text import counted
 from figeval.types import JSON, Prompt, Reply
 
 from .api_model import REFUSED, ApiModel, remembered
 from .batch_api import BatchApi, BatchResult, BatchState
 from .batch_http import Absent, BatchHttp, Unclear, Unexpected, opened
-from .budget import estimated_tokens
+from .budget import Call, estimated_tokens
 from .cache import archive_file, packed
-from .client import Client, PermanentError, RetryableError
+from .client import Client, ForbiddenError, PermanentError, RetryableError
 from .dialects import Dialect
-from .request_batch import Call, error
+from .request_batch import error
 from .settings import ApiSettings
 from .thinking import apart, cut_off
 
@@ -146,8 +147,7 @@ class BatchedModel(ApiModel):
             one for batch in archive.open_batches(account) if (one := self._observed(archive, http, batch)) is not None
         ]
         waiting, answered = archive.waiting(account), remembered(archive, wanted)
-        self.budget.spent, self.budget.batched = archive.spent(account), archive.batched(account)
-        self.budget.waiting = sum(waiting.values(), Usage())
+        self.budget.open(archive.spent(account), archive.batched(account), sum(waiting.values(), Usage()))
         free = [
             call
             for key, call in wanted.items()
@@ -168,7 +168,7 @@ class BatchedModel(ApiModel):
         part: list[Call] = []
         size = 0
         for call in calls:
-            likely = self.budget.likely(call.expected)
+            likely = self.budget.most(call)
             if not self.budget.allows(likely):
                 if not (part or self.budget.waiting.total):
                     raise self.budget.exhausted()
@@ -188,7 +188,7 @@ class BatchedModel(ApiModel):
         number = archive.count(account)
         while archive.has(label := label_of([account, self.client.url, number, sorted(keys)])):
             number += 1  # one that never reached the server is no longer counted, and these requests had this number
-        archive.begin(label, account, self.client.url, {call.key: self.budget.likely(call.expected) for call in calls})
+        archive.begin(label, account, self.client.url, {call.key: self.budget.most(call) for call in calls})
         batch = next(one for one in archive.open_batches(account) if one.label == label)
         try:
             name, guessed = self._create(archive, http, batch, calls)
@@ -248,7 +248,7 @@ class BatchedModel(ApiModel):
         try:
             state = self.api.state(http, batch.name)
         except Absent:
-            self._left(archive, batch, "", archive.unanswered(batch.label))
+            self._lost(archive, batch, "is not known to the server (404)")
             return None
         if not state.ended:
             return Pending(batch, state)
@@ -260,8 +260,10 @@ class BatchedModel(ApiModel):
                 f"({state.problem}); nothing was spent; mend this, and run the same command again"
             )
         if self._collected(archive, http, batch, state):
-            rest = archive.unanswered(batch.label)
-            self._left(archive, batch, f"the batch {self._name(batch)} was cancelled" if state.cancelled else "", rest)
+            if state.cancelled or state.expired:  # the server says that it did not process the rest
+                self._left(archive, batch, cancelled=state.cancelled)
+            else:
+                self._lost(archive, batch, "has ended without a result for them")
         return None
 
     def _collected(self, archive: BatchArchive, http: BatchHttp, batch: StoredBatch, state: BatchState) -> bool:
@@ -269,6 +271,7 @@ class BatchedModel(ApiModel):
         known = archive.unanswered(batch.label)
         answers: list[PaidAnswer] = []
         failures: dict[str, str] = {}
+        forbidden: dict[str, ForbiddenError] = {}
         strange, seen = 0, 0
         try:
             for result in self.api.results(http, batch.name, state):
@@ -276,10 +279,14 @@ class BatchedModel(ApiModel):
                 if result.key not in known:
                     strange += 1
                     continue
-                self._read(result, known[result.key], answers, failures)
+                try:
+                    self._read(result, known[result.key], answers, failures)
+                except ForbiddenError as failure:
+                    forbidden[result.key] = failure
                 if len(answers) + len(failures) >= AT_ONCE:
                     self._keep(archive, batch, answers, failures, cancelled=state.cancelled)
                     answers, failures = [], {}
+            self._read_forbidden(forbidden, answers, failures)
         finally:  # if the connection breaks, what was read is complete
             self._keep(archive, batch, answers, failures, cancelled=state.cancelled)
         foreign = seen and strange == seen and len(archive.unanswered(batch.label)) == batch.requests
@@ -289,7 +296,11 @@ class BatchedModel(ApiModel):
         return True
 
     def _read(self, result: BatchResult, guess: Usage, answers: list[PaidAnswer], failures: dict[str, str]) -> None:
-        """Add the answer in a result, or why there is none; a permanent failure is not submitted again now."""
+        """Add the answer in a result, or why there is none; a permanent failure is not submitted again now.
+
+        Raises:
+            ForbiddenError: a 403, whose meaning depends on the other results.
+        """
         if result.missing:
             failures[result.key] = result.missing
             return
@@ -297,6 +308,8 @@ class BatchedModel(ApiModel):
             answer = self.client.judge(result.status, {}, result.body)
         except RetryableError as failure:
             failures[result.key] = str(failure)
+        except ForbiddenError:
+            raise
         except (PermanentError, ModelError) as failure:
             failures[result.key] = self.failed[result.key] = str(failure)
         else:
@@ -304,6 +317,18 @@ class BatchedModel(ApiModel):
             wrote = estimated_tokens(answer.reply.text) + estimated_tokens(answer.reply.reasoning)
             used = answer.usage or Usage(guess.tokens_in, wrote)
             answers.append(PaidAnswer(used, result.key, packed(answer.reply)))
+
+    def _read_forbidden(
+        self, forbidden: Mapping[str, ForbiddenError], answers: list[PaidAnswer], failures: dict[str, str]
+    ) -> None:
+        """Add each 403: a refusal of its request if another one succeeded, else a permanent failure."""
+        succeeded = bool(self.session.answered or self.session.from_memo or self.budget.spent.total)
+        for key, failure in forbidden.items():
+            if succeeded:
+                refusal = Reply(text="", finish="refusal", error=failure.said)
+                answers.append(PaidAnswer(Usage(), key, packed(refusal)))
+            else:
+                failures[key] = self.failed[key] = str(failure)
 
     def _keep(
         self,
@@ -322,10 +347,33 @@ class BatchedModel(ApiModel):
                 self.failed.setdefault(key, why)
                 self.session.note_failure(why)
 
-    def _left(self, archive: BatchArchive, batch: StoredBatch, cancelled: str, keys: Iterable[str]) -> None:
-        """Note that requests of a batch that has ended got no result at all."""
-        why = cancelled or f"the batch {self._name(batch)} has no result for it"
-        self._keep(archive, batch, (), dict.fromkeys(keys, why), cancelled=bool(cancelled))
+    def _left(self, archive: BatchArchive, batch: StoredBatch, *, cancelled: bool) -> None:
+        """Note that a batch has ended before it came to the rest of its requests."""
+        why = f"the batch {self._name(batch)} {'was cancelled' if cancelled else 'expired'}"
+        self._keep(archive, batch, (), dict.fromkeys(archive.unanswered(batch.label), why), cancelled=cancelled)
+
+    def _lost(self, archive: BatchArchive, batch: StoredBatch, why: str) -> None:
+        """Say that the server has no results for the rest of a batch, or charge them and let them be submitted again.
+
+        They may have been processed and billed. Unless --resubmit_lost is given, they stay reserved, and the next
+        command looks for their results again.
+        """
+        rest = archive.unanswered(batch.label)
+        if not rest:
+            return
+        said = f"the batch {self._name(batch)} {why}"
+        reserved = sum(rest.values(), Usage()).total
+        about = (
+            f"{counted(len(rest), 'request')} may have been billed, and {reserved:,} tokens count against the budget"
+        )
+        if self.settings.resubmit_lost:
+            entries = [PaidAnswer(usage, key) for key, usage in rest.items()]
+            archive.collected(self.settings.account, batch.label, entries)
+            warn(f"{self.client.endpoint.host}: {said}; {about}; submitted again")
+            return
+        if not rest.keys() <= self.failed.keys():
+            warn(f"{self.client.endpoint.host}: {said}; {about}")
+        self.failed |= dict.fromkeys(rest, f"{said}, which may have been billed; --resubmit_lost submits it again")
 
     def _name(self, batch: StoredBatch) -> str:
         """Return the id of a batch for messages, without the key, in case the server made it of that."""
@@ -340,6 +388,7 @@ class BatchedModel(ApiModel):
             else:
                 done = min(one.state.done, one.batch.requests)
                 told.append(f"{done:,} of {one.batch.requests:,} requests of {self._name(one.batch)} are done")
-        words = [word for word in command() or () if word != "--fresh"]  # it would put the run that waits away
+        once = ("--fresh", "--resubmit_lost")  # which put the run that waits away, or may pay for another batch
+        words = [word for word in command() or () if word not in once]
         again = f"run the same command again: figeval {shlex.join(words)}" if words else "call figeval.run again"
         return f"{self.client.endpoint.host}: {'; '.join(told)}; to collect the answers, {again}"

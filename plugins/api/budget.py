@@ -3,17 +3,43 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from figeval.errors import BudgetExhausted
 from figeval.models.archive import Usage
-from figeval.types import Prompt
+from figeval.types import Prompt, Reply
 
 from .settings import ApiSettings
 
 BYTES = 4  # bytes of text per token, roughly: in English and, because of UTF-8, in most other languages
 BATCH_SHARE = 0.5  # of the price, at OpenAI and Anthropic alike
 PER_TURN = 4  # tokens around each turn
+MOST_PER_TURN = 16  # tokens around each turn before an answer has shown how many there are
+MOST_BYTES = 8  # bytes of text per token on average, at most
+WHY = "the server counts more tokens than the texts have bytes, and these requests were already on their way"
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A request ready to be sent.
+
+    Attributes:
+        key: its key in the archive.
+        body: what is sent.
+        expected: its likely usage.
+        size: bytes of its texts in UTF-8, which has at most as many tokens; 0 if `expected` is exact.
+        turns: number of its turns.
+        may_keep: function that returns whether a reply to it may be stored; it raises `ModelError` for a reply that no
+            run could use.
+    """
+
+    key: str
+    body: bytes
+    expected: Usage
+    size: int = 0
+    turns: int = 0
+    may_keep: Callable[[Reply], bool] = field(default=lambda _reply: True, compare=False)
 
 
 def expected(prompt: Prompt, most: int) -> Usage:
@@ -21,6 +47,11 @@ def expected(prompt: Prompt, most: int) -> Usage:
     texts = [message.content for message in prompt.messages]
     read = sum(PER_TURN + len(text.encode("utf-8", "replace")) // BYTES for text in texts)
     return Usage(read, most)
+
+
+def size_of(prompt: Prompt) -> int:
+    """Return the number of bytes of a conversation's texts in UTF-8."""
+    return sum(len(message.content.encode("utf-8", "replace")) for message in prompt.messages)
 
 
 def estimated_tokens(text: str) -> int:
@@ -32,8 +63,9 @@ def estimated_tokens(text: str) -> int:
 class Budget:
     """Tokens spent by the run over all its sessions, and tokens reserved for pending requests.
 
-    The maximum cost of a request is reserved before it is sent, so that the budget holds with many requests pending.
-    Tokens of batches count in full, and cost half.
+    The most that a request can use is reserved before it is sent: a token for every byte of its texts, the tokens
+    around them (the chat template, a system message of the server), and all that it may write. So the budget holds
+    with many requests pending, however many tokens the next text has. Tokens of batches count in full, and cost half.
     """
 
     settings: ApiSettings
@@ -41,24 +73,55 @@ class Budget:
     batched: Usage = field(default_factory=Usage)  # of these, by batches
     reserved: Usage = field(default_factory=Usage)
     waiting: Usage = field(default_factory=Usage)  # reserved for batches
-    scale: float = 1.0  # the largest factor so far by which an estimate of the input was too low
+    scale: float = 1.0  # the largest factor so far by which a request used more than the most that it can use
+    templates: dict[int, int] = field(default_factory=dict)  # number of turns → the most tokens around their texts
+
+    earlier: Usage | None = None  # spent by earlier sessions
+
+    def open(self, spent: Usage, batched: Usage, waiting: Usage) -> None:
+        """Take over what the archive says about the run."""
+        self.earlier = spent if self.earlier is None else self.earlier
+        self.spent, self.batched, self.waiting = spent, batched, waiting
 
     @property
     def bounded(self) -> bool:
         """True if a limit is set."""
         return self.settings.max_tokens is not None or self.settings.max_cost is not None
 
-    def likely(self, guess: Usage) -> Usage:
-        """Return an estimate, corrected by the usage of earlier answers.
+    def most(self, call: Call) -> Usage:
+        """Return the most tokens that a request can use, as far as the server counts at most a token per byte."""
+        if not call.size:
+            return call.expected
+        known = self.templates.get(call.turns)
+        around = MOST_PER_TURN * call.turns + max(self.templates.values(), default=0) if known is None else known
+        return Usage(math.ceil((call.size + around) * self.scale), math.ceil(call.expected.tokens_out * self.scale))
 
-        No answer shows the price of a batch before it is submitted, so a limit is kept by a token for every byte.
+    def learn(self, call: Call, used: Usage) -> None:
+        """Learn from the usage of an answer how many tokens there are around texts, and whether the bound holds.
+
+        What a request reads without the fewest tokens that its texts can have is at least what is around them.
         """
-        scale = BYTES if self.settings.batch and self.bounded else self.scale
-        return Usage(math.ceil(guess.tokens_in * scale), guess.tokens_out)
+        if not call.size:
+            return
+        around = max(0, used.tokens_in - max(1, call.size // MOST_BYTES))
+        self.templates[call.turns] = min(around, self.templates.get(call.turns, around))
+        bound = Usage(call.size + self.templates[call.turns], call.expected.tokens_out)
+        for count, most in ((used.tokens_in, bound.tokens_in), (used.tokens_out, bound.tokens_out)):
+            self.scale = max(self.scale, count / max(1, most))
 
-    def learn(self, guess: Usage, used: Usage) -> None:
-        """Update the correction with the actual usage of an answer."""
-        self.scale = max(self.scale, used.tokens_in / max(1, guess.tokens_in))
+    @property
+    def excess(self) -> str:
+        """By how much the limit was exceeded, as a sentence, or "" if it holds."""
+        if not self._within(self.earlier or Usage(), Usage()) or self._within(self.spent, self.batched):
+            return ""
+        limits = " and ".join(self.limits)
+        return f"{self.told} were spent, more than {limits}; {WHY}"
+
+    @property
+    def limits(self) -> list[str]:
+        """The flags that set a limit."""
+        values = {name: getattr(self.settings, name) for name in ("max_cost", "max_tokens")}
+        return [f"--{name} {value:g}" for name, value in values.items() if value is not None]
 
     def cost(self, usage: Usage, batched: Usage | None = None) -> float | None:
         """Return the cost of tokens, of which those of batches cost half, or None if no prices are given."""
@@ -73,17 +136,19 @@ class Budget:
     def allows(self, more: Usage) -> bool:
         """Return whether the budget has room for this additional usage."""
         whole = self.spent + self.reserved + self.waiting + more
-        cost = self.cost(whole, self.batched + self.waiting + (more if self.settings.batch else Usage()))
+        return self._within(whole, self.batched + self.waiting + (more if self.settings.batch else Usage()))
+
+    def _within(self, whole: Usage, batched: Usage) -> bool:
+        cost = self.cost(whole, batched)
         within_tokens = self.settings.max_tokens is None or whole.total <= self.settings.max_tokens
         return within_tokens and (self.settings.max_cost is None or cost is None or cost <= self.settings.max_cost)
 
     def exhausted(self) -> BudgetExhausted:
         """Return the error that ends the run."""
-        limits = [f"--{name} {value:g}" for name in ("max_cost", "max_tokens")
-                  if (value := getattr(self.settings, name)) is not None]  # fmt: skip
         return BudgetExhausted(
-            f"the budget ({' and '.join(limits)}) does not allow another request: {self.told} spent; "
-            "answers so far are kept; run the same command with a larger budget to continue"
+            f"the budget ({' and '.join(self.limits)}) does not allow another request: {self.told} spent; "
+            f"{self.excess and self.excess + '; '}answers so far are kept; run the same command with a larger budget "
+            "to continue"
         )
 
     @property

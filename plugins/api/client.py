@@ -5,8 +5,11 @@
 | an answer | the answer |
 | 408, 429, 5xx, a timeout, a broken connection, a body that is no answer | `RetryableError` |
 | a content filter's refusal | an answer that ended by `refusal` |
+| 403 without a sign of a filter | `ForbiddenError`: about the key if no request has succeeded, else about this one |
 | 401–405, 501, a redirection, no credit, no server at the first request | `ModelError`: fails for all requests |
-| any other status | `PermanentError`: this request will never be answered, others may be |
+| any other status, a context that is too long | `PermanentError`: this request will never be answered, others may be |
+
+An error in a body of status 200 is judged by the status that it names (`faults`).
 """
 
 from __future__ import annotations
@@ -27,10 +30,10 @@ from typing import TYPE_CHECKING, TypeVar
 
 from figeval.errors import ModelError
 from figeval.jsonfile import parse_json
-from figeval.text import one_line
 from figeval.types import JSON, Reply
 
 from .dialects import ApiAnswer, Dialect, Unreadable, scrubbed
+from .faults import complaint, fault_in, is_broke, is_refusal, is_too_long, status_of
 from .settings import ApiSettings, Endpoint
 
 if TYPE_CHECKING:
@@ -44,8 +47,6 @@ CONNECT = 10.0  # seconds to connect
 ENCODING = {"Accept-Encoding": "gzip, deflate"}
 AWAY = {HTTPStatus.BAD_GATEWAY, HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.GATEWAY_TIMEOUT}  # loading, or overloaded
 TRANSIENT = {HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS}
-FILTERS = {"content_filter", "content_policy_violation", "ResponsibleAIPolicyViolation", "invalid_prompt"}
-BROKE = {"insufficient_quota", "billing_hard_limit_reached", "credit_balance_exhausted"}
 DECLARED = ("id", "root", "parent", "max_model_len", "meta")  # keys of a model in vLLM's and llama.cpp's lists
 FEW = 8
 LONGEST = 300  # characters of a server's message that are kept
@@ -75,6 +76,18 @@ class RetryableError(Exception):
 
 class PermanentError(Exception):
     """A failure that another attempt would repeat."""
+
+
+class ForbiddenError(ModelError):
+    """A 403 that does not say whether it is about the key or about this question.
+
+    Attributes:
+        said: what the server says.
+    """
+
+    def __init__(self, message: str, said: str) -> None:
+        super().__init__(message)
+        self.said = said
 
 
 @cache
@@ -205,26 +218,26 @@ class Client:
     def judge(self, status: int, headers: Mapping[str, str], content: bytes) -> ApiAnswer:
         """Return the answer in a response. Raises what `attempt` raises."""
         body = parsed(content)
-        if HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES:  # it may pass on an upstream error
-            error = body.get("error")
-            if not error:
+        if HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES:
+            fault = fault_in(body)
+            if fault is None:
                 return self._read(body)
-            code = error.get("code") if isinstance(error, Mapping) else None
-            told = code if isinstance(code, int) else 0
-            status = told if HTTPStatus.BAD_REQUEST <= told < 600 else 502
+            body, status = fault, status_of(fault)
         said = self.endpoint.scrub(complaint(body, content))  # before it is truncated: half of a key would not be found
         said = said if len(said) <= LONGEST else said[:LONGEST] + "…"
-        if filtered(status, body):
+        if is_refusal(status, body, said):
             return ApiAnswer(Reply(text="", finish="refusal", error=said))
-        if status == HTTPStatus.PAYMENT_REQUIRED or codes(body) & BROKE or "credit balance is too low" in said:
+        if status == HTTPStatus.PAYMENT_REQUIRED or is_broke(body, said):
             raise ModelError(f"{self.endpoint.host}: {said}; top up the account, then run the same command again")
         if cure := self._cure(status):
-            raise ModelError(f"{self.endpoint.host} answered {status} ({said}); {cure}")
-        if status in TRANSIENT or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+            message = f"{self.endpoint.host} answered {int(status)} ({said}); {cure}"
+            raise ForbiddenError(message, said) if status == HTTPStatus.FORBIDDEN and body else ModelError(message)
+        is_temporary = status in TRANSIENT or status >= HTTPStatus.INTERNAL_SERVER_ERROR
+        if is_temporary and not is_too_long(status, body, said):
             raise RetryableError(
-                str(int(status)), f"{status} {said}".strip(), wait=retry_after(headers.get("retry-after"))
+                str(int(status)), f"{int(status)} {said}".strip(), wait=retry_after(headers.get("retry-after"))
             )
-        raise PermanentError(f"{status} {said}".strip())
+        raise PermanentError(f"{int(status)} {said}".strip())
 
     def _read(self, body: JSON) -> ApiAnswer:
         try:
@@ -269,31 +282,6 @@ def declared(body: JSON, model: str) -> str:
     if not mine or len(mine) > FEW:
         return ""
     return json.dumps([{key: one[key] for key in DECLARED if key in one} for one in mine], sort_keys=True)
-
-
-def complaint(body: JSON, content: bytes) -> str:
-    """Return the server's error message as one line, from any of its usual places."""
-    error = body.get("error")
-    told = error.get("message") if isinstance(error, Mapping) else error
-    told = told or body.get("message") or body.get("detail") or content.decode("utf-8", "replace")
-    return one_line(str(told))
-
-
-def codes(body: JSON) -> set[str]:
-    """Return all codes that a server gives to an error."""
-    error = body.get("error")
-    error = error if isinstance(error, Mapping) else {}
-    inner = error.get("innererror")
-    inner = inner if isinstance(inner, Mapping) else {}
-    return {str(code) for code in (error.get("code"), error.get("type"), inner.get("code")) if code}
-
-
-def filtered(status: int, body: JSON) -> bool:
-    """Return whether a content filter refused the question (by a code of OpenAI or Azure, or OpenRouter's reasons)."""
-    error = body.get("error")
-    about = error.get("metadata") if isinstance(error, Mapping) else None
-    flagged = isinstance(about, Mapping) and bool(about.get("reasons"))
-    return status in (HTTPStatus.BAD_REQUEST, HTTPStatus.FORBIDDEN) and (flagged or bool(codes(body) & FILTERS))
 
 
 def retry_after(value: str | None) -> float | None:

@@ -18,20 +18,15 @@ from figeval.text import one_line, valid
 from figeval.types import JSON, Finish, Message, Prompt, Reply
 
 from ..encoders.settings import one_of
+from .faults import WITHHELD, block_reason
 from .formats import ANTHROPIC, OPENAI, as_text
 from .settings import ApiSettings, Endpoint
 from .thinking import STYLES, style_at
 
-ENDINGS: dict[str, Finish] = {
-    "length": "length",
-    "content_filter": "refusal",
-    "max_tokens": "length",
-    "model_context_window_exceeded": "length",
-    "refusal": "refusal",
-}
+CUT_OFF = {"length", "max_tokens", "max_output_tokens", "model_length", "model_context_window_exceeded"}
 INTERRUPTED = {"error", "abort", "insufficient_system_resource"}  # OpenRouter; vLLM and SGLang; DeepSeek
 LEAST = 1024  # tokens of the smallest budget for thinking at Anthropic
-LONGEST = 200  # characters of a model's own name
+LONGEST = 200  # characters of a model's own name, and of its reason for a refusal
 MOST = 10**8  # tokens of one request; no model reads or writes as many
 STOPS = 4  # the most stop texts that OpenAI accepts; the others are applied here
 
@@ -137,12 +132,20 @@ class OpenAI:
         return fields | ({"reasoning_effort": settings.reasoning_effort} if settings.reasoning_effort else {})
 
     def read(self, answer: JSONObject) -> ApiAnswer:
-        """Return the first choice. Raises `Unreadable`."""
+        """Return the first choice, or a refusal if the answer was withheld. Raises `Unreadable`."""
+        if not answer.get("choices") and (why := block_reason(answer)):
+            return withheld(answer, why)
         choice = first(answer.get("choices"))
-        message = mapping(choice.get("message"))
-        reason = str(choice.get("finish_reason") or "stop")
-        if reason in INTERRUPTED:
+        reason = reason_of(choice)
+        finish = finish_of(reason)
+        if reason.lower() in INTERRUPTED:
             raise Unreadable("the server interrupted its answer")
+        message = choice.get("message")
+        if message is None and is_complete(choice):
+            if finish != "length":
+                return withheld(answer, reason if finish == "refusal" else "the server gave no message")
+            message = {}
+        message = mapping(message)
         text, thoughts = parts(message.get("content"))
         refusal = message.get("refusal")
         thoughts = str(message.get("reasoning_content") or message.get("reasoning") or thoughts)
@@ -153,7 +156,7 @@ class OpenAI:
         answer_tokens, reasoning_tokens = divided(spent, told, text, thoughts)
         reply = Reply(
             text=text or str(refusal or ""),
-            finish="refusal" if refusal else ENDINGS.get(reason, "stop"),
+            finish="refusal" if refusal else finish,
             reasoning=thoughts,
             answer_tokens=answer_tokens,
             reasoning_tokens=reasoning_tokens,
@@ -233,12 +236,14 @@ class Anthropic:
     def read(self, answer: JSONObject) -> ApiAnswer:
         """Return the text blocks. Raises `Unreadable`."""
         content = answer.get("content")
+        finish = finish_of(str(answer.get("stop_reason") or ""))
+        if finish == "refusal" and content is None:
+            content = []
         if not isinstance(content, list):
             raise Unreadable("no content in it")
         text, thoughts = parts(content)
         called = [block for block in map(mapping, content) if block.get("type") == "tool_use"]
         text = as_text(called[0].get("input")) if called and not text.strip() else text
-        finish = ENDINGS.get(str(answer.get("stop_reason")), "stop")
         used = counts_of(answer)
         cached = ("cache_read_input_tokens", "cache_creation_input_tokens")
         spent = usage(used, "input_tokens", "output_tokens", *cached)
@@ -305,6 +310,30 @@ def counts_of(answer: JSONObject) -> JSONObject:
     return used if isinstance(used, dict) else {}
 
 
+def reason_of(choice: JSONObject) -> str:
+    """Return why a choice ended, or "" if that is not said; a provider's own word for a refusal wins (OpenRouter)."""
+    native = str(choice.get("native_finish_reason") or "")
+    return native if WITHHELD.search(native) else str(choice.get("finish_reason") or "")
+
+
+def finish_of(reason: str) -> Finish:
+    """Return how an answer ended, by the reason that a server gives; one that is not known means by itself."""
+    if WITHHELD.search(reason):
+        return "refusal"
+    return "length" if reason.lower() in CUT_OFF else "stop"
+
+
+def is_complete(choice: JSONObject) -> bool:
+    """Return whether a choice without a message is what the server meant to send, and no answer of another API."""
+    return ("message" in choice or bool(choice.get("finish_reason"))) and not {"text", "delta"} & choice.keys()
+
+
+def withheld(answer: JSONObject, why: str) -> ApiAnswer:
+    """Return an answer that the server did not give, with its reason."""
+    spent = usage(counts_of(answer), "prompt_tokens", "completion_tokens")
+    return ApiAnswer(Reply(text="", finish="refusal", error=why), spent, str(answer.get("model") or ""))
+
+
 def first(value: JSONValue) -> JSONObject:
     """Return the first of a list of objects. Raises `Unreadable`."""
     if not isinstance(value, list) or not value:
@@ -323,5 +352,5 @@ def scrubbed(answer: ApiAnswer, endpoint: Endpoint) -> ApiAnswer:
     """Return the answer in a form that can be stored: without the key, if the server quoted it, and as valid text."""
     reply = answer.reply
     text, reasoning = (valid(endpoint.scrub(told)) for told in (reply.text, reply.reasoning))
-    model = one_line(endpoint.scrub(answer.model), LONGEST)
-    return ApiAnswer(replace(reply, text=text, reasoning=reasoning), answer.usage, model)
+    why, model = (one_line(endpoint.scrub(told), LONGEST) for told in (reply.error, answer.model))
+    return ApiAnswer(replace(reply, text=text, reasoning=reasoning, error=why), answer.usage, model)

@@ -18,9 +18,9 @@ from figeval.models.archive import Archive, PaidAnswer, Usage
 from figeval.models.progress import advance
 from figeval.types import Reply
 
-from .budget import Budget, estimated_tokens
+from .budget import Budget, Call, estimated_tokens
 from .cache import packed
-from .client import Client, PermanentError, RetryableError
+from .client import Client, ForbiddenError, PermanentError, RetryableError
 from .dialects import ApiAnswer
 
 if TYPE_CHECKING:
@@ -28,15 +28,15 @@ if TYPE_CHECKING:
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 60.0  # seconds; a Retry-After is honoured up to the longest
 IN_A_ROW = 20  # consecutive failures after which no more requests are sent
+FORBIDDEN_AT_FIRST = 8  # consecutive 403 that show a wrong key if no request has succeeded
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
-    """A request ready to be sent: its key in the archive, its body, and its expected usage."""
-
-    key: str
-    body: bytes
-    expected: Usage
+def is_usable(call: Call, reply: Reply) -> bool:
+    """Return whether a stored reply may still be used; an earlier version may have stored others."""
+    try:
+        return call.may_keep(reply)
+    except ModelError:
+        return False
 
 
 @dataclass(slots=True)
@@ -71,6 +71,11 @@ class ApiSession:
         self.in_a_row += 1
         self.last_failure = why
 
+    def note_forbidden(self, why: str) -> None:
+        """Count a request that got a 403."""
+        self.in_a_row += 1
+        self.last_failure = why
+
     @property
     def broken(self) -> bool:
         """True if more requests would only waste time and money."""
@@ -98,9 +103,10 @@ class RequestBatch:
         self.archive = archive
         self.per_reply = per_reply
         self.replies: dict[str, Reply] = {}
-        self._active = 0
+        self._held: dict[str, Usage] = {}  # key of a pending request → what is reserved for it
         self._changed = asyncio.Condition()
         self._fatal: FigevalError | None = None
+        self._forbidden: ForbiddenError | None = None  # the first 403 that may be about the key
         self._unwritten: list[PaidAnswer] = []
         self._writing = asyncio.Lock()
         self._dice = random.Random()  # leaves the program's own random state alone
@@ -118,6 +124,8 @@ class RequestBatch:
             await asyncio.gather(*(self._work(http, waiting) for _ in range(count)))
         if self._fatal is not None:
             raise self._fatal
+        if self._forbidden is not None and not self.has_succeeded:
+            raise self._forbidden
         return self.replies
 
     async def _work(self, http: AsyncClient, waiting: deque[Call]) -> None:
@@ -130,34 +138,32 @@ class RequestBatch:
                 self._fatal = self._fatal or error
 
     async def _one(self, http: AsyncClient, call: Call) -> Reply:
-        likely = await self._enter(call)
+        await self._enter(call)
         try:
             if self.session.broken:
                 return error(f"not sent: {IN_A_ROW} consecutive requests had failed ({self.session.last_failure})")
             return await self._answered(http, call)
         finally:
-            await self._leave(likely)
+            await self._leave(call)
 
-    async def _enter(self, call: Call) -> Usage:
-        """Wait until server and budget have room, and return the reserved usage."""
+    async def _enter(self, call: Call) -> None:
+        """Wait until server and budget have room, and reserve the most that a request can use."""
         async with self._changed:
-            while self._crowded() or not self.budget.allows(likely := self.budget.likely(call.expected)):
-                if not self._active:  # nobody is left who could release a reservation
+            while self._crowded() or not self.budget.allows(self.budget.most(call)):
+                if not self._held:  # nobody is left who could release a reservation
                     raise self.budget.exhausted()
                 await self._changed.wait()
-            self._active += 1
-            self.budget.reserved += likely
-        return likely
+            self._held[call.key] = self.budget.most(call)
+            self.budget.reserved += self._held[call.key]
 
     def _crowded(self) -> bool:
         """Return whether another request has to wait. Under a budget, the first one goes alone to show the price."""
         width = 1 if self.budget.bounded and not self.session.answered else int(self.session.width)
-        return self._active >= width
+        return len(self._held) >= width
 
-    async def _leave(self, likely: Usage) -> None:
+    async def _leave(self, call: Call) -> None:
         async with self._changed:
-            self._active -= 1
-            self.budget.reserved -= likely
+            self.budget.reserved -= self._held.pop(call.key, Usage())
             self._changed.notify_all()
 
     async def _answered(self, http: AsyncClient, call: Call) -> Reply:
@@ -171,14 +177,43 @@ class RequestBatch:
                     f"{IN_A_ROW} requests in a row failed and none was answered; the last one: {failure}"
                 ) from None
             return error(str(failure))
+        except ForbiddenError as failure:
+            return self._refused(failure)
         self.session.note(answer)
         self.session.width = min(self.settings.max_concurrent, self.session.width + 1 / self.session.width)
+        await self._store(call, answer)
+        return answer.reply
+
+    def _refused(self, failure: ForbiddenError) -> Reply:
+        """Return a 403 as a refusal of this request, which it is if another one succeeds (see `run`).
+
+        It is not stored, because the server does not say that it is about the question.
+
+        Raises:
+            ForbiddenError: there were too many in a row.
+        """
+        self.session.note_forbidden(failure.said)
+        if self.session.in_a_row >= (IN_A_ROW if self.has_succeeded else FORBIDDEN_AT_FIRST):
+            raise failure
+        self._forbidden = self._forbidden or failure
+        return Reply(text="", finish="refusal", error=failure.said)
+
+    @property
+    def has_succeeded(self) -> bool:
+        """True if a request of this run was answered, so that the key permits what is asked."""
+        return bool(self.session.answered or self.session.from_memo or self.budget.spent.total)
+
+    async def _store(self, call: Call, answer: ApiAnswer) -> None:
+        """Charge the cost of an answer, and store it if it is of use. Raises `ModelError` if it is of none."""
         used = answer.usage or Usage(
             call.expected.tokens_in, estimated_tokens(answer.reply.reasoning + answer.reply.text)
         )
-        self.budget.learn(call.expected, used)
-        await self._write(PaidAnswer(used, call.key, packed(answer.reply) if self.settings.memo else None))
-        return answer.reply
+        self.budget.learn(call, used)
+        kept = None
+        try:
+            kept = packed(answer.reply) if self.settings.memo and call.may_keep(answer.reply) else None
+        finally:
+            await self._write(PaidAnswer(used, call.key, kept))
 
     async def _persist(self, http: AsyncClient, call: Call) -> ApiAnswer:
         attempts = self.settings.max_retries + 1
@@ -203,8 +238,9 @@ class RequestBatch:
             self.session.narrowest = min(self.session.narrowest, int(self.session.width))
         if again.lost:
             await self._write(PaidAnswer(call.expected))
-            if not self.budget.allows(Usage()):
-                raise self.budget.exhausted()
+            if self.budget.bounded:  # another attempt may cost as much again, for which there must be room
+                await self._leave(call)
+                await self._enter(call)
 
     async def _write(self, entry: PaidAnswer) -> None:
         """Return when the entry is on disk. Waiting entries are committed together, because every commit takes time."""

@@ -17,10 +17,10 @@ from figeval.types import Prompt
 
 from ..encoders.settings import positive
 from .formats import wrapping
+from .secret import without_key
 
 LOOPBACK = re.compile(r"localhost|.*\.localhost|127(\.\d+){3}|::1")
 VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
-SECRET = 12  # least number of characters of a key
 SWITCH = {"on": True, "off": False, "true": True, "false": False, "1": True, "0": False}
 
 
@@ -49,6 +49,7 @@ class ApiSettings:
         max_cost: limit of a run over all its sessions, in the currency of the prices.
         max_tokens: limit of a run over all its sessions, in tokens read and written.
         batch: whether requests go through the batch API (--batch).
+        resubmit_lost: whether requests of a batch without results are submitted again (--resubmit_lost).
         memo: whether answers are remembered, so that the same question is not paid for twice.
         account: name that tells the spending of one run from that of others.
         seed: number that distinguishes samples.
@@ -77,6 +78,7 @@ class ApiSettings:
     max_cost: float | None = None
     max_tokens: int | None = None
     batch: bool = False
+    resubmit_lost: bool = False
     memo: bool = True
     account: str = ""
 
@@ -103,6 +105,8 @@ class ApiSettings:
             if value is not None:
                 object.__setattr__(self, name, check(name, value))
 
+        if self.resubmit_lost and not self.batch:
+            raise ModelError("--resubmit_lost is for requests of --batch; give both, or leave it out")
         if self.batch and not self.memo:
             raise ModelError("--batch keeps answers in the memo until all have arrived; leave out memo=off")
         if self.reasoning_tokens and self.reasoning is not None and self.reasoning.budget is not None:
@@ -193,7 +197,7 @@ class Endpoint:
 
     def scrub(self, text: str) -> str:
         """Return a text without the key, which a server may have quoted. A short one like `none` is no secret."""
-        return text.replace(self.key, "[key]") if len(self.key) >= SECRET else text
+        return without_key(text, self.key)
 
 
 def endpoint(settings: ApiSettings, usual_url: str, usual_variable: str) -> Endpoint:

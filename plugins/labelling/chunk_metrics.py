@@ -16,7 +16,7 @@ import numpy as np
 
 from figeval.metrics import Statistic
 from figeval.metrics.statistic import quotient, ratio
-from figeval.types import Prediction
+from figeval.types import WITHOUT_REPLY, Prediction
 
 from .tags import BEGIN, END, INSIDE, OUTSIDE, SINGLE, Chunk, chunks, kinds, parsed
 
@@ -128,7 +128,7 @@ class Drawn:
 
 def answered_of_all(prediction: Prediction, words: int) -> Answer | None:
     """Return the answer; a missing one counts as nothing found, but it is None if an error prevented it."""
-    if prediction.status == "error":
+    if prediction.status in WITHOUT_REPLY:
         return None
     return (OUTSIDE,) * words if prediction.value is None else prediction.value
 

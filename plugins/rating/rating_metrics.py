@@ -21,6 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from figeval.metrics import PerLabel, Statistic, answered, collective, mean_of, tied_answers
+from figeval.types import WITHOUT_REPLY
 
 if TYPE_CHECKING:
     import numpy as np
@@ -62,7 +63,7 @@ def within_one(example: RatingExample, prediction: Prediction) -> float | None:
 
 def parse_rate(_example: RatingExample, prediction: Prediction) -> float | None:
     """Return 1 if the reply gave a point of the scale, else 0; None if there was no reply."""
-    return None if prediction.status == "error" else float(answered(prediction))
+    return None if prediction.status in WITHOUT_REPLY else float(answered(prediction))
 
 
 def _over_answers(example: RatingExample, prediction: Prediction, function: Callable[[float], float]) -> float | None:

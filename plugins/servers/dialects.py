@@ -171,16 +171,24 @@ def stored(found: Iterable[tuple[JSONValue, JSONValue]], answer: JSONObject) -> 
     return ApiAnswer(Reply(text=json.dumps(pairs)), spent, str(answer.get("model") or ""))
 
 
-def sum_of(reply: Reply, request: TokenRequest, words: Sequence[int | str | None]) -> float | None:
-    """Return Σ log P of the last words of a stored reply, or None if the server read another text.
+def pairs_of(reply: Reply) -> Scored:
+    """Return the tokens of a stored reply with their log-probabilities; none for a reply of another kind."""
+    try:
+        pairs: Scored = [(token, float(value)) for token, value in json.loads(reply.text)]
+    except (TypeError, ValueError):
+        return []
+    return pairs
+
+
+def sum_of(pairs: Scored, request: TokenRequest, words: Sequence[int | str | None]) -> float | None:
+    """Return Σ log P of the last words of a text, or None if the server read another text.
 
     Args:
-        reply: stored reply.
+        pairs: tokens that the server read, with their log-probabilities.
         request: tokens of the text.
         words: the words as the server names them: ids or texts; None for one whose text is unknown. With texts, the
             server must have read as many tokens as were meant.
     """
-    pairs: Scored = json.loads(reply.text)
     if len(pairs) < len(words) or (not isinstance(words[0], int) and len(pairs) != len(request.ids) - 1):
         return None
     tail = pairs[len(pairs) - len(words) :]

@@ -8,9 +8,9 @@ answer is stored on disk at once, under the exact request: nothing is computed t
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from figeval.errors import ModelError
@@ -20,25 +20,31 @@ from figeval.models.progress import advance
 from figeval.types import JSON, Continuation, Message, Prompt, Reply
 
 from ..api.api_model import DEEP, ApiModel, remembered
+from ..api.budget import Call
 from ..api.cache import key_of
 from ..api.client import Client, run_async
 from ..api.dialects import OpenAI
-from ..api.request_batch import Call, RequestBatch
+from ..api.request_batch import RequestBatch, is_usable
 from ..api.settings import endpoint
 from ..causal.chat import opening, rendered
 from ..causal.engine.prefix_tree import TokenRequest
 from ..causal.lm_eval_requests import CausalTokenizer
 from ..causal.option_tokens import OptionEncoder
+from ..causal.plausible import cannot_all_be_certain, first_contexts, is_positive
 from ..encoders.checkpoint import Checkpoint, check_chat_template, locate
 from ..encoders.loading import UNLIMITED, load_tokenizer
 from ..encoders.settings import Configured
-from .dialects import UNBEGUN, LlamaCpp, ScoringDialect, SGLang, VllmServer, sum_of
+from .dialects import UNBEGUN, LlamaCpp, ScoringDialect, SGLang, VllmServer, pairs_of, sum_of
 from .settings import ServerSettings
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 ANSWER = 2  # tokens of the server's limit that a text leaves for the one token that it must be allowed to write
+NO_SCORES = (
+    "it does not score the texts of a prompt, so nothing was scored; use a server that does (docs/engines.md), or "
+    "openai:NAME for answers in words"
+)
 UNDECODABLE = "\N{REPLACEMENT CHARACTER}"
 
 
@@ -107,6 +113,7 @@ class ServedModel:
         calls = {request: self._call(request) for request in sorted(set(asked), key=lambda request: request.ids)}
         replies = self._answered(list(calls.values())) if calls else {}
         known = {request: self._value(request, replies[call.key]) for request, call in calls.items()}
+        self._check_certainty(asked, known)
         return batch.outputs([known[request] for request in asked])
 
     def _is_begun(self, request: TokenRequest) -> bool:
@@ -124,12 +131,13 @@ class ServedModel:
         text = self.tokenizer.decode(ids, clean_up_tokenization_spaces=False) if self.dialect.by_text else ""
         body = json.dumps(self.dialect.scoring(request, text), separators=(",", ":")).encode("ascii")
         key = key_of(self.client.url, self.api.client.served(), body, self.settings)
-        return Call(key, body, Usage(len(request.ids), 1))
+        return Call(key, body, Usage(len(request.ids), 1), may_keep=partial(self._may_keep, request))
 
     def _answered(self, calls: Sequence[Call]) -> dict[str, Reply]:
         """Return the reply to every call by key; those that are stored already are not asked for."""
         with self.api.archive() as archive:
-            known = remembered(archive, [call.key for call in calls]) if self.settings.memo else {}
+            stored = remembered(archive, [call.key for call in calls]) if self.settings.memo else {}
+            known = {call.key: reply for call in calls if (reply := stored.get(call.key)) and is_usable(call, reply)}
             self.api.session.from_memo += len(known)
             fresh = [call for call in calls if call.key not in known]
             advance(len(known) / len(calls))
@@ -139,19 +147,48 @@ class ServedModel:
         return known
 
     def _value(self, request: TokenRequest, reply: Reply) -> float:
-        """Return Σ log P of a request. Raises `ModelError` if there is no answer, or one about other tokens."""
-        if reply.finish == "error":
+        """Return Σ log P of a request.
+
+        Raises:
+            ModelError: there is no answer, one about other tokens, or one that is no logarithm of a probability.
+        """
+        address = self.client.url
+        if reply.finish in ("error", "refusal"):
             raise ModelError(
-                f"{self.client.endpoint.url} gave no log-likelihood ({reply.error}); answers so far are kept, and the "
-                "same command continues"
+                f"{address} gave no log-likelihood ({reply.error or 'the text was refused'}); answers so far are kept, "
+                "and the same command continues"
             )
-        value = sum_of(reply, request, self._named(request.ids[-request.predicted :]))
+        pairs = pairs_of(reply)
+        if len(pairs) < request.predicted and not self.dialect.by_text:
+            raise ModelError(
+                f"{address} gave no log-probabilities of the text that it was sent ({len(pairs)} of at least "
+                f"{request.predicted} tokens); {NO_SCORES}"
+            )
+        if above := next((value for _, value in pairs if is_positive(value)), None):
+            raise ModelError(
+                f"{address} gave a log-probability of {above:g}, but that of a probability is at most 0; {NO_SCORES}"
+            )
+        value = sum_of(pairs, request, self._named(request.ids[-request.predicted :]))
         if value is None:
             raise ModelError(
-                f"the model at {self.client.endpoint.url} splits texts into other tokens than the tokenizer of "
+                f"the model at {address} splits texts into other tokens than the tokenizer of "
                 f"{self.checkpoint.model!r}; set --model_args tokenizer= to that of the served model"
             )
         return min(value, 0.0)
+
+    def _may_keep(self, request: TokenRequest, reply: Reply) -> bool:
+        """Return whether a reply is worth storing, which one of zeros is not. Raises what `_value` raises."""
+        self._value(request, reply)
+        return any(value for _, value in pairs_of(reply))
+
+    def _check_certainty(self, requests: Sequence[TokenRequest], values: Mapping[TokenRequest, float]) -> None:
+        """Raise `ModelError` if every option of the first contexts is certain, which cannot be."""
+        first = [requests[index] for index in first_contexts(requests)]
+        if not any(values[request] for request in first) and cannot_all_be_certain(first):
+            raise ModelError(
+                f"{self.client.url} gave the log-probability 0 for every token, as if all options were certain; "
+                f"{NO_SCORES}"
+            )
 
     def _named(self, words: Sequence[int]) -> list[int | str | None]:
         """Return tokens as the server names them; None for one that is no text by itself, such as half a letter."""

@@ -12,6 +12,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from figeval.errors import ModelError
 from figeval.models.capabilities import OutputStream, Part
 from figeval.types import JSON, AnswerFormat, Continuation, Finish, Message, Prompt, Reply
 
@@ -19,6 +20,7 @@ from ..causal.generation.grammar import grammar_of
 from ..causal.generation.row import Row
 from ..causal.lm_eval_requests import CausalTokenizer
 from ..causal.option_tokens import ScoringBatch
+from ..causal.plausible import cannot_all_be_certain, first_contexts, is_positive
 from ..causal.prompting import Prompting, context_length, final_tokens
 from ..encoders.checkpoint import Checkpoint
 from .engine import Engine
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from .engine import Request
 
 ENDINGS: dict[str | None, Finish] = {"length": "length", "abort": "error", "error": "error"}
+COMPARE = "nothing was scored; run the model with causal:NAME, or in another release of vLLM"
 UNREAD = 2  # vLLM takes one token less than its limit, and reads the last one of an option, which `causal` does not
 
 
@@ -67,11 +70,33 @@ class VllmLanguageModel(VllmModel):
         return OutputStream(len(requests), self._scored(batch))
 
     def _scored(self, batch: ScoringBatch) -> Iterator[Part[float]]:
+        """Yield the log-likelihoods as they are computed; while all are 0, none, since they may have no meaning.
+
+        Raises:
+            ModelError: they are no logarithms of probabilities.
+        """
         if unscored := batch.unscored:
             yield batch.part(unscored, [math.nan] * len(unscored))
+        certain: list[tuple[int, float]] | None = []
         for found in self.scorer.score(batch.requests) if batch.requests else ():
-            # NaN must stay: `min(0.0, nan)` is 0, a certain option
-            yield batch.part([batch.rows[index] for index, _ in found], [min(value, 0.0) for _, value in found])
+            if above := next((value for _, value in found if is_positive(value)), None):
+                raise ModelError(
+                    f"vLLM gave a log-probability of {above:g}, but that of a probability is at most 0; {COMPARE}"
+                )
+            ready = found
+            if certain is not None:
+                certain += found
+                if not any(value for _, value in certain):
+                    continue
+                ready, certain = certain, None
+            yield part_of(batch, ready)
+        if certain:
+            first = [batch.requests[index] for index in first_contexts(batch.requests)]
+            if cannot_all_be_certain(first):
+                raise ModelError(
+                    f"vLLM gave the log-probability 0 for every token, as if all options were certain; {COMPARE}"
+                )
+            yield part_of(batch, certain)
 
     @property
     def context_length(self) -> int | None:
@@ -132,6 +157,12 @@ class VllmLanguageModel(VllmModel):
         """End the engine; it is loaded again when needed."""
         vars(self).pop("scorer", None)
         super().close()
+
+
+def part_of(batch: ScoringBatch, found: Sequence[tuple[int, float]]) -> Part[float]:
+    """Return values by the index of their request in the batch as a part of the answers."""
+    # NaN must stay: `min(0.0, nan)` is 0, a certain option
+    return batch.part([batch.rows[index] for index, _ in found], [min(value, 0.0) for _, value in found])
 
 
 def decoding(row: Row, answer: AnswerFormat | None, penalty: float = 1.0) -> SamplingParams:

@@ -33,11 +33,13 @@ from figeval.task_types.routes import choose
 from figeval.types import Message, Prompt, Reply
 from tests.plugins.servers import (
     Desk,
+    Handler,
     after,
     anthropic_answer,
     hang_up,
     mangle,
     openai_answer,
+    question,
     says,
     stall,
     truncate,
@@ -338,7 +340,7 @@ def test_nobody_is_there() -> None:
 
 SAME = [
     (says(401, error("bad key")), r"127.0.0.1 answered 401 \(bad key\); correct the key in OPENAI_API_KEY"),
-    (says(403, error("no")), r"answered 403 \(no\); the key in OPENAI_API_KEY does not permit this"),
+    (says(403, b"<html>no"), r"answered 403 \(<html>no\); the key in OPENAI_API_KEY does not permit this"),
     (says(402, error("no money")), r"127.0.0.1: no money; top up the account"),
     (says(400, error("Your credit balance is too low")), r"127.0.0.1: Your credit balance is too low; top up"),
     (says(405, error("no")), r"answered 405 \(no\); correct base_url .*: what is there accepts no questions"),
@@ -683,6 +685,43 @@ def test_a_budget_is_never_exceeded(desk: Desk, model: Open) -> None:
         assert archive.spent("run") == Usage(50, 25)
 
 
+def counting(tokens: Callable[[str], int]) -> Callable[[Handler, bytes], None]:
+    """Answer, and count the tokens of a question in this way, with 30 for the template."""
+
+    def behave(handler: Handler, body: bytes) -> None:
+        used = {"prompt_tokens": tokens(question(body)) + 30, "completion_tokens": 3}
+        answer = {"choices": [{"message": {"content": "B"}, "finish_reason": "stop"}], "usage": used}
+        handler.desk.over.wait(0.05)
+        handler.send(200, json.dumps(answer).encode())
+
+    return behave
+
+
+PROSE = "The quick fox and the dog ran home. " * 12
+COUNTS: list[tuple[str, Callable[[str], int], float, float]] = [
+    ("a token for four bytes", lambda text: len(text) // 4, 0.9, 1),
+    ("a token per byte", len, 0.9, 1),
+    ("few tokens, then many", lambda text: len(text) // 4 if int(text[:3]) < 60 else len(text), 0.9, 1),
+    ("in turns", lambda text: len(text) // (4 if int(text[:3]) % 2 else 1), 0.9, 1),
+    ("few tokens, then more than bytes", lambda text: len(text) // 4 if int(text[:3]) < 60 else 2 * len(text), 0.9, 2),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("tokens", "least", "most"), [one[1:] for one in COUNTS], ids=[one[0] for one in COUNTS])
+def test_a_budget_holds_with_many_requests_at_once(
+    tokens: Callable[[str], int], least: float, most: float, desk: Desk, model: Open
+) -> None:
+    desk.usual = counting(tokens)
+    backend = model(max_tokens=20_000, max_concurrent=32)
+    with pytest.raises(BudgetExhausted) as caught:
+        backend.generate(ask(*(f"{number:03d} {PROSE}" for number in range(250))))
+    spent = backend.budget.spent.total
+    assert 20_000 * least <= spent <= 20_000 * most
+    assert ("more than --max_tokens" in str(caught.value)) == (spent > 20_000)
+    assert desk.most_at_once > 8
+
+
 def test_with_more_the_same_command_goes_on(desk: Desk, model: Open) -> None:
     prompts = ask(*map(str, range(10)))
     with pytest.raises(BudgetExhausted):
@@ -719,11 +758,13 @@ def test_an_answer_lost_on_the_way_is_on_the_bill(desk: Desk, model: Open) -> No
     assert (backend.describe()["tokens_in"], backend.describe()["tokens_out"]) == (14 + 10, 16 + 5)
     desk.plan = [truncate] * 9
     with pytest.raises(BudgetExhausted):
-        model(max_tokens=50, account="small").generate(ask("y" * 40))
+        model(max_tokens=120, account="small").generate(ask("y" * 40))
+    with open_archive(archive_file()) as archive:
+        assert 0 < archive.spent("small").total <= 120
 
 
 def test_what_it_would_take_is_known_beforehand(desk: Desk, model: Open) -> None:
-    backend = model(input_price=1, output_price=2, max_tokens=50)
+    backend = model(input_price=1, output_price=2, max_tokens=74)
     backend.generate(ask("a" * 40))
     told = backend.estimate(ask("a" * 40, "b" * 40, "c" * 40, "c" * 40))
     assert told == (

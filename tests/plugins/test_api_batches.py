@@ -244,7 +244,7 @@ def test_a_server_that_fails_now_and_then_is_asked_again(desk: BatchDesk, model:
 
 
 def test_what_failed_is_asked_again_and_nothing_else(desk: BatchDesk, model: Open) -> None:
-    fates = {"question 1": "error", "question 2": "expired", "question 3": "lost"}
+    fates = {"question 1": "error", "question 2": "expired", "question 3": "error"}
     desk.fate = lambda question, attempt: fates.get(question, "ok") if attempt == 0 else "ok"
     assert finish(model, desk) == CAPITALS
     assert desk.processed == dict.fromkeys(ASKED, 1)
@@ -311,10 +311,57 @@ def test_no_key_gets_into_a_message(desk: BatchDesk, model: Open, monkeypatch: p
             model().generate(prompts("another"))
 
 
-def test_a_batch_that_the_server_forgot_is_submitted_again(desk: BatchDesk, model: Open) -> None:
+def lose(desk: BatchDesk, how: str) -> None:
+    """Let the server forget its batches, or have no results for them."""
+    if how == "404":
+        desk.batches.clear()
+    else:
+        desk.fate = lambda question, _: "lost" if how == "empty" or question == "question 3" else "ok"
+
+
+@pytest.mark.parametrize("how", ["404", "empty", "partly"])
+def test_what_a_server_lost_is_submitted_again_only_by_a_flag(
+    how: str, desk: BatchDesk, model: Open, capsys: pytest.CaptureFixture[str]
+) -> None:
+    desk.polls = 0
+    left(model(max_tokens=2000))
+    lose(desk, how)
+    submitted = desk.asked["POST /v1/messages/batches"] + desk.asked["POST /v1/batches"]
+    for _ in range(2):
+        backend = model(max_tokens=2000)
+        replies = backend.generate(prompts())
+        lost = [reply for reply in replies if reply.finish == "error"]
+        assert len(lost) == (1 if how == "partly" else 7)
+        assert all("batch_0" in reply.error and "--resubmit_lost" in reply.error for reply in lost)
+        assert "may have been billed" in capsys.readouterr().err
+        with backend.archive():
+            assert backend.budget.waiting.total >= 40 * len(lost), "what may be billed is reserved"
+    assert desk.asked["POST /v1/messages/batches"] + desk.asked["POST /v1/batches"] == submitted
+    with pytest.raises(BudgetExhausted):
+        model(max_tokens=backend.budget.spent.total + backend.budget.waiting.total + 20, resubmit_lost=True).generate(
+            prompts()
+        )
+    desk.fate = lambda *_: "ok"
+    assert finish(model, desk, max_tokens=2000, resubmit_lost=True) == CAPITALS
+    backend = model(max_tokens=2000)
+    backend.generate(prompts())
+    assert backend.budget.spent.total >= 15 * 7 + 40 * len(lost), "what may have been billed is charged"
+
+
+def test_results_that_come_late_are_collected(desk: BatchDesk, model: Open) -> None:
+    desk.polls = 0
     left(model())
+    kept = dict(desk.batches)
     desk.batches.clear()
-    assert finish(model, desk) == CAPITALS
+    assert {reply.finish for reply in model().generate(prompts())} == {"error"}
+    desk.batches.update(kept)
+    assert texts(model().generate(prompts())) == CAPITALS
+    assert desk.processed == dict.fromkeys(ASKED, 1)
+
+
+def test_the_flag_is_one_of_batches(desk: BatchDesk, model: Open) -> None:
+    with pytest.raises(ModelError, match="--resubmit_lost is for requests of --batch"):
+        model(batch=False, resubmit_lost=True)
 
 
 def test_a_batch_after_one_that_never_arrived_has_a_label_of_its_own(
@@ -381,17 +428,18 @@ def test_a_list_of_batches_that_is_none(desk: BatchDesk, model: Open, listed: An
 
 
 def test_results_of_another_batch_under_our_own_name(desk: BatchDesk, model: Open) -> None:
-    """The server has told us the id, so the batch is ours and its requests have failed; they are not asked forever."""
+    """The server has told us the id, so the batch is ours, and its requests may have been billed."""
     desk.foreign = True
-    assert set(finish(model, desk)) == {"(the batch batch_2 has no result for it)"}
-    assert len(desk.batches) == 3
+    assert all("batch_0 has ended without a result" in text for text in finish(model, desk))
+    assert len(desk.batches) == 1
     desk.foreign = False
     assert finish(model, desk) == CAPITALS
 
 
 def test_a_line_of_results_that_is_no_json_costs_only_its_own_request(desk: BatchDesk, model: Open) -> None:
     desk.garbled = 1
-    assert finish(model, desk) == CAPITALS
+    assert sum("without a result" in text for text in finish(model, desk)) == 1
+    assert finish(model, desk, resubmit_lost=True) == CAPITALS
     assert sorted(len(batch.requests) for batch in desk.batches.values()) == [1, len(ASKED)]
     assert sum(desk.processed.values()) == len(ASKED) + 1
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sqlite3
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,12 +15,13 @@ from tokenizers.processors import ByteLevel, TemplateProcessing
 from transformers import AutoTokenizer
 
 import figeval
+from figeval.builtin.plugins.api.cache import archive_file, packed
 from figeval.builtin.plugins.causal.language_model import causal
 from figeval.builtin.plugins.servers.dialects import LlamaCpp, SGLang, VllmServer
 from figeval.builtin.plugins.servers.model import llama_cpp, sglang, vllm_server
 from figeval.builtin.plugins.servers.settings import ServerSettings
 from figeval.errors import CapabilityError, ModelError
-from figeval.types import AnswerFormat, Continuation, Message, Prompt
+from figeval.types import AnswerFormat, Continuation, Message, Prompt, Reply
 from tests.plugins.scoring_servers import Imitated, serving
 from tests.plugins.servers import Desk, free_port, talkative
 from tests.plugins.tiny import LINES, LONG, Workshop
@@ -182,6 +184,82 @@ def test_other_words_of_llama_cpp_are_noticed(folder: Path) -> None:
         server.llama_cpp = other  # type: ignore[method-assign]
         with pytest.raises(ModelError, match=r"splits texts into other tokens.*tokenizer="):
             opened(server, max_length=96).loglikelihood(REQUESTS[:2])
+
+
+def scored(kind: str, body: dict[str, Any], logprob: float) -> dict[str, Any]:
+    """The answer of a server that gives every token the same log-probability."""
+    ids = body.get("prompt") or body["input_ids"][body["logprob_start_len"] :]
+    if kind == "vllm":
+        return {"choices": [{"prompt_logprobs": [None, *({str(token): {"logprob": logprob}} for token in ids[1:])]}]}
+    return {"meta_info": {"input_token_logprobs": [[None, ids[0]], *([logprob, token] for token in ids[1:])]}}
+
+
+@pytest.mark.parametrize(
+    ("logprob", "message"), [(0.0, "log-probability 0 for every"), (3.5, "log-probability of 3.5")]
+)
+@pytest.mark.parametrize("kind", BY_IDS)
+def test_what_is_no_logarithm_of_a_probability_is_neither_scored_nor_kept(
+    folder: Path, kind: str, logprob: float, message: str
+) -> None:
+    with serving(folder, kind) as server:
+        honest = server.vllm, server.sglang
+        server.vllm = server.sglang = lambda body: scored(kind, body, logprob)  # type: ignore[method-assign]
+        for _ in range(2):
+            with pytest.raises(ModelError, match=message):
+                opened(server, max_length=96).loglikelihood(REQUESTS)
+        server.vllm, server.sglang = honest  # type: ignore[method-assign]
+        model = opened(server, max_length=96)
+        assert all(value < 0 for value in model.loglikelihood(REQUESTS).values)
+        assert model.describe()["from_memo"] == 0
+
+
+@pytest.mark.parametrize("kind", BY_IDS)
+def test_one_option_may_be_certain(folder: Path, kind: str) -> None:
+    certain = [Continuation("Who?", "a"), Continuation("Why?", "b")]
+    with serving(folder, kind) as server:
+        model = opened(server, max_length=96)
+        (last,) = model.tokenizer("c")["input_ids"]
+
+        def answer(body: dict[str, Any]) -> dict[str, Any]:
+            ids = body.get("prompt") or body["input_ids"]
+            return scored(kind, body, -3.0 if ids[-1] == last else 0.0)
+
+        server.vllm = server.sglang = answer  # type: ignore[method-assign]
+        assert list(model.loglikelihood(certain).values) == [0.0, 0.0]
+        assert model.loglikelihood([*certain, Continuation("Who?", "c")]).values[2] < 0
+
+
+USELESS = {"choices": [{"text": "a", "prompt_logprobs": [None]}]}
+
+
+def test_an_answer_without_log_probabilities_is_not_kept(folder: Path) -> None:
+    with serving(folder, "vllm") as server:
+        honest = server.vllm
+        server.vllm = lambda _body: USELESS  # type: ignore[method-assign]
+        with pytest.raises(ModelError, match="gave no log-probabilities"):
+            opened(server, max_length=96).loglikelihood(REQUESTS)
+        server.vllm = honest  # type: ignore[method-assign]
+        assert all(value < 0 for value in opened(server, max_length=96).loglikelihood(REQUESTS).values)
+
+
+@pytest.mark.parametrize("text", ["[]", "not JSON", "[[7]]", "[[7, null]]", "{}"])
+def test_a_useless_answer_that_an_earlier_version_kept_is_asked_again(folder: Path, text: str) -> None:
+    with serving(folder, "vllm") as server:
+        model = opened(server, max_length=96)
+        expected = model.loglikelihood(REQUESTS).values
+        with sqlite3.connect(archive_file()) as connection:
+            connection.execute("UPDATE answers SET answer = ?", [packed(Reply(text=text))])
+        connection.close()
+        asked = len(server.asked)
+        assert opened(server, max_length=96).loglikelihood(REQUESTS).values == expected
+        assert len(server.asked) == 2 * asked
+
+
+def test_a_text_that_a_filter_refuses_has_no_log_likelihood(folder: Path) -> None:
+    with serving(folder, "vllm") as server:
+        server.answer = lambda _path, _body: (400, {"error": {"code": "content_filter", "message": "flagged"}})  # type: ignore[method-assign]
+        with pytest.raises(ModelError, match=r"gave no log-likelihood \(flagged\)"):
+            opened(server, max_length=96).loglikelihood(REQUESTS[:1])
 
 
 @pytest.mark.parametrize("kind", BY_IDS)

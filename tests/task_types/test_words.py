@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from figeval.errors import CapabilityError, PluginError
+from figeval.errors import PluginError
 from figeval.models.batching import BatchScheduler
 from figeval.prompts import PromptContext
 from figeval.task_types import choice
@@ -102,13 +102,14 @@ def test_what_the_right_option_is_called_does_not_count_options():
     assert READER.read(EXAMPLE, told, "The second moral").status == "unparseable"
 
 
-def test_more_options_than_letters_is_one_line():
+def test_more_options_than_letters_are_not_asked():
     many = ChoiceExample(id="big", query="q", options=tuple(map(str, range(27))), gold=0)
     for route in (BY_LETTER, choice.by_letter_likelihood):
-        with pytest.raises(
-            CapabilityError, match="'big' has 27 options, more than the 26 letters; choose another --route"
-        ):
-            answer(route, many, FakeGenerator())
+        backend = FakeGenerator()
+        prediction = answer(route, many, backend)
+        assert (prediction.value, prediction.status) == (None, "unasked")
+        assert "'big' has 27 options, more than the 26 letters; choose another --route" in prediction.error
+        assert not backend.asked
 
 
 def test_letters_can_be_scored_instead_of_written():

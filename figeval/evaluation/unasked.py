@@ -1,0 +1,41 @@
+"""Examples that a route cannot put to a model: counted before the first request, and left out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from figeval.errors import ExampleError
+from figeval.prompts import LETTERS, PromptContext
+from figeval.spec.survey import Survey
+from figeval.task_types.routes import Route
+from figeval.text import counted
+from figeval.types import Example, Request
+
+
+def unasked(route: Route, context: PromptContext, available: Survey, examples: Iterator[Example]) -> tuple[str, ...]:
+    """Return the warning about examples with more options than the letters that the route shows; none if all have few.
+
+    Raises:
+        CapabilityError: the route can ask about none of them.
+    """
+    if available.most_options <= len(LETTERS) or not route.renders:
+        return ()
+    refusals = []
+    for example in (one for one in examples if len(getattr(one, "options", ())) > len(LETTERS)):
+        try:
+            route.first_requests(example, context)
+        except ExampleError as refusal:
+            refusals.append(refusal)
+    if len(refusals) == available.subset.n:
+        raise refusals[0]
+    if not refusals:
+        return ()
+    return (f"{route.name} cannot ask about {counted(len(refusals), 'example')}, left out (first: {refusals[0]})",)
+
+
+def first_round(route: Route, example: Example, context: PromptContext) -> Sequence[Request]:
+    """Return the requests of the first round about an example; none if the route cannot ask about it."""
+    try:
+        return route.first_requests(example, context)
+    except ExampleError:
+        return ()

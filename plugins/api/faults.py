@@ -1,0 +1,173 @@
+"""What servers say in place of an answer: errors, with whatever status they come, and refusals of safety filters.
+
+Many servers put an error into a body with status 200, because the response had begun, or because they pass on what
+another server said. Such an error is judged as if it had come with the status that its code, type or text names.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from http import HTTPStatus
+
+from figeval.text import one_line
+from figeval.types import JSON
+
+WITHHELD = re.compile(
+    r"safety|recitation|prohibited|^blocked|(content|prompt).?blocked|block.?list|content.?(filter|policy)"
+    r"|policy.?violation|refusal|spii|guardrail|moderat|sensitive|toxic|data.?inspection",
+    re.IGNORECASE,
+)
+"""Occurs in the finish reasons and error codes with which a filter or the model itself refuses (OpenAI, Azure, Gemini,
+Anthropic, Bedrock, Cohere, Alibaba, Zhipu)."""
+
+FLAGGED = re.compile(
+    r"\b(input|prompt|content|request|messages?|text)\b.{0,40}\bflagged"
+    r"|content (management |usage )?polic|content filter|safety (system|filter|setting)",
+    re.IGNORECASE,
+)
+MODERATION = (
+    *("reasons", "flagged_input", "flagged", "moderation", "categories"),
+    *("content_filter_result", "content_filter_results"),
+)
+"""Keys of the data with which a moderation says what it found."""
+
+TOO_LONG = re.compile(
+    r"context.?length.?exceeded|maximum context length|exceed\w*.{0,80}\b(context|maximum|token limit)"
+    r"|\b(context|prompt|input|sequence|tokens?)\b.{0,80}\bexceed|too many (input |prompt )?tokens"
+    r"|\b(context|prompt|input|sequence|request|messages?|text)\b.{0,40}\btoo (long|large)",
+    re.IGNORECASE,
+)
+BROKE = frozenset({"insufficient_quota", "billing_hard_limit_reached", "credit_balance_exhausted"})
+BROKE_TEXT = "credit balance is too low"
+BEGINNING = re.compile(r"\W*(?:https?\s*)?(?:error|status|code|[\s:(\[-])*\s*([45]\d\d)\b", re.IGNORECASE)
+PHRASES: tuple[tuple[int, re.Pattern[str]], ...] = (
+    (429, re.compile(r"rate.?limit|too many requests|quota exceeded|requests? per (second|minute|day)", re.IGNORECASE)),
+    (400, TOO_LONG),
+    (400, FLAGGED),
+    (401, re.compile(r"(invalid|incorrect|wrong|missing|no) api.?key|unauthori[sz]ed", re.IGNORECASE)),
+)
+NAMED = {  # codes and types of errors without punctuation and "error" → status of a response with such an error
+    400: "invalidrequest badrequest invalidargument failedprecondition contextlengthexceeded stringabovemaxlength",
+    401: "invalidapikey incorrectapikey authentication unauthenticated unauthorized invalidauthentication",
+    402: "billing paymentrequired insufficientcredits insufficientbalance",
+    403: "permission permissiondenied forbidden accessdenied",
+    404: "notfound modelnotfound",
+    408: "requesttimeout",
+    413: "requesttoolarge payloadtoolarge",
+    422: "unprocessableentity",
+    429: "ratelimit ratelimitexceeded ratelimited ratelimitreached toomanyrequests resourceexhausted throttling",
+    500: "server api internal internalserver",
+    503: "unavailable serviceunavailable engineoverloaded",
+    504: "timeout deadlineexceeded gatewaytimeout",
+    529: "overloaded",
+}
+STATUSES = {name: status for status, names in NAMED.items() for name in names.split()}
+ANSWERS = ("choices", "content", "meta_info")  # keys of bodies that hold an answer
+UNKNOWN = HTTPStatus.BAD_GATEWAY  # what an error without a status is: it may pass
+
+
+def fault_in(body: JSON) -> JSON | None:
+    """Return the error in a body of status 200 in its usual form, `{"error": …}`, or None if there is none."""
+    if body.get("error"):
+        return body
+    choices = body.get("choices")
+    first = choices[0] if isinstance(choices, list) and choices else None
+    if isinstance(first, Mapping) and first.get("error"):  # OpenRouter, of a provider that failed in the middle
+        return {"error": first["error"]}
+    says = body.get("object") == "error" or body.get("type") == "error"  # vLLM before 0.10; Anthropic
+    if says or ("message" in body and "code" in body and not any(key in body for key in ANSWERS)):  # Alibaba
+        return {"error": body}
+    return None
+
+
+def status_of(fault: JSON) -> int:
+    """Return the status of a response with this error: by its codes, else by its text, else 502."""
+    text = complaint(fault)
+    named = next((status for value in identifiers(fault) if (status := as_status(value))), 0)
+    if named:
+        return named
+    if begins := BEGINNING.match(text):
+        return int(begins[1])
+    return next((status for status, phrase in PHRASES if phrase.search(text)), UNKNOWN)
+
+
+def as_status(value: object) -> int:
+    """Return the status that a code or type names; 0 if it names none."""
+    if isinstance(value, bool) or not isinstance(value, int | str):
+        return 0
+    if isinstance(value, int):
+        return value if HTTPStatus.BAD_REQUEST <= value < 600 else 0
+    if begins := re.match(r"\s*([45]\d\d)\b", value):
+        return int(begins[1])
+    return STATUSES.get(re.sub(r"[^a-z]|error|exception", "", value.lower()), 0)
+
+
+def identifiers(fault: JSON) -> Iterator[object]:
+    """Yield the codes and types that a server gives to an error, the most specific first."""
+    for holder in holders(fault):
+        yield from (holder[key] for key in ("code", "status", "status_code", "type") if holder.get(key))
+
+
+def holders(fault: JSON) -> Iterator[Mapping[str, object]]:
+    """Yield the objects that describe an error."""
+    error = fault.get("error")
+    if isinstance(error, Mapping):
+        yield error
+        yield from (error[key] for key in ("innererror", "metadata", "error") if isinstance(error.get(key), Mapping))
+
+
+def codes(fault: JSON) -> set[str]:
+    """Return all codes that a server gives to an error."""
+    return {str(value) for value in identifiers(fault)}
+
+
+def complaint(fault: JSON, content: bytes = b"") -> str:
+    """Return the server's error message as one line, from any of its usual places, else the whole content."""
+    error = fault.get("error")
+    said = error.get("message") if isinstance(error, Mapping) else error
+    said = said or fault.get("message") or fault.get("detail") or content.decode("utf-8", "replace") or error
+    return one_line(str(said or ""))
+
+
+def is_refusal(status: int, fault: JSON, said: str) -> bool:
+    """Return whether a filter refused the question: by a code, by the data of a moderation, or by what it says."""
+    if status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.PAYMENT_REQUIRED, HTTPStatus.TOO_MANY_REQUESTS):
+        return False
+    if any(code == "invalid_prompt" or WITHHELD.search(code) for code in codes(fault)):
+        return True
+    if status not in (HTTPStatus.BAD_REQUEST, HTTPStatus.FORBIDDEN):
+        return False
+    return any(holder.get(key) for holder in holders(fault) for key in MODERATION) or bool(FLAGGED.search(said))
+
+
+def is_too_long(status: int, fault: JSON, said: str) -> bool:
+    """Return whether a question is longer than the model can read, which no other attempt changes."""
+    may_be = status in (400, 413, 422) or status >= HTTPStatus.INTERNAL_SERVER_ERROR
+    return may_be and (any(map(TOO_LONG.search, codes(fault))) or bool(TOO_LONG.search(said)))
+
+
+def is_broke(fault: JSON, said: str) -> bool:
+    """Return whether the account has no credit."""
+    return bool(codes(fault) & BROKE) or BROKE_TEXT in said
+
+
+def block_reason(body: JSON) -> str:
+    """Return why a server gave no answer to a prompt, or "" if it does not say that it withheld one.
+
+    Gemini puts the reason into `promptFeedback`, and Azure lists what its filters found in the prompt.
+    """
+    for holder in (body.get("promptFeedback"), body.get("prompt_feedback"), body):
+        reason = isinstance(holder, Mapping) and (holder.get("blockReason") or holder.get("block_reason"))
+        if reason:
+            return one_line(str(reason))
+    results = body.get("prompt_filter_results")
+    return ", ".join(filter_name for one in (results if isinstance(results, list) else ()) for filter_name in hits(one))
+
+
+def hits(result: object) -> Iterator[str]:
+    """Yield the names of Azure's filters that a prompt has not passed."""
+    filters = result.get("content_filter_results") if isinstance(result, Mapping) else None
+    for name, verdict in filters.items() if isinstance(filters, Mapping) else ():
+        if isinstance(verdict, Mapping) and verdict.get("filtered") is True:
+            yield one_line(str(name))

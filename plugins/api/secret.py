@@ -1,0 +1,124 @@
+r"""Removal of a key from texts, in whatever form a server or a model writes it.
+
+A model that is asked for its key, or a server that quotes the request, may write it with `%2D`, in capitals, with
+characters between the letters that nobody sees, or in base64. Whoever reads the record could turn all of these back.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+
+from figeval.text import SEQUENCE
+
+MIN_CHARS = 12  # of a key; a shorter one, such as `none`, is no secret
+MASK = "[key]"
+INVISIBLE = "\x00-\x08\x0e-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u180b-\u180f\u200b-\u200f\u202a-\u202e"
+INVISIBLE += "\u2060-\u206f\ufe00-\ufe0f\ufeff\ufff9-\ufffd\ud800-\udfff\U000e0000-\U000e0fff"
+UNSEEN = f"(?:{SEQUENCE.pattern})|[{INVISIBLE}]"
+BLANK = rf"{UNSEEN}|\s|\\[nrt]"  # a line break also as JSON writes it
+ESCAPED = (
+    r"[%=](?:25)*+(?P<url>[0-9A-Fa-f]{2})|\\{1,2}(?:u\{?(?:00)?|x)(?P<json>[0-9A-Fa-f]{2})\}?"
+    r"|&\#0*+(?P<html>[0-9]{2,3});?|&\#[xX]0*+(?P<hex>[0-9A-Fa-f]{2});?"
+)
+"""A character as URLs and quoted-printable text, JSON and Python, and HTML write it."""
+ALIKE = (
+    {ord(one): one.lower() for one in "ABCDEFGHIJKLMNOPQRSTUVWXYZ"}
+    | {ord(one) + 0xFEE0: one.lower() for one in map(chr, range(0x21, 0x7F))}  # wide
+    | dict.fromkeys(map(ord, "\u2010\u2011\u2012\u2013\u2014\u2015\u2212\ufe58\ufe63\uff0d"), "-")
+)
+
+
+def without_key(text: str, key: str) -> str:
+    """Return a text without a key; one that is too short to be a secret stays."""
+    if len(key) < MIN_CHARS:
+        return text
+    text = text.replace(key, MASK)
+    for reading in readings_of(key):
+        text = reading.masked(text)
+    return text
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A way to read a text, and what must not be found in it.
+
+    Attributes:
+        marks: pattern of what is left out, or stands for another character.
+        folded: whether capitals, and characters that look alike, are the same.
+        wanted: forms of the key.
+    """
+
+    marks: re.Pattern[str]
+    folded: bool
+    wanted: tuple[str, ...]
+
+    def masked(self, text: str) -> str:
+        """Return a text without the forms of the key; a text without any is only searched, which is fast."""
+        read = self.marks.sub(meaning, text)
+        read = read.translate(ALIKE) if self.folded else read
+        if not any(form in read for form in self.wanted):
+            return text
+        pieces, end = [], 0
+        for first, last in self._found(text):
+            if first >= end:
+                pieces += [text[end:first], MASK]
+                end = last
+        return "".join([*pieces, text[end:]])
+
+    def _found(self, text: str) -> list[tuple[int, int]]:
+        """Return where the forms begin and end in a text, in order."""
+        read = [*characters(text, self.marks)]
+        whole = "".join(one for one, _, _ in read)
+        whole = whole.translate(ALIKE) if self.folded else whole
+        places = ((match.start(), match.end()) for form in self.wanted for match in re.finditer(re.escape(form), whole))
+        return sorted((read[first][1], read[last - 1][2]) for first, last in places)
+
+
+def characters(text: str, marks: re.Pattern[str]) -> Iterator[tuple[str, int, int]]:
+    """Yield the characters that a text stands for, and where each begins and ends in it."""
+    end = 0
+    for match in marks.finditer(text):
+        yield from ((text[place], place, place + 1) for place in range(end, match.start()))
+        end = match.end()
+        if meant := meaning(match):
+            yield meant, match.start(), end
+    yield from ((text[place], place, place + 1) for place in range(end, len(text)))
+
+
+def meaning(match: re.Match[str]) -> str:
+    """Return the visible character that an escape stands for, or "" for anything else, which is left out."""
+    kind = match.lastgroup
+    code = 0 if kind is None else int(match[kind], 10 if kind == "html" else 16)
+    return chr(code) if 0x20 < code < 0x7F else ""
+
+
+@cache
+def readings_of(key: str) -> tuple[Reading, ...]:
+    """Return the ways in which a text is read.
+
+    Blanks between characters are left out only if the key has a digit: words of a text, put together, may be a
+    placeholder such as `notneededhere`.
+    """
+    between = BLANK if any(map(str.isdigit, key)) else UNSEEN
+    plain = key.translate(ALIKE)
+    words = (plain, plain[::-1])
+    return (
+        Reading(re.compile(between), folded=True, wanted=(*words, key.encode().hex())),
+        Reading(re.compile(f"{ESCAPED}|{between}"), folded=True, wanted=words),
+        Reading(re.compile(between), folded=False, wanted=tuple(in_base64(key))),
+    )
+
+
+def in_base64(key: str) -> set[str]:
+    """Return what a key looks like in base64, whatever is coded before and after it."""
+    found = set()
+    for before in range(3):
+        text = bytes(before) + key.encode()
+        whole = text[: len(text) // 3 * 3]  # what follows changes the characters of the rest
+        for code in (base64.b64encode(whole), base64.urlsafe_b64encode(whole)):
+            found.add(code.decode()[-(-before * 8 // 6) :])
+    return found

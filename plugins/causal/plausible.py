@@ -1,0 +1,55 @@
+"""Whether log-probabilities that a server or an engine gives can be those of a language model at all.
+
+Some servers fill in 0 where they compute nothing, or return scores of another kind. Every option would tie, and the run
+would end with the score of chance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from .engine.prefix_tree import TokenRequest
+
+MAX_ROUNDING = 0.01  # nats by which the logarithm of a probability near 1 may be above 0 in half precision
+FIRST_CONTEXTS = 12  # whose options are looked at together
+MIN_TOKENS = 32  # that no model is certain of, one after another
+
+
+def is_positive(logprob: float) -> bool:
+    """Return whether a log-probability is above 0 by more than rounding."""
+    return logprob > MAX_ROUNDING
+
+
+def first_contexts(requests: Sequence[TokenRequest]) -> list[int]:
+    """Return the indexes of the requests that belong to the first contexts."""
+    contexts: dict[tuple[int, ...], None] = {}
+    for request in requests:
+        contexts.setdefault(context_of(request))
+        if len(contexts) > FIRST_CONTEXTS:
+            break
+    chosen = set(list(contexts)[:FIRST_CONTEXTS])
+    return [index for index, request in enumerate(requests) if context_of(request) in chosen]
+
+
+def context_of(request: TokenRequest) -> tuple[int, ...]:
+    """Return the tokens before those that are scored."""
+    return tuple(request.ids[: len(request.ids) - request.predicted])
+
+
+def cannot_all_be_certain(requests: Sequence[TokenRequest]) -> bool:
+    """Return whether no model gives all these continuations the log-probability 0.
+
+    Two continuations of a context exclude each other unless one begins the other. A single token may well be certain.
+    """
+    return sum(request.predicted for request in requests) >= MIN_TOKENS or any(exclusive(requests))
+
+
+def exclusive(requests: Sequence[TokenRequest]) -> Iterator[bool]:
+    """Yield for each request whether an earlier one of the same context has another continuation."""
+    longest: dict[tuple[int, ...], tuple[int, ...]] = {}
+    for request in requests:
+        context, words = context_of(request), tuple(request.ids[-request.predicted :])
+        earlier = longest.setdefault(context, words)
+        shared = min(len(earlier), len(words))
+        yield earlier[:shared] != words[:shared]
+        longest[context] = max(earlier, words, key=len)

@@ -1,0 +1,57 @@
+"""Examples that a route cannot put to a model: said beforehand, left out, and the others are kept."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from figeval.errors import CapabilityError
+from figeval.evaluation.rescore import rescore
+from tests.evaluation.conftest import Workshop
+from tests.fakes import FakeGenerator
+
+TASK = """
+name: t
+type: choice
+data: {test: "jsonl:t.jsonl"}
+fields: {id: row.id, query: row.query, options: row.options, gold: row.gold}
+metrics: [acc]
+baselines: [random]
+"""
+
+
+def asking(workshop: Workshop, *numbers: int) -> FakeGenerator:
+    """A task whose examples have so many options, and a model that always says A."""
+    (workshop.folder / "t.task.yaml").write_text(TASK, encoding="utf-8")
+    rows = [
+        {"id": f"t{place}", "query": f"word {place}", "options": [f"option {n}" for n in range(number)], "gold": 0}
+        for place, number in enumerate(numbers)
+    ]
+    (workshop.folder / "t.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    backend = FakeGenerator(function=lambda _: "A")
+    workshop.backend = backend
+    return backend
+
+
+@pytest.mark.parametrize("numbers", [(27, 2, 26, 30), (2, 26, 27, 30)])
+def test_what_has_too_many_options_costs_no_other_row(
+    numbers: tuple[int, ...], workshop: Workshop, capsys: pytest.CaptureFixture[str]
+) -> None:
+    backend = asking(workshop, *numbers)
+    (task,) = workshop.run("t").tasks
+    assert "by_letter cannot ask about 2 examples, left out (first:" in capsys.readouterr().err
+    assert (task.status, task.counts) == ("done", {"ok": 2, "unasked": 2})
+    values = {score.metric: (score.value, score.n) for score in task.scores}
+    assert values == dict.fromkeys(("acc", "acc_of_all", "parse_rate"), (1.0, 2))
+    assert len(backend.asked) == 2
+    workshop.run("t")
+    assert len(backend.asked) == 2, "a complete run"
+    (read,) = rescore(workshop.path / "run", workshop.harness())
+    assert not read.changed
+
+
+def test_a_task_of_which_nothing_can_be_asked_is_refused(workshop: Workshop) -> None:
+    asking(workshop, 27, 28)
+    with pytest.raises(CapabilityError, match="27 options, more than the 26 letters"):
+        workshop.run("t")

@@ -1,0 +1,112 @@
+"""What servers say instead of an answer: each case is asked as often as it may help, and has one right meaning."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from figeval.builtin.plugins.api import request_batch
+from figeval.builtin.plugins.api.faults import status_of
+from figeval.builtin.plugins.api.model import ApiModel, anthropic, openai
+from figeval.errors import ModelError
+from figeval.types import Message, Prompt, Reply
+from tests.plugins.servers import Desk, Handler, question, says, well
+
+pytestmark = pytest.mark.usefixtures("no_keys")
+CASES = json.loads((Path(__file__).parents[1] / "golden" / "api_responses.json").read_text(encoding="utf-8"))
+FORBIDDEN = says(403, {"error": {"message": "no"}})
+
+
+@pytest.fixture(autouse=True)
+def in_a_hurry(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(request_batch, "FIRST_PAUSE", 0.001)
+
+
+Open = Callable[..., ApiModel]
+
+
+@pytest.fixture
+def model(desk: Desk) -> Open:
+    return lambda **options: openai("m", **{"base_url": desk.url, **options})
+
+
+def ask(*texts: str) -> list[Prompt]:
+    return [Prompt((Message("user", text),), (), 16) for text in texts]
+
+
+@pytest.mark.parametrize("case", CASES, ids=[case["why"] for case in CASES])
+def test_what_a_server_says_has_one_meaning(case: dict[str, Any], desk: Desk) -> None:
+    desk.usual = says(case["status"], case["body"])
+    factory = {"openai": openai, "anthropic": anthropic}[case.get("dialect", "openai")]
+    backend = factory("m", base_url=desk.url, max_retries=2)
+    if "ends" in case:
+        with pytest.raises(ModelError, match=case["ends"]):
+            backend.generate(ask("x"))
+        return
+    (reply,) = backend.generate(ask("x"))
+    if "retried" in case:
+        assert (backend.describe()["faults"], len(desk.asked), reply.finish) == ({case["retried"]: 3}, 3, "error")
+    else:
+        assert (reply.text, reply.finish, len(desk.asked)) == ("", case.get("finish", "error"), 1)
+        assert reply.error == case.get("error", reply.error)
+
+
+def test_a_withheld_answer_is_kept_with_its_reason(desk: Desk, model: Open) -> None:
+    desk.usual = says(200, {"choices": [], "promptFeedback": {"blockReason": "SAFETY"}})
+    expected = [Reply(text="", finish="refusal", error="SAFETY")]
+    assert model().generate(ask("x")) == expected == model().generate(ask("x"))
+    assert len(desk.asked) == 1
+
+
+def forbidden_if(*texts: str) -> Callable[[Handler, bytes], None]:
+    return lambda handler, body: (FORBIDDEN if question(body) in texts else well)(handler, body)
+
+
+@pytest.mark.parametrize("width", [1, 8])
+def test_a_403_beside_answers_refuses_only_its_own_question(width: int, desk: Desk, model: Open) -> None:
+    desk.usual = forbidden_if("a", "c")
+    replies = model(max_concurrent=width).generate(ask("a", "b", "c", "d"))
+    assert [reply.finish for reply in replies] == ["refusal", "stop", "refusal", "stop"]
+    assert replies[0].error == "no"
+    assert len(desk.asked) == 4
+
+
+def test_a_403_after_the_answers_of_an_earlier_session_refuses_its_question(desk: Desk, model: Open) -> None:
+    desk.usual = forbidden_if("b")
+    model().generate(ask("a"))
+    assert [reply.finish for reply in model().generate(ask("a", "b"))] == ["stop", "refusal"]
+
+
+def test_a_403_is_not_kept_as_the_answer(desk: Desk, model: Open) -> None:
+    desk.usual = forbidden_if("b")
+    model().generate(ask("a", "b"))
+    desk.usual = well
+    assert [reply.text for reply in model().generate(ask("a", "b"))] == ["A", "B"]
+
+
+def test_a_key_that_permits_nothing_ends_the_run_soon(desk: Desk, model: Open) -> None:
+    desk.usual = FORBIDDEN
+    with pytest.raises(ModelError, match=r"answered 403 \(no\); the key in OPENAI_API_KEY does not permit this"):
+        model(max_concurrent=2).generate(ask(*map(str, range(50))))
+    assert len(desk.asked) <= request_batch.FORBIDDEN_AT_FIRST + 1
+
+
+def test_a_key_that_permits_nothing_any_more_ends_the_run(desk: Desk, model: Open) -> None:
+    desk.plan, desk.usual = [well], FORBIDDEN
+    with pytest.raises(ModelError, match="does not permit this"):
+        model().generate(ask(*map(str, range(50))))
+
+
+codes = st.none() | st.booleans() | st.integers() | st.text() | st.lists(st.integers())
+errors = codes | st.fixed_dictionaries({}, optional=dict.fromkeys(("code", "type", "status", "message"), codes))
+
+
+@given(errors)
+def test_any_error_has_a_status_of_an_error(error: Any) -> None:
+    assert 400 <= status_of({"error": error}) < 600

@@ -1,0 +1,97 @@
+"""A key that comes back in some other form reaches no record, and nothing else is taken for it."""
+
+from __future__ import annotations
+
+import base64
+import json
+import string
+import urllib.parse
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from figeval.builtin.plugins.api.model import openai
+from figeval.builtin.plugins.api.secret import MASK, without_key
+from figeval.types import Message, Prompt
+from tests.plugins.servers import Desk, openai_answer, says
+
+KEY = "sk-very-secret_0123456789"
+WAYS: dict[str, Callable[[str], str]] = {
+    "as it is": str,
+    "hyphens in URLs": lambda key: key.replace("-", "%2D"),
+    "every character in URLs": lambda key: "".join(f"%{ord(one):02x}" for one in key),
+    "URL in a URL": lambda key: urllib.parse.quote("".join(f"%{ord(one):02X}" for one in key)),
+    "quoted-printable": lambda key: "".join(f"={ord(one):02X}" for one in key),
+    "capitals": str.upper,
+    "small letters": str.lower,
+    "zero width": "\u200b".join,
+    "soft hyphens": "\xad".join,
+    "variation selectors": "\ufe0f".join,
+    "lines": lambda key: f"{key[:9]}\n{key[9:]}",
+    "blanks": " ".join,
+    "JSON": lambda key: "".join(f"\\u{ord(one):04x}" for one in key),
+    "JSON in JSON": lambda key: "".join(f"\\\\u{ord(one):04X}" for one in key),
+    "a line break in JSON": lambda key: rf"{key[:5]}\n{key[5:]}",
+    "Python": lambda key: "".join(f"\\x{ord(one):02x}" for one in key),
+    "HTML": lambda key: "".join(f"&#{ord(one)};" for one in key),
+    "HTML, hexadecimal": lambda key: "".join(f"&#x{ord(one):X};" for one in key),
+    "colours": "\x1b[31m".join,
+    "wide": lambda key: "".join(chr(ord(one) + 0xFEE0) for one in key),
+    "typographic hyphens": lambda key: key.replace("-", "\u2011"),
+    "backwards": lambda key: key[::-1],
+    "base64": lambda key: base64.b64encode(key.encode()).decode()[: len(key) // 3 * 4],
+    "base64 for URLs": lambda key: base64.urlsafe_b64encode(key.encode()).decode()[: len(key) // 3 * 4],
+    "hexadecimal": lambda key: key.encode().hex(),
+    "hexadecimal in pairs": lambda key: key.encode().hex(" ").upper(),
+}
+keys = st.text(alphabet=string.ascii_letters + string.digits + "-_.+/=", min_size=12, max_size=60).filter(
+    lambda key: any(map(str.isdigit, key)) and len(set(key.lower())) > 3
+)
+
+
+@given(st.sampled_from(sorted(WAYS)), keys)
+def test_no_form_of_a_key_stays(way: str, key: str) -> None:
+    left = without_key(f"<{WAYS[way](key)}>", key)
+    assert left.startswith(f"<{MASK}") and len(left) <= len(f"<{MASK}>") + 2  # of what a code adds at the end
+
+
+@pytest.mark.parametrize("name", ["user:", "Bearer ", "a"])
+def test_a_key_in_the_middle_of_base64(name: str) -> None:
+    coded = base64.b64encode(f"{name}{KEY}\n".encode()).decode()
+    left = without_key(coded, KEY)
+    assert MASK in left and len(left) <= len(MASK) + len(name) * 2 + 6
+
+
+@given(st.text(max_size=200))
+def test_other_texts_stay_as_they_are(text: str) -> None:
+    assert without_key(text, "4f1c-97aa-0b6e-5d21-e388") == text
+
+
+def test_words_are_no_placeholder() -> None:
+    assert without_key("Not needed here: notneededhere", "notneededhere") == f"Not needed here: {MASK}"
+    assert without_key("none of them", "none") == "none of them"
+
+
+@pytest.mark.parametrize("way", sorted(WAYS))
+def test_a_key_that_is_quoted_is_in_no_reply_and_no_file(
+    way: str, desk: Desk, own_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    quoted = WAYS[way](KEY)
+    desk.plan = [
+        says(200, openai_answer(f"It is {quoted}!", reasoning_content=f"Hm, {quoted}")),
+        says(200, {"choices": [{"message": None, "finish_reason": f"content_filter {quoted}"}]}),
+    ]
+    desk.usual = says(400, {"error": {"message": f"wrong: {quoted}"}})
+    prompts = [Prompt((Message("user", text),), (), 16) for text in "abc"]
+    backend = openai("m", base_url=desk.url, max_concurrent=1)
+    replies = backend.generate(prompts)
+    written = json.dumps([[one.text, one.reasoning, one.error] for one in replies], ensure_ascii=False)
+    assert written.count(MASK) == 4
+    stored = b"".join(file.read_bytes() for file in own_home.rglob("*") if file.is_file()).decode("latin-1")
+    assert stored.count(MASK) >= 3
+    for text in (written, stored):
+        assert quoted[:12] not in text and json.dumps(quoted)[1:13] not in text
