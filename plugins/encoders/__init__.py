@@ -4,6 +4,8 @@
 |---|---|
 | `encoder` `masked` `pairs` `classifier` `pair_encoder` | one backend each |
 | `span_finder` `joint_encoder` `markers` `pipeline` | one backend each |
+| `prompts` | what sentence encoders read before a text, by its role |
+| `label_order` | the check of what the classes of an NLI head mean |
 | `extra_layers` | layers on an encoder that are saved in a file of their own |
 | `bertscore` | the metric of that name |
 | `settings` | options from --model_args and the factory that checks them, for models of all families |
