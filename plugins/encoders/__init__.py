@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 @hookimpl
 def register_backends(register: BackendRegistrar) -> None:
     """Register one backend per module; `minilm` is the one small model that needs no hub."""
-    about = "sentence vectors: sentence-transformers, or a raw encoder with pooling="
+    about = "sentence vectors: sentence-transformers, or a raw encoder with pooling= (query_prompt=, document_prompt=)"
     register("encoder", f"{__name__}.encoder:encoder", about)
     about = "all-MiniLM-L6-v2 from the extra `offline`, else from the model hub"
     register("minilm", f"{__name__}.encoder:minilm", about)
