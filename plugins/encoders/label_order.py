@@ -9,16 +9,13 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import Any
 
 from figeval.models.capabilities import Outputs
 from figeval.models.progress import within
 from figeval.types import PairLabel
 
 from .checkpoint import Checkpoint, load_json
-
-if TYPE_CHECKING:
-    from .pairs import Probability
 
 ENTAILMENT = "entailment"
 OTHERS = frozenset({"non-entailment", "neutral", "contradiction"})
@@ -56,7 +53,7 @@ def may_be_mixed_up(checkpoint: Checkpoint, names: Mapping[int, str], given: str
 def label_order_warnings(
     model: str,
     classes: Mapping[str, Sequence[int]],
-    label_pairs: Callable[[Sequence[PairLabel]], Outputs[dict[str, Probability]]],
+    label_pairs: Callable[[Sequence[PairLabel]], Outputs[Any]],
 ) -> list[str]:
     """Return a warning if an NLI head does not mostly say that a sentence entails itself.
 
@@ -83,7 +80,7 @@ def label_order_warnings(
     ]
 
 
-def _most_probable(scores: Mapping[str, Probability]) -> str | None:
+def _most_probable(scores: Mapping[str, float | tuple[float, ...]]) -> str | None:
     """Return the label with the most probable class, or None if the head's outputs are no numbers."""
     best = {label: max(score) if isinstance(score, tuple) else score for label, score in scores.items()}
     return None if any(map(math.isnan, best.values())) else max(best, key=lambda label: best[label])

@@ -42,8 +42,7 @@ def serve(folder: Path, key: Key, annotator: str | None, port: int, ready: Calla
         raise FigevalError(f"the page needs {' and '.join(missing)}: pip install 'figeval[annotate]'")
     import uvicorn
 
-    from figeval.evaluation.annotation.serving.app import HOST, application
-    from figeval.evaluation.annotation.serving.connections import PatientProtocol
+    from figeval.evaluation.annotation.serving.app import HOST, PatientProtocol, application
 
     shown = questionnaire(folder, key)
     only = None if annotator is None else journal_of(folder, annotator).annotator
