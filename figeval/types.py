@@ -221,7 +221,7 @@ class Text:
 
     capability: ClassVar[str] = "embed"
     text: str
-    role: TextRole = ""
+    role: TextRole = field(default="", repr=False)  # `figeval preview` shows what stands in the repr
 
 
 @dataclass(frozen=True, slots=True)
