@@ -208,12 +208,20 @@ def plain_text(messages: Sequence[Message]) -> str:
     return "".join(message.content + after[message.role] for message in messages)
 
 
+TextRole: TypeAlias = Literal["query", "document", ""]
+
+
 @dataclass(frozen=True, slots=True)
 class Text:
-    """One text to be embedded."""
+    """One text to be embedded.
+
+    Some encoders read queries and documents differently. `role` says which the text is: "query", "document" for what a
+    query is compared with, or "" for a text that is compared with others of its kind.
+    """
 
     capability: ClassVar[str] = "embed"
     text: str
+    role: TextRole = field(default="", repr=False)  # `figeval preview` shows what stands in the repr
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,17 +257,18 @@ class Many(ABC):
 
 @dataclass(frozen=True, slots=True)
 class ManyTexts(Many):
-    """Many texts to be embedded; the answer is an array of shape (n, d)."""
+    """Many texts of one role to be embedded; the answer is an array of shape (n, d)."""
 
     capability: ClassVar[str] = "embed"
     recurs: ClassVar[bool] = True
     texts: tuple[str, ...]
+    role: TextRole = ""
 
     def __len__(self) -> int:
         return len(self.texts)
 
     def block(self, begin: int, end: int) -> Sequence[Text]:  # noqa: D102
-        return [Text(text) for text in self.texts[begin:end]]
+        return [Text(text, self.role) for text in self.texts[begin:end]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,12 +22,12 @@ SLACK = 64 << 20  # bytes for small tensors, in case loading the model has left 
 
 def measure(machine: Machine, shape: str) -> dict[str, Any]:
     """Return throughput and memory for a shape of `ROBERTA`."""
-    from figeval.builtin.plugins.encoders.encoder import EncoderSettings, open_encoder
+    from figeval.builtin.plugins.encoders.encoder import PromptedSettings, open_encoder
 
     with tempfile.TemporaryDirectory() as folder:
         model = str(write_roberta(Path(folder), shape))
         dtype = str(machine.dtype).removeprefix("torch.")
-        encoder = open_encoder(EncoderSettings(model=model, device=machine.device, dtype=dtype, pooling="mean"))
+        encoder = open_encoder(PromptedSettings(model=model, device=machine.device, dtype=dtype, pooling="mean"))
         asked = texts(NUMBER[machine.kind], WORDS, ROBERTA[shape]["vocab_size"])
         encoder.pooled(asked[:64])
         return {"throughput": throughput(machine, encoder, asked), "memory": memory(machine, encoder, asked)}

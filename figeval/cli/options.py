@@ -47,7 +47,10 @@ class Finite(click.FloatRange):
 
 
 def settings(_context: click.Context, parameter: click.Parameter, value: str | None) -> dict[str, Any]:
-    """Read e.g. `a=1,b=x` (lm-eval's form) or a JSON object into {"a": 1, "b": "x"}."""
+    """Read e.g. `a=1,b=x` (lm-eval's form) or a JSON object into {"a": 1, "b": "x"}.
+
+    The value of an option that is called `…_prompt` is a text, whose blanks count: E5's prompt is "query: ".
+    """
     if not value:
         return {}
     if value.lstrip().startswith("{"):
@@ -59,8 +62,9 @@ def settings(_context: click.Context, parameter: click.Parameter, value: str | N
     for part in value.split(","):
         key, equals, text = part.partition("=")
         if not equals or not key.strip():
-            raise click.BadParameter(f"{part!r} is not key=value", param=parameter)
-        found[key.strip()] = scalar(text.strip())
+            cure = "; if a value has a comma, give a JSON object" if found else ""
+            raise click.BadParameter(f"{part!r} is not key=value{cure}", param=parameter)
+        found[key.strip()] = text if key.strip().endswith("_prompt") else scalar(text.strip())
     return found
 
 

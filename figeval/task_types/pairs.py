@@ -95,7 +95,7 @@ class Pairs(SingleLabelType[PairExample]):
         Route(name="by_threshold", start=by_threshold, needs=frozenset({"score_pairs"}), **THRESHOLD),
         Route(
             name="by_cosine_threshold",
-            start=partial(by_threshold, closeness=cosine_scores),
+            start=partial(by_threshold, closeness=partial(cosine_scores, symmetric=True)),
             needs=frozenset({"embed"}),
             **THRESHOLD,
         ),

@@ -34,6 +34,7 @@ from figeval.types import (
     Request,
     Text,
     TextPair,
+    TextRole,
 )
 
 if TYPE_CHECKING:
@@ -374,9 +375,9 @@ def by_reply(
 
 
 @lru_cache(maxsize=64)
-def requests_of(texts: tuple[str, ...]) -> tuple[Text, ...]:
+def requests_of(texts: tuple[str, ...], role: TextRole) -> tuple[Text, ...]:
     """Return the texts as requests, with one object per text, however many examples share it."""
-    return tuple(map(Text, texts))
+    return tuple(Text(text, role) for text in texts)
 
 
 def pair_scores(query: str, options: Sequence[str]) -> Scores:
@@ -387,39 +388,46 @@ def pair_scores(query: str, options: Sequence[str]) -> Scores:
     return (yield [TextPair(query, option) for option in options])
 
 
-def cosine_scores(query: str, options: tuple[str, ...]) -> Scores:
-    """Return the cosine of the embeddings of the query and of each option; NaN if a vector is zero."""
-    vector, others = yield from _vectors(query, options)
+def cosine_scores(query: str, options: tuple[str, ...], *, symmetric: bool = False) -> Scores:
+    """Return the cosine of the embeddings of the query and of each option; NaN if a vector is zero.
+
+    Encoders that read queries and documents differently read the options as documents. With `symmetric`, both are texts
+    of one kind, such as the two sentences of a pair, and are read alike.
+    """
+    vector, others = yield from _vectors(query, options, symmetric)
     found: Any = cosines(vector, others)
     return found if len(options) > MANY else found.tolist()  # type: ignore[no-any-return]
 
 
-def dot_scores(query: str, options: tuple[str, ...]) -> Scores:
-    """Return the dot product of the embeddings of the query and of each option."""
-    vector, others = yield from _vectors(query, options)
+def dot_scores(query: str, options: tuple[str, ...], *, symmetric: bool = False) -> Scores:
+    """Return the dot product of the embeddings of the query and of each option, read as by `cosine_scores`."""
+    vector, others = yield from _vectors(query, options, symmetric)
     found: Any = dots(vector, others)
     return found if len(options) > MANY else found.tolist()  # type: ignore[no-any-return]
 
 
 def _vectors(
-    query: str, options: tuple[str, ...]
+    query: str, options: tuple[str, ...], symmetric: bool
 ) -> Generator[Sequence[Request], Sequence[Any], tuple[Any, Sequence[Any]]]:
     """Return the vector of the query, and those of the options."""
+    left: TextRole = "" if symmetric else "query"
+    right: TextRole = "" if symmetric else "document"
     if len(options) > MANY:
-        vector, others = yield (Text(query), ManyTexts(options))
+        vector, others = yield (Text(query, left), ManyTexts(options, right))
     else:
-        vector, *others = yield (Text(query), *requests_of(options))
+        vector, *others = yield (Text(query, left), *requests_of(options, right))
     return vector, others
 
 
-def closeness_routes(start: Start, **declared: Any) -> tuple[Route, ...]:
+def closeness_routes(start: Start, *, symmetric: bool = False, **declared: Any) -> tuple[Route, ...]:
     """Return the routes `by_dot`, `by_cosine` and `by_pair_score`, which differ in their measure of closeness.
 
-    `start(example, context, closeness=…)` begins the dialogue; `closeness` is one of the three functions above.
+    `start(example, context, closeness=…)` begins the dialogue; `closeness` is one of the three functions above, which
+    compares a query with documents, or with `symmetric` texts of one kind.
     """
     ways: tuple[tuple[str, Any, set[str]], ...] = (
-        ("by_dot", dot_scores, {"embed", DOT}),
-        ("by_cosine", cosine_scores, {"embed"}),
+        ("by_dot", partial(dot_scores, symmetric=symmetric), {"embed", DOT}),
+        ("by_cosine", partial(cosine_scores, symmetric=symmetric), {"embed"}),
         ("by_pair_score", pair_scores, {"score_pairs"}),
     )
     return tuple(

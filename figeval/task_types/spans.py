@@ -87,7 +87,8 @@ def by_window_cosine(example: SpanExample, _context: PromptContext) -> Dialogue:
     Windows without a known word, whose vector is zero, are left out.
     """
     places = windows(example.text)
-    given, *others = yield [Text(example.given), *map(Text, texts_of(example, places))]
+    shown = [Text(text, "document") for text in texts_of(example, places)]
+    given, *others = yield [Text(example.given, "query"), *shown]
     known = [index for index, vector in enumerate(others) if any(vector)]
     scores = cosines(given, [others[index] for index in known]) if known else ()
     return best_of(example, [places[index] for index in known], list(map(float, scores)))

@@ -4,6 +4,8 @@
 |---|---|
 | `encoder` `masked` `pairs` `classifier` `pair_encoder` | one backend each |
 | `span_finder` `joint_encoder` `markers` `pipeline` | one backend each |
+| `prompts` | what sentence encoders read before a text, by its role |
+| `label_order` | the check of what the classes of an NLI head mean |
 | `extra_layers` | layers on an encoder that are saved in a file of their own |
 | `bertscore` | the metric of that name |
 | `settings` | options from --model_args and the factory that checks them, for models of all families |
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
 @hookimpl
 def register_backends(register: BackendRegistrar) -> None:
     """Register one backend per module; `minilm` is the one small model that needs no hub."""
-    about = "sentence vectors: sentence-transformers, or a raw encoder with pooling="
+    about = "sentence vectors: sentence-transformers, or a raw encoder with pooling= (query_prompt=, document_prompt=)"
     register("encoder", f"{__name__}.encoder:encoder", about)
     about = "all-MiniLM-L6-v2 from the extra `offline`, else from the model hub"
     register("minilm", f"{__name__}.encoder:minilm", about)

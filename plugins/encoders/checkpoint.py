@@ -146,7 +146,8 @@ def load_json(path: Path | None) -> JSON | None:
 KINDS = ("classifier", "encoder", "joint", "marker", "pair_encoder", "pairs", "spans", "tagger", "writer")
 WRITING = ("inputs", "separator", "marker", "num_beams", "max_new_tokens")
 SPANS = ("text", "question", "max_span", "null_score")
-OPTIONS = ("pooling", "similarity", "normalize", "activation", "product", *SPANS, "max_length", *WRITING)
+PROMPTS = ("query_prompt", "document_prompt", "text_prompt")
+OPTIONS = ("pooling", "similarity", "normalize", *PROMPTS, "activation", "product", *SPANS, "max_length", *WRITING)
 KEYS = ("kind", *OPTIONS, "about")
 
 S = TypeVar("S", bound=Settings)

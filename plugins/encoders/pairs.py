@@ -18,6 +18,7 @@ from figeval.types import JSON, PairLabel, TextPair
 
 from .batching import run_batches
 from .checkpoint import locate, require, with_declared
+from .label_order import label_order_warnings, may_be_mixed_up
 from .loading import ModelSetup, Neural, input_limit, load_model, load_tokenizer, measures, prepare
 from .settings import Configured, Settings, one_of
 from .tokens import Floats, Tokens, tokenize
@@ -212,11 +213,15 @@ class PairScorer(PairModel):
 
 
 class PairLabeller(PairModel):
-    """A classifier with named classes."""
+    """A classifier with named classes; if it `is_doubtful` what they mean, it is checked once the head is loaded."""
 
-    def __init__(self, setup: ModelSetup[PairSettings], classes: Mapping[str, tuple[int, ...]]) -> None:
+    def __init__(
+        self, setup: ModelSetup[PairSettings], classes: Mapping[str, tuple[int, ...]], *, is_doubtful: bool = False
+    ) -> None:
         super().__init__(setup)
         self.classes = classes
+        self.is_doubtful = is_doubtful
+        self.warnings: list[str] = []
 
     def label_pairs(self, requests: Sequence[PairLabel]) -> Outputs[dict[str, Probability]]:
         """Return the probabilities of the requested labels' classes, summing to 1; with decision=sum one per label.
@@ -231,10 +236,22 @@ class PairLabeller(PairModel):
         values = [label_scores(logits, asked[request.labels], decide) for logits, request in rows]
         return Outputs(values, outputs.truncated)
 
+    def load(self) -> PairNetwork:
+        """Load the classifier, and check the order of its labels."""
+        network = super().load()
+        if self.is_doubtful:
+            vars(self)["network"] = network
+            self.warnings = label_order_warnings(self.setup.checkpoint.model, self.classes, self.label_pairs)
+        return network
+
     def details(self, network: PairNetwork) -> JSON:
         """Return the model's size and limit, the meanings of its classes, and how they are combined into labels."""
         classes = {name: list(ids) for name, ids in self.classes.items()}
         return super().details(network) | {"classes": classes, "decision": self.setup.settings.decision}
+
+    def describe(self) -> JSON:
+        """Return the model's description, with a warning about its labels if there is one."""
+        return super().describe() | ({"warnings": self.warnings} if self.warnings else {})
 
 
 def with_padding(tokenizer: PreTrainedTokenizerBase) -> PreTrainedTokenizerBase:
@@ -256,7 +273,9 @@ def open_pairs(settings: PairSettings) -> PairLabeller | PairScorer:
     names = classes_of(checkpoint.config)
     if len(names) == 1:
         return PairScorer(prepare(settings, checkpoint))
-    return PairLabeller(prepare(settings, checkpoint), parse_labels(settings.labels, names, checkpoint.model))
+    classes = parse_labels(settings.labels, names, checkpoint.model)
+    is_doubtful = may_be_mixed_up(checkpoint, names, settings.labels)
+    return PairLabeller(prepare(settings, checkpoint), classes, is_doubtful=is_doubtful)
 
 
 pairs = Configured(PairSettings, open_pairs)

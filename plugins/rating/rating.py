@@ -205,7 +205,7 @@ class Rating(TaskType[RatingExample]):
     given_form = "a point of the scale; write other numbers that should rise with the grade as scores"
     routes = (
         Route(name="by_head", start=by_head, needs=frozenset({"label_pairs"})),
-        *closeness_routes(by_closeness),
+        *closeness_routes(by_closeness, symmetric=True),
         Route(
             name="by_expected_value",
             start=by_expected_value,

@@ -13,6 +13,7 @@ from figeval.reasoning import Reasoning
 
 from ..encoders.checkpoint import Checkpoint, backend_of, check_chat_template, locate
 from ..encoders.loading import suppress_logging
+from ..encoders.prompts import OPTION_NAMES, place_prompts
 from ..encoders.settings import positive
 from .language_model import VllmLanguageModel
 from .pooling import VllmCrossEncoder, VllmEncoder
@@ -76,12 +77,14 @@ def opened(settings: VllmSettings, checkpoint: Checkpoint) -> VllmLanguageModel 
     """Return the model as what its checkpoint is, without loading weights.
 
     Raises:
-        ModelError: vLLM cannot serve it here, it is undecided whether to use its chat template, or --reasoning is given
-            for a model that is not known to think.
+        ModelError: vLLM cannot serve it here, it is undecided whether to use its chat template, --reasoning is given
+            for a model that is not known to think, or a prompt for one that is no encoder.
     """
     kind = backend_of(checkpoint)
     if kind == "encoder":
-        return VllmEncoder(settings, checkpoint)
+        return VllmEncoder(settings, checkpoint, place_prompts(checkpoint, settings.prompts))
+    if given := [OPTION_NAMES[role] for role, prompt in settings.prompts.items() if prompt is not None]:
+        raise ModelError(f"{given[0]} is for encoders, and {settings.model!r} is none; leave it out")
     if kind == "pairs":
         return VllmCrossEncoder(settings, checkpoint)
     if kind != "causal":

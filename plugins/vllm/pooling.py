@@ -1,7 +1,7 @@
 """Encoders and cross-encoders in vLLM. Capabilities: embed, or score_pairs.
 
-Texts are tokenized as by `encoder`, cut on the right and reported. Pooling and normalisation are those of the
-checkpoint, as vLLM reads them; `pooler_config` and `convert` are vLLM's own options for others.
+Texts are tokenized as by `encoder`, with the same prompts, cut on the right and reported. Pooling and normalisation are
+those of the checkpoint, as vLLM reads them; `pooler_config` and `convert` are vLLM's own options for others.
 """
 
 from __future__ import annotations
@@ -14,11 +14,15 @@ from figeval.models.capabilities import Outputs
 from figeval.models.progress import advance
 from figeval.types import JSON, Text, TextPair
 
+from ..encoders.checkpoint import Checkpoint, load_json
 from ..encoders.loading import load_errors
+from ..encoders.prompts import INSTRUCTOR, NAMES, Prompts
 from ..encoders.tokens import IDS, tokenize
 from .engine import Engine, reason
 from .loaded import VllmModel
+from .settings import VllmSettings
 
+POOLING = "1_Pooling/config.json"
 PAIRS = 256  # pairs of one call of vLLM, after which progress is reported
 
 
@@ -32,12 +36,22 @@ class VllmEncoder(VllmModel):
 
     runner = "pooling"
 
+    def __init__(self, settings: VllmSettings, checkpoint: Checkpoint, prompts: Prompts) -> None:
+        super().__init__(settings, checkpoint)
+        self.prompts = prompts
+
     def embed(self, requests: Sequence[Text]) -> Outputs[Any]:
-        """Return vectors as one array (n, d), float32."""
+        """Return vectors as one array (n, d), float32.
+
+        Raises:
+            ModelError: the model reads prompts that are no part of its vectors.
+        """
         import numpy as np
         from vllm import PoolingParams
 
-        tokens = tokenize(self.tokenizer, [request.text for request in requests], longest(self))
+        self._check_pooling()
+        texts = [self.prompts.of(request.role) + request.text for request in requests]
+        tokens = tokenize(self.tokenizer, texts, longest(self))
         sent = [(ids, PoolingParams(task="embed")) for ids in tokens.fields[IDS]]
         found: dict[int, Any] = {}
         for outputs in self.engine.finished(sent):
@@ -50,6 +64,26 @@ class VllmEncoder(VllmModel):
         """Return how vLLM pools."""
         config = engine.llm.model_config.pooler_config
         return {"pooling": str(getattr(config, "seq_pooling_type", None) or getattr(config, "pooling_type", ""))}
+
+    def describe(self) -> JSON:
+        """Return the model's description, with its prompts and a warning about those that it may lack."""
+        return super().describe() | self.prompts.describe() | self.prompts.warnings(self.checkpoint.model)
+
+    def fingerprint(self) -> str:
+        """Return what `VllmModel` does, with the prompts if there are any."""
+        return self.prompts.identity(super().fingerprint())
+
+    def _check_pooling(self) -> None:
+        """Raise `ModelError` if the states of a prompt's tokens must be left out, which vLLM does not do."""
+        if not any(map(self.prompts.of, NAMES)):
+            return
+        pooling = load_json(self.checkpoint.folder_here() / POOLING) or {}
+        if pooling.get("include_prompt") is False or self.checkpoint.model.startswith(INSTRUCTOR):
+            model = self.checkpoint.model
+            raise ModelError(
+                f"the prompts of {model!r} are no part of its vectors, and vLLM cannot leave them out; use --model "
+                f"encoder:{model}"
+            )
 
 
 class VllmCrossEncoder(VllmModel):

@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from figeval.reasoning import Reasoning
+from figeval.types import TextRole
 
+from ..encoders.prompts import check_prompts
 from ..encoders.settings import DTYPES, one_of
 
 SCORINGS = ("auto", "rows", "cached", "tree")
@@ -30,6 +32,9 @@ class VllmSettings:
         prefix_token_id: token that stands for an empty context; None for the one that begins a text, or else ends it.
         enable_thinking: passed to chat templates that can switch thinking on and off; --reasoning does more.
         reasoning: whether and how long the model thinks (--reasoning); None for what its template does.
+        query_prompt: prompt that an encoder reads before queries, as for the model `encoder`.
+        document_prompt: the same before what queries are compared with.
+        text_prompt: the same before texts that are compared with others of their kind.
         scoring: way of computing log-likelihoods (see `scoring`), or "auto" for the fastest one that is right.
         engine: options of vLLM's `LLM`, such as tensor_parallel_size, max_model_len or quantization.
 
@@ -46,12 +51,21 @@ class VllmSettings:
     prefix_token_id: int | None = None
     enable_thinking: bool | None = None
     reasoning: Reasoning | None = None
+    query_prompt: str | None = None
+    document_prompt: str | None = None
+    text_prompt: str | None = None
     scoring: str = "auto"
     engine: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         one_of("dtype", self.dtype, DTYPES)
         one_of("scoring", self.scoring, SCORINGS)
+        check_prompts(self.prompts)
+
+    @property
+    def prompts(self) -> dict[TextRole, str | None]:
+        """The prompts of an encoder by the role of the texts that get them."""
+        return {"query": self.query_prompt, "document": self.document_prompt, "": self.text_prompt}
 
     @property
     def answering(self) -> dict[str, object]:

@@ -159,7 +159,10 @@ def score_all(model: Model, material: Material) -> Scores:
 
     model.fit(material.examples())
     if "embed" in model.offers:
-        texts = [Text(text) for text in (*material.narratives, *material.proverbs)]
+        texts = [
+            *(Text(one, "query") for one in material.narratives),
+            *(Text(one, "document") for one in material.proverbs),
+        ]
         vectors = np.asarray(ask(model.backend, texts).values, dtype=np.float64)
         narratives, proverbs = np.split(vectors, [len(material.narratives)])
         return np.stack([cosines(narrative, list(proverbs)) for narrative in narratives])

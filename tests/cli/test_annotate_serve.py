@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import re
 import socket
 import threading
@@ -285,3 +287,54 @@ def test_what_cannot_be_served_is_one_line(cli: Cli, tmp_path: Path, monkeypatch
     assert "none has no items to judge" in cli("annotate", "serve", "none").complaint
     monkeypatch.setattr("figeval.evaluation.annotation.serving.service.find_spec", lambda name: None)
     assert "the page needs starlette and uvicorn: pip install" in cli("annotate", "serve", "none").complaint
+
+
+def test_connections_without_a_request_block_nobody_and_print_nothing(tmp_path: Path) -> None:
+    """They need no token, and would use up the files that the server may have open."""
+    with serving(exported(tmp_path / "items", "one")) as running:
+        silent = [socket.create_connection(("127.0.0.1", running.port)) for _ in range(200)]
+        slow = socket.create_connection(("127.0.0.1", running.port))
+        slow.sendall(b"GET / HTTP/1.1\r\nHost: ")
+        (item,) = running.items("kim")["items"]
+        assert running.answer("kim", item["item"], "fluency", "2")[0] == 200
+        for connection in silent[:100]:
+            connection.settimeout(20)
+            with contextlib.suppress(ConnectionResetError):
+                assert connection.recv(1) == b"", "the oldest ones were closed"
+        junk = socket.create_connection(("127.0.0.1", running.port))
+        junk.sendall(b"\x16\x03\x01 what is no request\r\n\r\n")
+        assert junk.recv(20).startswith(b"HTTP/1.1 400")
+        for connection in (*silent, slow, junk):
+            connection.close()
+        running.stop()  # nothing is on stderr
+
+
+def test_a_connection_without_a_request_is_closed_after_a_while(tmp_path: Path) -> None:
+    with serving(exported(tmp_path / "items", "one")) as running:
+        slow = socket.create_connection(("127.0.0.1", running.port), timeout=30)
+        slow.sendall(b"GET / HTTP/1.1\r\nHost: ")
+        with contextlib.suppress(ConnectionResetError):
+            assert slow.recv(1) == b""
+        slow.close()
+        running.stop()
+
+
+def test_a_journal_that_is_no_file_or_has_an_answer_of_somebody_else_is_refused(cli: Cli, tmp_path: Path) -> None:
+    folder = exported(tmp_path / "items", "one")
+    os.mkfifo(folder / "answers_kim.jsonl")
+    assert "answers_kim.jsonl is not a regular file" in cli("annotate", "serve", folder).complaint
+    assert "answers_kim.jsonl is not a regular file" in cli("annotate", "import", "--to", folder).complaint
+    (folder / "answers_kim.jsonl").unlink()
+    (item,) = json.loads((folder / "key.json").read_text())["items"]
+    answer = {"annotator": "lee", "item": item, "criterion": "fluency", "label": "2", "time": "2026-01-31T23:59:59Z"}
+    (folder / "answers_kim.jsonl").write_text(json.dumps(answer) + "\n")
+    complaint = cli("annotate", "import", "--to", folder).complaint
+    assert "answers_kim.jsonl:1: an answer of 'lee' among those of 'kim'" in complaint
+
+
+def test_names_that_only_fold_to_the_same_are_two_people(tmp_path: Path) -> None:
+    with serving(exported(tmp_path / "items", "one")) as running:
+        for name, own in (("SS", "SS"), ("%C3%9F", "ß"), ("ss", "SS"), ("%E1%BA%9E", "ß")):
+            shown = running.items(name)
+            assert shown["annotator"] == own
+            assert running.answer(own, shown["items"][0]["item"], "fluency", "2")[0] == 200

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -194,3 +195,64 @@ def test_refusals_are_one_line_with_the_cure(workshop: Workshop) -> None:
     twice = str(workshop("bert", HEAD, id2label={0: "entails", 1: "entailment", 2: "neutral"}))
     with pytest.raises(ModelError, match="several classes with the same meaning"):
         pairs(twice)
+
+
+def head_that_says(folder: Path, number: int) -> Path:
+    """Make a head give one class to every pair."""
+    from transformers import AutoModelForSequenceClassification
+
+    model = AutoModelForSequenceClassification.from_pretrained(folder)
+    with torch.no_grad():
+        model.classifier.bias.zero_()
+        model.classifier.bias[number] = 100.0
+    model.save_pretrained(folder)
+    return folder
+
+
+def copied(workshop: Workshop, target: Path, names: dict[int, str]) -> Path:
+    return Path(shutil.copytree(workshop("bert", HEAD, id2label=names), target))
+
+
+@pytest.mark.parametrize(
+    ("names", "said", "warns"),
+    [
+        (MNLI, 2, False),
+        (MNLI, 0, True),
+        (MNLI, 1, True),
+        ({0: "not_entailment", 1: "entailment"}, 1, False),
+        ({0: "not_entailment", 1: "entailment"}, 0, True),
+        ({0: "paraphrase", 1: "other"}, 1, False),
+        ({0: "entailment", 1: "irony", 2: "metaphor"}, 2, False),
+    ],
+)
+def test_a_head_by_which_no_sentence_entails_itself_may_have_its_labels_mixed_up(
+    names: dict[int, str], said: int, warns: bool, workshop: Workshop, tmp_path: Path
+) -> None:
+    folder = head_that_says(copied(workshop, tmp_path / "head", names), said)
+    backend = pairs(str(folder))
+    assert "warnings" not in backend.describe(), "nothing is asked before it is needed"
+    backend.label_pairs([PairLabel("a", "b", (names[0], names[1]))])
+    warnings = backend.describe().get("warnings", [])
+    assert len(warnings) == warns
+    if warns:
+        assert "labels=" in warnings[0]
+        backend = pairs(str(folder), labels=f"non-entailment:{(said + 1) % len(names)};entailment:{said}")
+        backend.label_pairs([PairLabel("a", "b", TWO_WAY)])
+        assert "warnings" not in backend.describe()
+
+
+def test_a_trained_head_is_asked_only_if_its_config_was_changed(workshop: Workshop, tmp_path: Path) -> None:
+    """It may have learnt from a task in which a text does not entail itself."""
+    folder = head_that_says(copied(workshop, tmp_path / "head", {0: "entailment", 1: "non-entailment"}), 1)
+    (folder / "figeval.json").write_text(json.dumps({"kind": "pairs", "about": {"task": "t", "head": "cross"}}))
+
+    def warnings() -> list[str]:
+        backend = pairs(str(folder))
+        backend.label_pairs([PairLabel("a", "b", TWO_WAY)])
+        return list(backend.describe().get("warnings", []))
+
+    assert not warnings()
+    (folder / "training").mkdir()
+    for classes, count in ((["entailment", "non-entailment"], 0), (["non-entailment", "entailment"], 1)):
+        (folder / "training" / "record.json").write_text(json.dumps({"head": {"classes": classes}}))
+        assert len(warnings()) == count

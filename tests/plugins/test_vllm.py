@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import shutil
 import sys
@@ -428,3 +429,26 @@ def test_without_vllm_the_error_says_what_to_install(monkeypatch: pytest.MonkeyP
         monkeypatch.delitem(sys.modules, name)
     with pytest.raises(ModelError, match=r"pip install 'figeval\[vllm\]'"):
         vllm("anything")
+
+
+def test_prompts_are_those_of_encoder(workshop: Workshop, tmp_path: Path) -> None:
+    folder = shutil.copytree(workshop("bert", "Model"), tmp_path / "prompted")
+    prompts = {"prompts": {"query": "does it follow: ", "document": "say: "}}
+    (folder / "config_sentence_transformers.json").write_text(json.dumps(prompts))
+    modules = [{"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"}]
+    (folder / "modules.json").write_text(json.dumps(modules))
+    (folder / "1_Pooling").mkdir()
+    (folder / "1_Pooling" / "config.json").write_text(json.dumps({"pooling_mode": "mean"}))
+    texts = [Text(line, role) for line in LINES for role in ("query", "document")]
+    raw = encoder(
+        str(workshop("bert", "Model")), pooling="mean", query_prompt="does it follow: ", document_prompt="say: "
+    )
+    model = vllm(str(folder))
+    np.testing.assert_allclose(model.embed(texts).values, raw.embed(texts).values, atol=1e-5)
+    assert "does it follow: " in model.fingerprint()
+    assert vllm(str(folder), query_prompt="").describe()["prompts"]["query"] == ""
+    with pytest.raises(ModelError, match="query_prompt is for encoders"):
+        vllm(str(workshop("gpt2", "LMHeadModel")), query_prompt="a: ")
+    (folder / "1_Pooling" / "config.json").write_text(json.dumps({"pooling_mode": "mean", "include_prompt": False}))
+    with pytest.raises(ModelError, match="vLLM cannot leave them out; use --model encoder:"):
+        vllm(str(folder)).embed(texts)

@@ -11,6 +11,7 @@ confirmed: it is ignored when the file is read, and replaced by the next answer.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -52,7 +53,8 @@ class Journal:
         """Return the last answer to each (item, criterion), without withdrawn ones.
 
         Raises:
-            DataError: the file cannot be read, or a line other than an incomplete last one is damaged.
+            DataError: the file cannot be read, a line other than an incomplete last one is damaged, or an answer is
+                another annotator's.
         """
         found = {(one.item, one.criterion): one for _, one in numbered_answers(self.file)}
         return {place: one for place, one in found.items() if one.label}
@@ -65,6 +67,8 @@ class Journal:
         """
         line = (json.dumps(answer.model_dump()) + "\n").encode()
         is_new = not self.file.exists()
+        if not is_new and not self.file.is_file():  # reading a pipe may never end
+            raise OSError(errno.EINVAL, f"{self.file.name} is not a regular file")
         flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
         with os.fdopen(os.open(self.file, flags, 0o666), "r+b", buffering=0) as stream:
             content = stream.readall()
@@ -94,7 +98,7 @@ def journals(folder: Path) -> tuple[Journal, ...]:
 
 
 def journal_of(folder: Path, name: str) -> Journal:
-    """Return the journal of an annotator; an existing one is also found if the name is spelled in another case.
+    """Return the journal of an annotator; an existing one is also found if its letters are of another case.
 
     Raises:
         OptionError: the name cannot be part of a file name.
@@ -104,8 +108,13 @@ def journal_of(folder: Path, name: str) -> Journal:
         raise OptionError(
             f"{name!r:.60} is no name for an annotator; use up to 40 letters, digits, hyphens and underscores"
         )
-    known = (one for one in journals(folder) if one.annotator.casefold() == spelled.casefold())
+    known = (one for one in journals(folder) if _lowered(one.annotator) == _lowered(spelled))
     return next(known, Journal(folder, spelled))
+
+
+def _lowered(name: str) -> str:
+    """Return a name in lower case. Its case is not folded: that makes "SS" of "ß", and two people one."""
+    return unicodedata.normalize("NFC", name).lower()
 
 
 def is_journal(file: Path) -> bool:
@@ -117,14 +126,31 @@ def numbered_answers(file: Path) -> Iterator[tuple[int, Answer]]:
     """Yield the answers in a file in their order, each with its line, counted from 1; no file has no answers.
 
     Raises:
-        DataError: the file cannot be read, or a line other than an incomplete last one is damaged.
+        DataError: the file cannot be read, a line other than an incomplete last one is damaged, or an answer is by
+            another annotator than the one whom the file is named after, or than the answers before it.
     """
     try:
+        if file.exists() and not file.is_file():  # reading a pipe may never end
+            raise DataError(f"{file} is not a regular file; remove it")
         content = file.read_bytes()
     except FileNotFoundError:
         return
     except OSError as error:
         raise DataError(f"{file} cannot be read ({error.strerror}); make it readable") from error
+    named = file.name.removeprefix(PREFIX).removesuffix(SUFFIX)
+    annotator = named if NAME.fullmatch(named) else None
+    for number, answer in _answers(file, content):
+        annotator = annotator or answer.annotator
+        if _lowered(answer.annotator) != _lowered(annotator):
+            raise DataError(
+                f"{file}:{number}: an answer of {answer.annotator!r:.60} among those of {annotator!r:.60}; give the "
+                "file its right name, or remove the line"
+            )
+        yield number, answer
+
+
+def _answers(file: Path, content: bytes) -> Iterator[tuple[int, Answer]]:
+    """Yield the answers in the content of a file with their lines. Raises `DataError` if a line is damaged."""
     whole, rest = _split(content)
     lines = [*whole.splitlines(), *([rest] if _is_whole(rest) else [])]
     for number, line in enumerate(lines, 1):

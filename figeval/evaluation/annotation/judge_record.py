@@ -135,6 +135,8 @@ def read_judges(folder: Path, key: Key) -> tuple[Judged, ...]:
 def stored_rows(file: Path) -> Iterator[JudgeRow]:
     """Yield the rows of a file, without an incomplete last line; no file has no rows."""
     try:
+        if file.exists() and not file.is_file():  # reading a pipe may never end
+            raise DataError(f"{file} is not a regular file; remove it")
         content = file.read_bytes()
     except FileNotFoundError:
         return

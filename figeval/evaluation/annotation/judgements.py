@@ -140,6 +140,8 @@ def csv_rows(file: Path) -> list[list[str]]:
     """
     csv.field_size_limit(max(max_row_bytes(), csv.field_size_limit()))
     try:
+        if file.exists() and not file.is_file():  # reading a pipe may never end
+            raise DataError(f"{file} is not a regular file; give a filled-in sheet")
         text = file.read_bytes().decode("utf-8-sig")
         best = max(DELIMITERS, key=lambda delimiter: len(_first_row(text, delimiter)))
         return list(csv.reader(io.StringIO(text, newline=""), delimiter=best, strict=True))

@@ -62,7 +62,7 @@ def ambiguous(examples: Sequence[ChoiceExample], model: Model) -> JSON:
 
 def _scores(example: ChoiceExample, model: Model) -> list[float]:
     if "embed" in model.offers:
-        texts = [Text(example.query), *(Text(option) for option in example.options)]
+        texts = [Text(example.query, "query"), *(Text(option, "document") for option in example.options)]
         story, *options = ask(model.backend, texts).values
         return [float(score) for score in cosines(story, options)]
     if "score_pairs" not in model.offers:

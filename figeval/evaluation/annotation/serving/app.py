@@ -22,6 +22,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.middleware import Middleware
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from figeval.errors import DataError, FigevalError, OptionError
 from figeval.evaluation.annotation.journal import Answer, Journal, journal_of, journals
@@ -31,11 +32,15 @@ from figeval.records.provenance import now
 from figeval.validation import validated
 
 if TYPE_CHECKING:
+    import asyncio
+
     from starlette.requests import Request
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 HOST = "127.0.0.1"
 LARGEST = 1 << 14  # bytes of a request
+MAX_CONNECTIONS = 64
+IDLE_SECONDS = 10.0  # that a connection may take to send the head of its first or next request
 API = "/api/"
 STATIC = {
     "/": ("page.html", "text/html"),
@@ -201,3 +206,45 @@ def _sent(content: bytes, kind: str) -> Callable[[Request], Response]:
 
 async def _refused(_request: Request, error: Exception) -> Response:
     return JSONResponse({"error": str(error)}, error.status if isinstance(error, _Refused) else 422)
+
+
+# ---- connections without a request -----------------------------------------------------------------------------------
+
+
+class PatientProtocol(H11Protocol):
+    """uvicorn's protocol, with a limit of the number of connections and of the time without a request.
+
+    A program that opens connections and sends nothing needs no token. Without a limit, it would use up the files that
+    the server may have open, and nobody else could connect.
+    """
+
+    waiting_since = 0.0
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Accept a connection; the one that has been without a request longest makes room for it if necessary."""
+        super().connection_made(transport)
+        self.waiting_since = self.loop.time()
+        self.loop.call_later(IDLE_SECONDS, self._close_if_idle)
+        if len(self.connections) > MAX_CONNECTIONS:
+            idle = [one for one in self.connections if isinstance(one, PatientProtocol) and one.is_idle and one != self]
+            if idle:
+                min(idle, key=lambda one: one.waiting_since).transport.abort()
+
+    @property
+    def is_idle(self) -> bool:
+        """True while no request is being answered."""
+        return self.cycle is None or self.cycle.response_complete
+
+    def on_response_complete(self) -> None:
+        """Note when the connection began to wait for its next request."""
+        self.waiting_since = self.loop.time()
+        super().on_response_complete()
+
+    def _close_if_idle(self) -> None:
+        if self.transport.is_closing():
+            return
+        waited = self.loop.time() - self.waiting_since if self.is_idle else 0.0
+        if waited >= IDLE_SECONDS:
+            self.transport.abort()
+        else:
+            self.loop.call_later(IDLE_SECONDS - waited, self._close_if_idle)

@@ -42,7 +42,7 @@ def serve(folder: Path, key: Key, annotator: str | None, port: int, ready: Calla
         raise FigevalError(f"the page needs {' and '.join(missing)}: pip install 'figeval[annotate]'")
     import uvicorn
 
-    from figeval.evaluation.annotation.serving.app import HOST, application
+    from figeval.evaluation.annotation.serving.app import HOST, PatientProtocol, application
 
     shown = questionnaire(folder, key)
     only = None if annotator is None else journal_of(folder, annotator).annotator
@@ -60,10 +60,11 @@ def serve(folder: Path, key: Key, annotator: str | None, port: int, ready: Calla
         token = secrets.token_urlsafe(16)
         config = uvicorn.Config(
             application(shown, folder, only, number, token),
-            http="h11",
+            http=PatientProtocol,
             ws="none",
             lifespan="off",
             log_config=None,
+            log_level="error",  # anybody can send what is no request, and would fill the terminal with warnings
             access_log=False,
             proxy_headers=False,
             server_header=False,

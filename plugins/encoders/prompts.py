@@ -1,0 +1,156 @@
+"""Prompts that sentence encoders read before a text: E5's "query: " and "passage: ", an instruction before queries …
+
+A checkpoint of sentence-transformers declares prompts by name in `config_sentence_transformers.json`. They are placed
+as its `encode_query` and `encode_document` document it: queries get the prompt `query`; documents, which are what a
+query is compared with, get the first of `document`, `passage` and `corpus` that has a text.
+
+Texts that are neither are compared with texts of their kind, such as the two sentences of a pair. They get the prompt
+`STS`, mteb's name for such tasks, or else the default prompt, as from `encode`. Without either, a model whose documents
+have a prompt as well has never read a text without one, so that such texts are read as queries, as the authors of E5
+ask for; other models read them without a prompt.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from figeval.errors import ModelError, near
+from figeval.text import clean
+from figeval.types import JSON, TextRole
+
+from .checkpoint import SENTENCE, Checkpoint
+
+NAMES: dict[TextRole, tuple[str, ...]] = {
+    "query": ("query",),
+    "document": ("document", "passage", "corpus"),
+    "": ("STS",),
+}
+OPTION_NAMES: dict[TextRole, str] = {"query": "query_prompt", "document": "document_prompt", "": "text_prompt"}
+INSTRUCTOR = "hkunlp/instructor-"  # published before `include_prompt: false`; sentence-transformers knows their names
+NAME = re.compile(r"[A-Za-z0-9_.-]+")
+MAX_LISTED = 8  # names of prompts in a message
+
+
+@dataclass(frozen=True, slots=True)
+class Prompts:
+    """The text that is put before a text of each role; empty for none.
+
+    Attributes:
+        query: prompt of queries.
+        document: prompt of documents.
+        text: prompt of texts that are neither.
+        declared: whether the checkpoint declares any prompt.
+        unplaced: declared prompts, if queries or documents get none of them, that may be meant for those.
+    """
+
+    query: str = ""
+    document: str = ""
+    text: str = ""
+    declared: bool = False
+    unplaced: tuple[str, ...] = ()
+
+    def of(self, role: TextRole) -> str:
+        """Return the prompt of a role."""
+        return {"query": self.query, "document": self.document, "": self.text}[role]
+
+    def describe(self) -> JSON:
+        """Return the prompts for the record; empty for a model without prompts."""
+        prompts = {"query": self.query, "document": self.document, "text": self.text}
+        return {"prompts": prompts} if self.declared or any(prompts.values()) else {}
+
+    def identity(self, fingerprint: str) -> str:
+        """Return the fingerprint of a model that reads these prompts; without prompts, it is the given one."""
+        told = self.describe()
+        return f"{fingerprint} {json.dumps(told)}" if told else fingerprint
+
+    def warnings(self, model: str) -> JSON:
+        """Return a warning for the record if there may be a prompt that should have been read, otherwise nothing."""
+        if not self.unplaced:
+            return {}
+        bare = [name for name, prompt in (("queries", self.query), ("documents", self.document)) if not prompt]
+        options = [OPTION_NAMES["query" if name == "queries" else "document"] for name in bare]
+        texts = " and ".join(bare)
+        return {
+            "warnings": [
+                f"{model} declares the {_listed('prompt', self.unplaced)}, but none that is known to be for {texts}, "
+                f"which are read without a prompt; name theirs with --model_args "
+                f"{','.join(f'{option}=NAME' for option in options)}, or confirm that they have none with "
+                f"{','.join(f'{option}=' for option in options)}"
+            ]
+        }
+
+
+def check_prompts(given: Mapping[TextRole, object]) -> None:
+    """Raise `ModelError` unless every given prompt is a text."""
+    for role, prompt in given.items():
+        if not isinstance(prompt, str | None):
+            raise ModelError(f"{OPTION_NAMES[role]}={prompt!s:.80} is not a text; leave it empty for no prompt")
+
+
+def place_prompts(checkpoint: Checkpoint, given: Mapping[TextRole, str | None]) -> Prompts:
+    """Return the prompts of a checkpoint by role.
+
+    Args:
+        checkpoint: the model.
+        given: for each role the name of a declared prompt, the text of another one, or None for the declared one.
+
+    Raises:
+        ModelError: the checkpoint's prompts are no texts by name, or a given name is not among them.
+    """
+    declared, default = declared_prompts(checkpoint)
+    placed = {role: next(filter(None, map(declared.get, names)), "") for role, names in NAMES.items()}
+    chosen = {role: _chosen(role, prompt, declared, checkpoint.model) for role, prompt in given.items()}
+    query, document = (placed[role] if chosen[role] is None else str(chosen[role]) for role in ("query", "document"))
+    of_default = {"query": query, **dict.fromkeys(NAMES["document"], document)}.get(default, declared.get(default, ""))
+    text = chosen[""] if chosen[""] is not None else placed[""] or of_default or (query if document else "")
+
+    undecided = [role for role in ("query", "document") if chosen[role] is None and not placed[role]]
+    read = {name for names in NAMES.values() for name in names} if undecided else set(declared)
+    unplaced = tuple(name for name, prompt in declared.items() if prompt and name not in read)
+    return Prompts(query, document, text, any(declared.values()), unplaced)
+
+
+def declared_prompts(checkpoint: Checkpoint) -> tuple[dict[str, str], str]:
+    """Return the prompts that a checkpoint declares, and the name of its default prompt, empty if it has none.
+
+    Raises:
+        ModelError: the prompts are not texts by name, or the default is none of them.
+    """
+    sentence = checkpoint.sentence or {}
+    prompts, default = sentence.get("prompts") or {}, sentence.get("default_prompt_name") or ""
+    if not isinstance(prompts, dict) or not all(isinstance(prompt, str | None) for prompt in prompts.values()):
+        raise ModelError(f"{SENTENCE} of {checkpoint.model!r}: 'prompts' must be an object of texts; correct the file")
+    if default and default not in {*prompts, "query", "document"}:
+        raise ModelError(
+            f"{SENTENCE} of {checkpoint.model!r}: the default prompt {str(default)!r:.80} is not among its prompts; "
+            "correct the file"
+        )
+    return {name: prompt or "" for name, prompt in prompts.items()}, default
+
+
+def _chosen(role: TextRole, given: str | None, declared: Mapping[str, str], model: str) -> str | None:
+    """Return the text of a given prompt, which may be the name of a declared one.
+
+    Raises:
+        ModelError: it looks like a name, which would be glued to the text, but there is no such prompt.
+    """
+    if given is not None and given in declared:
+        return declared[given]
+    if given and NAME.fullmatch(given):
+        names = [name for name, prompt in declared.items() if prompt]
+        has = f"it has the {_listed('prompt', names)}" if names else "it has none"
+        raise ModelError(
+            f"{OPTION_NAMES[role]}={given:.80}: {model!r} declares no prompt of this name ({has}){near(given, names)}; "
+            f"the text of a prompt ends with a blank or a sign, e.g. '{OPTION_NAMES[role]}=query: '"
+        )
+    return given
+
+
+def _listed(noun: str, names: tuple[str, ...] | list[str]) -> str:
+    """Return names from a file in quotation marks, after the noun for them."""
+    shown = ", ".join(repr(clean(name))[:80] for name in names[:MAX_LISTED])
+    more = f" and {len(names) - MAX_LISTED} more" if len(names) > MAX_LISTED else ""
+    return f"{noun}{'s' if len(names) > 1 else ''} {shown}{more}"

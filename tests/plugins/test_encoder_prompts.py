@@ -1,0 +1,197 @@
+"""What encoders read before queries and documents, compared with `encode_query` and `encode_document`."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from figeval.builtin.plugins.encoders.encoder import Encoder, encoder
+from figeval.cli.main import main
+from figeval.errors import ModelError
+from figeval.types import Text, TextRole
+from tests.plugins.tiny import LINES, LONG, Workshop
+
+TEXTS = [*LINES, "", "a", LONG]
+ROLES: tuple[TextRole, ...] = ("query", "document", "")
+E5 = {"query": "does it follow: ", "document": "the answer: "}
+Prompted = Callable[..., Path]
+
+
+@pytest.fixture
+def prompted(sentence_folder: Path, tmp_path: Path) -> Prompted:
+    """Copy a checkpoint, with these prompts in its configuration."""
+
+    def copy(prompts: Any, default: str | None = None, name: str = "copy") -> Path:
+        folder = shutil.copytree(sentence_folder, tmp_path / name)
+        file = folder / "config_sentence_transformers.json"
+        settings = json.loads(file.read_text())
+        file.write_text(json.dumps(settings | {"prompts": prompts, "default_prompt_name": default}))
+        return folder
+
+    return copy
+
+
+def vectors(backend: Encoder, role: TextRole) -> Any:
+    return backend.embed([Text(text, role) for text in TEXTS]).values
+
+
+def plain(folder: Path, prompt: str) -> Any:
+    """Vectors of the library itself with a prompt that is spelt out."""
+    from sentence_transformers import SentenceTransformer
+
+    return SentenceTransformer(str(folder), device="cpu").encode([prompt + text for text in TEXTS], prompt="")
+
+
+@pytest.mark.parametrize("batch_size", [1, "auto"])
+@pytest.mark.parametrize("default", [None, "query", "document"])
+def test_each_side_gets_its_own_prompt(default: str | None, batch_size: Any, prompted: Prompted) -> None:
+    """The default prompt, too, is never put before the other side's texts."""
+    from sentence_transformers import SentenceTransformer
+
+    folder = prompted(E5, default)
+    library, backend = SentenceTransformer(str(folder), device="cpu"), encoder(str(folder), batch_size=batch_size)
+    mixed = backend.embed([Text(text, role) for text in TEXTS for role in ("query", "document")]).values
+    np.testing.assert_allclose(mixed[::2], library.encode_query(TEXTS), atol=1e-5)
+    np.testing.assert_allclose(mixed[1::2], library.encode_document(TEXTS), atol=1e-5)
+    np.testing.assert_allclose(vectors(backend, "query"), plain(folder, E5["query"]), atol=1e-5)
+    if default:
+        np.testing.assert_allclose(vectors(backend, ""), library.encode(TEXTS), atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("declared", "default", "read"),
+    [
+        ({"query": "q: ", "passage": "p: "}, None, ("q: ", "p: ", "q: ")),
+        ({"query": "q: ", "document": "", "corpus": "c: "}, None, ("q: ", "c: ", "q: ")),
+        ({"query": "q: "}, None, ("q: ", "", "")),  # such a model reads its documents bare, and likewise pairs
+        ({"query": "q: ", "document": "d: ", "STS": "s: "}, None, ("q: ", "d: ", "s: ")),
+        ({"query": "q: ", "document": "d: "}, "document", ("q: ", "d: ", "d: ")),
+        ({"query": "q: ", "other": "o: "}, "other", ("q: ", "", "o: ")),
+        ({"query": None, "document": ""}, None, ("", "", "")),
+        ({}, None, ("", "", "")),
+    ],
+)
+def test_where_declared_prompts_go(
+    declared: Any, default: str | None, read: tuple[str, ...], prompted: Prompted
+) -> None:
+    backend = encoder(str(prompted(declared, default)))
+    assert tuple(map(backend.prompts.of, ROLES)) == read
+
+
+def test_prompts_are_given_by_name_or_as_text_and_switched_off(prompted: Prompted) -> None:
+    folder = str(prompted({"s2p_query": "find: ", "s2s_query": "same: "}))
+    read = {role: encoder(folder, query_prompt="s2p_query", document_prompt="say: ").prompts.of(role) for role in ROLES}
+    assert read == {"query": "find: ", "document": "say: ", "": "find: "}
+    e5 = prompted(E5, "query", name="e5")
+    off = encoder(str(e5), query_prompt="", document_prompt="")
+    for role in ROLES:
+        np.testing.assert_allclose(vectors(off, role), plain(e5, ""), atol=1e-5)
+    with pytest.raises(ModelError, match=r"declares no prompt of this name .* did you mean 's2p_query'") as caught:
+        encoder(folder, query_prompt="s2p_qeury")
+    assert "\n" not in str(caught.value)
+    with pytest.raises(ModelError, match="is not a text"):
+        encoder(folder, document_prompt=3)
+
+
+def test_a_raw_encoder_has_the_prompts_that_are_given_or_in_its_figeval_json(
+    workshop: Workshop, tmp_path: Path
+) -> None:
+    raw = workshop("bert", "Model")
+    given = encoder(str(raw), pooling="mean", query_prompt="does it follow: ")
+    folder = shutil.copytree(raw, tmp_path / "raw")
+    (folder / "figeval.json").write_text(json.dumps({"pooling": "mean", "query_prompt": "does it follow: "}))
+    bare = encoder(str(raw), pooling="mean").embed([Text("does it follow: " + text) for text in TEXTS]).values
+    for backend in (given, encoder(str(folder))):
+        np.testing.assert_allclose(vectors(backend, "query"), bare, atol=1e-5)
+
+
+def test_prompts_are_in_record_and_fingerprint_and_only_if_there_are_any(prompted: Prompted) -> None:
+    e5, none = str(prompted(E5)), prompted({"query": "", "document": ""}, name="none")
+    backends = [encoder(e5), encoder(e5, query_prompt=""), encoder(e5, query_prompt="", document_prompt="")]
+    assert len({backend.fingerprint() for backend in backends}) == 3
+    assert backends[0].describe()["prompts"] == {**E5, "text": E5["query"]}
+    assert backends[2].describe()["prompts"] == {"query": "", "document": "", "text": ""}
+    without = encoder(str(none))
+    assert without.fingerprint() == without.setup.checkpoint.fingerprint()
+    assert not {"prompts", "warnings"} & set(without.describe())
+
+
+def test_prompts_that_cannot_be_placed_are_a_warning_with_the_options(prompted: Prompted) -> None:
+    folder = str(prompted({"query": "", "document": "", "s2p_query": "find: "}, "s2p_query"))
+    (warning,) = encoder(folder).describe()["warnings"]
+    assert "'s2p_query'" in warning
+    assert "query_prompt=NAME,document_prompt=NAME" in warning
+    (rest,) = encoder(folder, query_prompt="find: ").describe()["warnings"]
+    assert "document_prompt=" in rest
+    assert "query_prompt" not in rest
+    assert "warnings" not in encoder(folder, query_prompt="s2p_query", document_prompt="").describe()
+    assert "warnings" not in encoder(str(prompted(E5 | {"Clustering": "c: "}, name="e5"))).describe()
+
+
+@pytest.mark.parametrize(("prompts", "default"), [(["query: "], None), ({"query": 3}, None), (E5, "nowhere")])
+def test_a_damaged_declaration_is_one_line(prompts: Any, default: str | None, prompted: Prompted) -> None:
+    with pytest.raises(ModelError, match=r"config_sentence_transformers\.json") as caught:
+        encoder(str(prompted(prompts, default)))
+    assert "\n" not in str(caught.value)
+
+
+def test_a_maximum_length_holds_beside_a_default_prompt(prompted: Prompted) -> None:
+    backend = encoder(str(prompted(E5, "query")), max_length=24)
+    assert backend.embed([Text("a", "query"), Text(LINES[0], "document")]).truncated == {1}
+    assert backend.describe()["max_length"] == 24
+
+
+def saved(modules: list[Any], folder: Path) -> Any:
+    from sentence_transformers import SentenceTransformer
+
+    model = SentenceTransformer(modules=modules, prompts=E5, device="cpu")
+    model.save_pretrained(str(folder), create_model_card=False)
+    return model
+
+
+@pytest.mark.parametrize("mode", ["mean", "cls", "lasttoken"])
+def test_a_prompt_that_is_no_part_of_the_vector(mode: str, workshop: Workshop, tmp_path: Path) -> None:
+    """Instructor's vectors have the states of the text's own tokens only."""
+    from sentence_transformers.base.modules import Transformer
+    from sentence_transformers.sentence_transformer.modules import Pooling
+
+    body = Transformer(str(workshop("bert", "Model")), max_seq_length=48)
+    library = saved([body, Pooling(16, pooling_mode=mode, include_prompt=False)], tmp_path / "skips")
+    backend = encoder(str(tmp_path / "skips"))
+    mixed = backend.embed([Text(text, role) for text in TEXTS for role in ("query", "document")])
+    np.testing.assert_allclose(mixed.values[::2], library.encode_query(TEXTS), atol=1e-5)
+    np.testing.assert_allclose(mixed.values[1::2], library.encode_document(TEXTS), atol=1e-5)
+    assert {2 * TEXTS.index(LONG), 2 * TEXTS.index(LONG) + 1} <= mixed.truncated
+
+
+def test_a_network_for_each_side(workshop: Workshop, tmp_path: Path) -> None:
+    from sentence_transformers.base.modules import Router
+    from sentence_transformers.sentence_transformer.modules import StaticEmbedding
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(workshop("bert")).backend_tokenizer
+    sides = [[StaticEmbedding(tokenizer, embedding_dim=8)] for _ in range(2)]
+    library = saved([Router.for_query_document(*sides)], tmp_path / "sides")
+    backend = encoder(str(tmp_path / "sides"))
+    np.testing.assert_allclose(vectors(backend, "query"), library.encode_query(TEXTS), atol=1e-6)
+    np.testing.assert_allclose(vectors(backend, "document"), library.encode_document(TEXTS), atol=1e-6)
+    with pytest.raises(ModelError, match="Router, which takes no maximum length; leave max_length= out"):
+        encoder(str(tmp_path / "sides"), max_length=16).embed([Text("a")])
+
+
+def test_a_run_reads_the_text_of_a_prompt_with_its_blank(prompted: Prompted, tmp_path: Path) -> None:
+    folder = prompted({"s2p": "find: "})
+    options = "query_prompt=ask: ,document_prompt=s2p,batch_size=4"
+    arguments = ["run", "--tasks", "mini_proverbs", "--limit", "4", "--model", str(folder), "--model_args", options]
+    with pytest.raises(SystemExit) as ended:
+        main([*arguments, "--output_path", str(tmp_path / "run")])
+    assert not ended.value.code
+    model = json.loads((tmp_path / "run" / "run.json").read_text())["model"]
+    assert model["description"]["prompts"] == {"query": "ask: ", "document": "find: ", "text": "ask: "}
+    assert '"ask: "' in model["fingerprint"]
