@@ -21,7 +21,7 @@ from tests.plugins.servers import Server
 
 CUSTOM_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 Fate = Callable[[str, int], str]
-"""`fate(question, attempt)`: ok, error (of the server), invalid, expired, or lost (no line at all)."""
+"""`fate(question, attempt)`: ok, error (of the server), invalid, forbidden, expired, or lost (no line at all)."""
 
 
 @dataclass
@@ -279,6 +279,7 @@ def openai_line(key: str, body: dict[str, Any], fate: str, reply: Callable[[dict
         "ok": {"response": {"status_code": 200, "body": reply(body)}, "error": None},
         "error": {"response": {"status_code": 500, "body": {"error": {"message": "server error"}}}, "error": None},
         "invalid": {"response": {"status_code": 400, "body": {"error": {"message": "too long"}}}, "error": None},
+        "forbidden": {"response": {"status_code": 403, "body": {"error": {"message": "no"}}}, "error": None},
         "expired": {"response": None, "error": {"code": "batch_expired", "message": "not executed in time"}},
     }
     return json.dumps({"id": "r", "custom_id": key, **responses[fate]}).encode() + b"\n"
@@ -292,6 +293,7 @@ def anthropic_line(key: str, body: dict[str, Any], fate: str) -> bytes:
         "ok": {"type": "succeeded", "message": message(body)},
         "error": failed("api_error"),
         "invalid": failed("invalid_request_error"),
+        "forbidden": failed("permission_error"),
         "expired": {"type": "expired"},
     }
     return json.dumps({"custom_id": key, "result": results[fate]}).encode() + b"\n"

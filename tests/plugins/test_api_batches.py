@@ -267,6 +267,18 @@ def test_a_request_that_is_refused_becomes_an_error_that_the_next_run_asks_again
     assert [len(batch.requests) for batch in desk.batches.values()] == [7, 1]
 
 
+@pytest.mark.parametrize("all_of_them", [False, True])
+def test_a_403_in_the_results_is_a_refusal_beside_answers(all_of_them: bool, desk: BatchDesk, model: Open) -> None:
+    desk.polls = 0
+    desk.fate = lambda question, _: "forbidden" if all_of_them or question == "question 4" else "ok"
+    left(model())
+    replies = model().generate(prompts())
+    finishes = {reply.finish for reply in replies}
+    assert finishes == ({"error"} if all_of_them else {"stop", "refusal"})
+    assert replies[4].finish == ("error" if all_of_them else "refusal")
+    assert len(desk.batches) == 1
+
+
 def test_a_request_that_always_fails_is_given_up(desk: BatchDesk, model: Open) -> None:
     desk.fate = lambda question, _: "error" if question == "question 4" else "ok"
     assert finish(model, desk)[4].startswith("(500 ")
