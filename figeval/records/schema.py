@@ -36,8 +36,8 @@ from figeval.validation import first_problem
 # of a prediction), the meaning of a route's settings (`legend` of a task), a digest of the ids of a random sample
 # (`sample_sha256` of a task); these keys are omitted if they are empty, and so are `weights` of a baseline (the
 # trained floor of a model), and `contrasts` and `digests` of a run; 2.2: tokens that a model wrote (`tokens` of a task,
-# `answer_tokens` and `reasoning_tokens` of a prediction), omitted where they are unknown; 2.3: options whose tokens would
-# reach into the prompt are encoded apart (`straddling` of a prediction and among the counts of a task)
+# `answer_tokens` and `reasoning_tokens` of a prediction), omitted where they are unknown; 2.3: options whose tokens
+# would reach into the prompt are encoded apart (`straddling` of a prediction and among the counts of a task)
 SCHEMA_VERSION = "2.3"
 READABLE = ("1", "2")  # major versions
 
