@@ -292,9 +292,7 @@ class TaskRecord(Stored):
         default=None, description="overlap with what the model was trained and chosen on; null if unknown"
     )
     counts: dict[str, int] = Field(
-        default={},
-        description="number of answers by status, of ties, of truncated inputs, and of examples in which a token would "
-        "have joined prompt and option (straddling)",
+        default={}, description="number of answers by status, of ties, of truncated inputs and of straddling tokens"
     )
     tokens: dict[str, int] = Field(default={}, description="of `answers` and `reasoning`, and of how many replies")
     warnings: list[str] = []
