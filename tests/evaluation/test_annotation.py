@@ -427,7 +427,7 @@ BAD = [
     ("item,bad\n1,yes,no", r"sheet.csv, row 2: it has 3 cells, but the first row has 2; check the quotes"),
     ("", r"sheet.csv: there must be exactly one column 'item'"),
     ('item,bad\n1,"yes', r"sheet.csv is not a CSV file"),
-    ("item,bäd\n".encode("latin-1"), r"sheet.csv is not in UTF-8; save it as `CSV UTF-8`"),
+    ("item,bäd\n".encode("latin-1"), r"sheet.csv:1: byte 0xe4 .* is not utf-8; convert"),
     (None, r"sheet.csv cannot be read \(No such file or directory\)"),
 ]
 
