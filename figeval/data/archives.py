@@ -36,6 +36,7 @@ BROKEN = (  # what the modules raise for damaged files
     RuntimeError,  # NotImplementedError is one, too
 )
 ENCRYPTED = 1  # bit of `ZipInfo.flag_bits`
+STREAMED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # zipfile unpacks others in pieces of unlimited size
 METHODS = {9: "Deflate64", 12: "bzip2", 14: "LZMA", 93: "Zstandard", 95: "xz", 98: "PPMd"}  # of compression
 MACHINES = (".DS_Store", "Thumbs.db", "desktop.ini")  # files that systems add to archives
 DOCUMENTS = {  # member → what the archive is
@@ -54,6 +55,10 @@ class ArchiveError(Exception):
     def __init__(self, problem: str, cure: str) -> None:
         super().__init__(f"{problem}; {cure}")
         self.problem, self.cure = problem, cure
+
+
+class LockedArchiveError(ArchiveError):
+    """An archive is as it should be, but needs a password or another program."""
 
 
 @contextmanager
@@ -151,22 +156,21 @@ def open_member(archive: zipfile.ZipFile, member: str | zipfile.ZipInfo) -> IO[b
     """Open a member of a zip archive; errors of its content come when it is read, in `reading`.
 
     Raises:
-        ArchiveError: there is no such member, or it is encrypted, damaged, or packed by an unknown method.
+        LockedArchiveError: it is encrypted, or packed by another method than Deflate.
+        ArchiveError: there is no such member, or it is damaged.
     """
     try:
         info = archive.getinfo(member) if isinstance(member, str) else member
     except KeyError as error:
-        has = one_line(", ".join(info.filename for info in archive.infolist()), 200) or "nothing"
-        raise ArchiveError(f"has no member {member!r:.80}", f"it has {has}") from error
+        others = one_line(", ".join(archive.namelist()), 200) or "nothing"
+        raise ArchiveError(f"holds {others}, but no {member!r:.80}", "check the name") from error
     if info.flag_bits & ENCRYPTED:
-        raise ArchiveError("is encrypted", "unpack it with its password")
+        raise LockedArchiveError("is encrypted", "unpack it with its password")
+    if info.compress_type not in STREAMED:
+        method = METHODS.get(info.compress_type, f"method {info.compress_type}")
+        raise LockedArchiveError(f"is packed by {method}, which figeval does not unpack", "unpack it, or use Deflate")
     with reading():
-        try:
-            return archive.open(info)
-        except NotImplementedError as error:
-            method = METHODS.get(info.compress_type, f"method {info.compress_type}")
-            problem = f"is packed by {method}, which Python's zipfile does not read"
-            raise ArchiveError(problem, "unpack it, or pack it with gzip") from error
+        return archive.open(info)
 
 
 def single_member(archive: zipfile.ZipFile) -> zipfile.ZipInfo:

@@ -146,7 +146,12 @@ REFUSED: list[tuple[str, bytes | str, str]] = [
     ("cut.zip", ZIPPED[:-30], "cut.zip is damaged or cut off (File is not a zip file); copy or download it again"),
     ("wrong sum.zip", flipped(ZIPPED, ZIPPED.index(b"F01")), "is damaged or cut off (Bad CRC-32"),
     ("encrypted.zip", marked(ZIPPED, 6, 1), "encrypted.zip is encrypted; unpack it with its password"),
-    ("deflate64.zip", marked(ZIPPED, 8, 9), "is packed by Deflate64, which Python's zipfile does not read; unpack it"),
+    (
+        "bzip2.zip",
+        zipped("a.csv", method=zipfile.ZIP_BZIP2),
+        "bzip2.zip is packed by bzip2, which figeval does not",
+    ),
+    ("deflate64.zip", marked(ZIPPED, 8, 9), "is packed by Deflate64, which figeval does not unpack; unpack it"),
     ("a.xls", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(9), "is an Excel workbook or another file of Office; save"),
     ("a.parquet", b"PAR1\x15\0", "is a Parquet file; save it as CSV or JSON Lines"),
     ("a.feather", b"ARROW1\0\0", "is an Arrow file; save it as CSV or JSON Lines"),
