@@ -88,8 +88,8 @@ def download_member(url: str, file: DataFile, target: Path, patience: Patience =
     except ArchiveError as error:
         part.unlink(missing_ok=True)
         raise DataError(
-            f"{file.name}: {url} is not a zip archive that contains {file.source.member!r} (it {error.problem}); try again "
-            f"later, and tell the benchmark's maintainers if the problem persists"
+            f"{file.name}: {url} is not a zip archive that contains {file.source.member!r} (it {error.problem}); try "
+            f"again later, and tell the benchmark's maintainers if the problem persists"
         ) from error
     finally:
         archive.unlink()
