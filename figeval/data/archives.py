@@ -23,7 +23,7 @@ from figeval.text import one_line
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
-MAX_RATIO, RATIO_FROM_BYTES = 200, 1 << 28  # a larger file may unpack to so many times its size; a bomb does to more
+MAX_RATIO, RATIO_FROM_BYTES = 200, 1 << 26  # a larger file may unpack to so many times its size; a bomb does to more
 BROKEN = (  # what the modules raise for damaged files
     OSError,
     EOFError,
@@ -67,7 +67,7 @@ def open_packed(stream: IO[bytes], kind: str, name: str) -> Iterator[IO[bytes]]:
 
     Raises:
         DataError: it is damaged, encrypted, packed in an unknown way, or several files; also while it is read, and if
-            it unpacks to more than 256 MiB and 200 times its size.
+            it unpacks to more than 64 MiB and 200 times its size.
     """
     with _named(name):
         most = max(RATIO_FROM_BYTES, MAX_RATIO * stream.seek(0, io.SEEK_END))
@@ -183,7 +183,7 @@ def single_member(archive: zipfile.ZipFile) -> zipfile.ZipInfo:
     if document := next((problem for name, problem in DOCUMENTS.items() if name in names), None):
         problem, _, cure = document.partition("; ")
         raise ArchiveError(problem, cure)
-    members = [info for info in archive.infolist() if not info.is_dir() and not _is_added(info.filename)]
+    members = [info for info in archive.infolist() if not _is_added(info.filename)]
     if len(members) != 1:
         listed = one_line(", ".join(info.filename for info in members[:4]), 120)
         what = f"holds {len(members):,} files ({listed}{', …' if members[4:] else ''})" if members else "holds no file"
@@ -192,5 +192,6 @@ def single_member(archive: zipfile.ZipFile) -> zipfile.ZipInfo:
 
 
 def _is_added(name: str) -> bool:
+    """Return whether a member is a folder, or a file that a system adds."""
     path = PurePosixPath(name)
-    return "__MACOSX" in path.parts[:1] or path.name.startswith("._") or path.name in MACHINES
+    return name.endswith("/") or "__MACOSX" in path.parts[:1] or path.name.startswith("._") or path.name in MACHINES

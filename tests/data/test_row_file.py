@@ -7,10 +7,14 @@ import gzip
 import io
 import lzma
 import re
+import tempfile
 import zipfile
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from figeval.data import DataContext
 from figeval.data.row_file import RowFile
@@ -186,11 +190,25 @@ def test_refused(name: str, content: bytes | str, message: str, tmp_path: Path) 
     assert "\n" not in str(caught.value)
 
 
+@given(
+    name=st.sampled_from(["a.csv.gz", "a.csv.bz2", "a.jsonl.xz", "a.zip", "utf16.csv"]),
+    place=st.integers(0, 500),
+    put=st.binary(max_size=4),
+    cut=st.integers(0, 4),
+)
+def test_a_damaged_file_gives_its_rows_or_is_refused(name: str, place: int, put: bytes, cut: int) -> None:
+    whole = READ[name]
+    assert isinstance(whole, bytes)
+    start = place % len(whole)
+    with tempfile.TemporaryDirectory() as folder, suppress(DataError):
+        read(name, whole[:start] + put + whole[start + cut :], Path(folder))
+
+
 @pytest.mark.parametrize("kind", ["gz", "xz"])
 def test_a_bomb_is_not_unpacked(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("figeval.data.archives.RATIO_FROM_BYTES", 1 << 20)
-    content = b"id,prediction\nF01," + b"\n" * (1 << 22)
-    with pytest.raises(DataError, match="unpacks to more than 1,048,576 bytes; unpack it if you trust it"):
+    monkeypatch.setattr("figeval.data.archives.RATIO_FROM_BYTES", 1 << 17)
+    content = b"id,prediction\nF01," + b"\n" * (1 << 18)
+    with pytest.raises(DataError, match="unpacks to more than 131,072 bytes; unpack it if you trust it"):
         read(f"a.csv.{kind}", gzip.compress(content) if kind == "gz" else lzma.compress(content), tmp_path)
 
 
