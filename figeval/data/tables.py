@@ -102,7 +102,8 @@ def find_separator(head: bytes, likeliest: str) -> tuple[str, bool]:
         columns, *others = widths or [0]
         if columns < 2 or 2 * sum(width > 1 for width in others) < len(others):
             return False, 0, separator == likeliest, columns
-        return True, others.count(columns) / max(1, len(others)), separator == likeliest, columns
+        share = others.count(columns) / len(others) if others else 1.0
+        return True, share, separator == likeliest, columns
 
     return max(SEPARATORS.values(), key=fit), False
 

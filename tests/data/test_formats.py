@@ -165,11 +165,19 @@ def test_what_json_writes_is_read_back(rows: list[Row]) -> None:
 cells = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r\0"))
 
 
-@given(rows=st.lists(st.tuples(cells, cells), max_size=5), dialect=st.sampled_from(["csv", "tsv"]))
-def test_what_a_spreadsheet_writes_is_read_back(rows: list[tuple[str, str]], dialect: str) -> None:
+@given(
+    rows=st.lists(st.tuples(cells, cells), max_size=5),
+    dialect=st.sampled_from(["csv", "tsv"]),
+    ending=st.sampled_from([("\n", csv.QUOTE_MINIMAL), ("\r\n", csv.QUOTE_MINIMAL), ("\r", csv.QUOTE_ALL)]),
+    encoding=st.sampled_from(["utf-8", "utf-8-sig", "utf-16", "utf-32"]),
+)
+def test_what_a_spreadsheet_writes_is_read_back(
+    rows: list[tuple[str, str]], dialect: str, ending: tuple[str, Any], encoding: str
+) -> None:
     buffer = io.StringIO(newline="")
-    writer = csv.writer(buffer, dialect="excel" if dialect == "csv" else "excel-tab", quoting=csv.QUOTE_ALL)
+    name, (end, quoting) = "excel" if dialect == "csv" else "excel-tab", ending  # a lone \r leaves \n unquoted
+    writer = csv.writer(buffer, dialect=name, quoting=quoting, lineterminator=end)
     writer.writerows([("left", "right"), *rows])
     with tempfile.TemporaryDirectory() as folder:
-        found = read(Path(folder), dialect, buffer.getvalue().encode())
+        found = read(Path(folder), dialect, buffer.getvalue().encode(encoding))
     assert found == [{"left": left, "right": right} for left, right in rows if left.strip() or right.strip()]

@@ -174,6 +174,11 @@ REFUSED: list[tuple[str, bytes | str, str]] = [
     ("ragged with a return.csv", 'id,prediction\n"F\r01","E\n"\nF02\n', "ragged with a return.csv:4: 1 values"),
     ("ragged.csv.gz", gzip.compress(b"id,prediction\nF01,E\nF02\n"), "ragged.csv.gz:3: 1 values for 2 columns"),
     ("quote.csv", 'id,prediction\nF01,"E\n', "check the quotes before it"),
+    (
+        "quote.tsv",
+        'id\tprediction, note\nF01\t"E, x\nF02\tB\n',
+        "quote.tsv:3: unexpected end of data; check",
+    ),
     ("long.csv", f"id,prediction\nF01,{'E' * 2_000_000}\n", "long.csv:2: a row of more than 1,000,000 bytes"),
     ("long mac.csv", f"id,prediction\rF01,{'E' * 2_000_000}\r", "long mac.csv:2: a row of more than 1,000,000 bytes"),
     ("long.jsonl", f'{{"id": "{"E" * 2_000_000}"}}', "long.jsonl:1: a row of more than 1,000,000 bytes"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import io
 import json
 from collections import Counter
@@ -18,6 +19,7 @@ from figeval.config import RunConfig
 from figeval.errors import DataError, FigevalError, OptionError, RecordError
 from figeval.evaluation import Harness
 from figeval.evaluation.annotation.export import Export, export_items
+from figeval.evaluation.annotation.judgements import csv_rows
 from figeval.evaluation.annotation.scores import Annotation, read_sheet, score_sheets
 from figeval.evaluation.annotation.sheets import Item, Key, read_key, write_sheets
 from figeval.evaluation.annotation.texts import REFERENCE, WrittenText, WrittenTexts, written_texts
@@ -413,6 +415,24 @@ def test_every_sheet_has_the_same_items_in_another_order(tmp_path: Path) -> None
     for row in read(tmp_path / "one" / "sheet_1.csv"):
         if row["item"] in key.checks:
             assert row["text"].endswith(f"fluent: {key.checks[row['item']]['fluent']}.")
+
+
+SHEET = "item;bad\n1;yes\n2;no\n"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        SHEET.encode(),
+        f"sep=;\r\n{SHEET}".encode(),
+        SHEET.replace("\n", "\r").encode(),
+        SHEET.encode("utf-16"),
+        gzip.compress(SHEET.encode()),
+    ],
+)
+def test_a_sheet_is_read_as_other_tables_are(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "sheet.csv").write_bytes(content)
+    assert csv_rows(tmp_path / "sheet.csv") == [["item", "bad"], ["1", "yes"], ["2", "no"]]
 
 
 BAD = [
