@@ -52,7 +52,7 @@ def read(content: str | bytes, folder: Path, declared: str = "") -> tuple[list[t
         ("#begin document (x)\n#\tO\n#moon\tB-FIG\n# \tO\n\n#end document\n", [("# #moon #", "O B-FIG O")]),
         ("He\tO\rleft\tB-FIG\r\rIt\tO\r", [("He left", "O B-FIG"), ("It", "O")]),
         ("He\tO\r\nleft\tB-FIG\r\n\r\nIt\tO", [("He left", "O B-FIG"), ("It", "O")]),
-        (gzip.compress(b"He\tO\nleft\tB-FIG\n"), [("He left", "O B-FIG")]),
+        (gzip.compress(b"He\tO\nleft\tB-FIG\n", mtime=0), [("He left", "O B-FIG")]),
         ("He\tO\nleft\tB-FIG\n".encode("utf-16"), [("He left", "O B-FIG")]),
     ],
 )
