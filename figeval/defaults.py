@@ -5,7 +5,7 @@ from __future__ import annotations
 from figeval.hooks import SourceRegistrar, TaskTypeRegistrar, hookimpl
 
 TASK_TYPES = ("choice", "ranking", "pairs", "spans", "joint", "generation", "similarity")
-FORMATS = ("jsonl", "json", "csv", "tsv")
+FORMATS = {"jsonl": "formats", "json": "formats", "csv": "tables", "tsv": "tables"}  # scheme → module of its reader
 
 
 @hookimpl
@@ -18,5 +18,5 @@ def register_task_types(register: TaskTypeRegistrar) -> None:
 @hookimpl
 def register_sources(register: SourceRegistrar) -> None:
     """Register the readers of plain files."""
-    for name in FORMATS:
-        register(name, f"figeval.data.formats:open_{name}")
+    for name, module in FORMATS.items():
+        register(name, f"figeval.data.{module}:open_{name}")

@@ -53,13 +53,17 @@ def read_text(
         FigevalError: as `failure`, in one line with the file: it cannot be opened, is a folder, a device or a pipe
             (reading one may never end), is too large, or is not UTF-8 (with line and byte).
     """
-    data = read_bytes(file, failure, cure=cure, max_bytes=max_bytes)
+    return decoded(read_bytes(file, failure, cure=cure, max_bytes=max_bytes), str(file), failure)
+
+
+def decoded(data: bytes, name: str, failure: type[FigevalError]) -> str:
+    """Return the text of a file's bytes, without its byte order mark. Raises `failure` if it is not UTF-8."""
     try:
         return data.decode().removeprefix(BYTE_ORDER_MARK)
     except UnicodeDecodeError as error:
         line, byte = data.count(b"\n", 0, error.start) + 1, data[error.start]
         raise failure(
-            f"{file}:{line}: byte {byte:#04x} at offset {error.start:,} is not utf-8; convert the file to utf-8"
+            f"{name}:{line}: byte {byte:#04x} at offset {error.start:,} is not utf-8; convert the file to utf-8"
         ) from error
 
 

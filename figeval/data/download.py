@@ -9,16 +9,15 @@ from __future__ import annotations
 import hashlib
 import sys
 import time
-import zipfile
-import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
+from figeval.data.archives import ArchiveError, LockedArchiveError, open_archive, open_member, reading
 from figeval.data.sources import DataFile
 from figeval.errors import DataError
 from figeval.frontend import notice, watched
@@ -27,6 +26,7 @@ from figeval.text import whole_number
 if TYPE_CHECKING:
     import httpx
 
+MAX_ARCHIVE_BYTES = 1 << 32  # 4 GiB, of an archive whose size `sources.yaml` does not state
 PASSING = frozenset({408, 425, 429, 500, 502, 503, 504})  # statuses that may change a little later
 
 
@@ -77,14 +77,19 @@ def download_member(url: str, file: DataFile, target: Path, patience: Patience =
     """Download the zip archive at `url` and extract `file` from it. Raises like `download`."""
     archive = target.with_name(f"{target.name}.zip.part")
     target.parent.mkdir(parents=True, exist_ok=True)
-    Transfer(url, file.name, archive, None, patience).run()
+    Transfer(url, file.name, archive, file.source.archive_bytes, patience).run()
     part = target.with_name(f"{target.name}.part")
     try:
         extract(archive, file, part)
-    except (zipfile.BadZipFile, zlib.error, KeyError) as error:
+    except LockedArchiveError as error:
+        part.unlink(missing_ok=True)
+        cure = f"unpack it yourself and put {file.source.member!r} at {file.name} in a folder of FIGEVAL_DATA_MIRROR"
+        raise DataError(f"{file.name}: the archive at {url} {error.problem}; {cure}") from error
+    except ArchiveError as error:
+        part.unlink(missing_ok=True)
         raise DataError(
-            f"{file.name}: {url} is not a zip archive that contains {file.source.member!r} ({error}); try again later, "
-            f"and tell the benchmark's maintainers if the problem persists"
+            f"{file.name}: {url} is not a zip archive that contains {file.source.member!r} (it {error.problem}); try "
+            f"again later, and tell the benchmark's maintainers if the problem persists"
         ) from error
     finally:
         archive.unlink()
@@ -92,12 +97,27 @@ def download_member(url: str, file: DataFile, target: Path, patience: Patience =
 
 
 def extract(archive: Path, file: DataFile, part: Path) -> None:
-    """Extract the member that `file` names, up to one byte more than expected, which shows that it is wrong."""
-    with zipfile.ZipFile(archive) as opened, opened.open(file.source.member or "") as inside, part.open("wb") as out:
+    """Extract the member that `file` names, up to one byte more than expected, which shows that it is wrong.
+
+    Raises:
+        ArchiveError: the archive cannot be read.
+        OSError: `part` cannot be written.
+    """
+    with (
+        archive.open("rb") as stream,
+        open_archive(stream) as opened,
+        open_member(opened, file.source.member or "") as inside,
+        part.open("wb") as out,
+    ):
         left = file.source.bytes + 1
-        while piece := inside.read(min(left, 1 << 20)):
+        while piece := _piece(inside, min(left, 1 << 20)):
             out.write(piece)
             left -= len(piece)
+
+
+def _piece(inside: IO[bytes], most: int) -> bytes:
+    with reading():
+        return inside.read(most)
 
 
 def settle(part: Path, target: Path, file: DataFile, url: str) -> None:
@@ -126,7 +146,10 @@ def digest(path: Path) -> str:
 
 @dataclass(slots=True)
 class Transfer:
-    """Download of `url` into `part`, in as many attempts as `patience` allows; `size` is None if it is unknown."""
+    """Download of `url` into `part`, in as many attempts as `patience` allows.
+
+    `size` is None if it is unknown; at most `MAX_ARCHIVE_BYTES` are downloaded then.
+    """
 
     url: str
     name: str
@@ -209,6 +232,8 @@ class Transfer:
         if self.size is not None and declared not in (None, self.size):
             self.part.unlink(missing_ok=True)
             raise wrong_bytes(self.name, self.url, f"a file of {declared:,} bytes, expected {self.size:,}")
+        if self.size is None and declared is not None and declared > MAX_ARCHIVE_BYTES:
+            raise self._too_large(f"{declared:,} bytes")
         etag = response.headers.get("ETag", "")
         self.etag = "" if etag.startswith("W/") else etag  # a weak ETag does not guarantee the same bytes
         return status == 206
@@ -216,12 +241,23 @@ class Transfer:
     def _write(self, response: httpx.Response, start: int) -> None:
         length = whole_number(response.headers.get("Content-Length", ""))
         total = self.size or (None if length is None else start + length)
+        most = MAX_ARCHIVE_BYTES if self.size is None else self.size
         with self.part.open("ab" if start else "wb") as out, progress(self.name, total, start) as advance:
             for piece in response.iter_raw():
                 out.write(piece)
                 advance(len(piece))
-                if self.size is not None and out.tell() > self.size:
+                if out.tell() > most:
                     break  # already too long: the checksum will fail
+        if self.size is None and self.part.stat().st_size > most:
+            raise self._too_large(f"more than {most:,} bytes")
+
+    def _too_large(self, what: str) -> DataError:
+        """Delete what has been downloaded and return the error for an archive beyond the limit."""
+        self.part.unlink(missing_ok=True)
+        return DataError(
+            f"{self.name}: {self.url} sends {what}, but of an archive of unknown size at most {MAX_ARCHIVE_BYTES:,} "
+            f"are downloaded; if the address is right, state its size as archive_bytes in sources.yaml"
+        )
 
 
 def _say(error: Exception) -> str:

@@ -1,37 +1,31 @@
-"""Readers of plain files, `jsonl:`, `json:`, `csv:` and `tsv:`, with paths relative to the folder of the task.
+"""Readers of plain files, `jsonl:` and `json:` (paths are relative to the folder of the task), and lines of any text.
 
-Files are read line by line, so memory does not grow with their size (only `json:` must be read whole). Every mistake is
-a `DataError` that names file and line. A row of more than 1 MB is refused: no model could read it, and the file nearly
-always has another format; `FIGEVAL_MAX_ROW_BYTES` raises the limit.
+Files are read line by line, so memory does not grow with their size (only `json:` must be read whole); they may be
+packed, and in UTF-16 (`packed_file`). Every mistake is a `DataError` that names file and line. A row of more than 1 MB
+is refused: no model could read it, and the file nearly always has another format; `FIGEVAL_MAX_ROW_BYTES` raises the
+limit. Tables are in `tables`.
 """
 
 from __future__ import annotations
 
-import csv
 import json
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from importlib.resources.abc import Traversable
-from typing import Any, TypeAlias, cast
+from typing import IO, Any
 
+from figeval.data.packed_file import CONTROL, opened_text, text_head, unpacked
 from figeval.data.readers import DataContext, Row
 from figeval.errors import DataError, near
-from figeval.files import BYTE_ORDER_MARK, inside, is_file, read_text
+from figeval.files import BYTE_ORDER_MARK, decoded, inside, is_file
 from figeval.jsonfile import MAX_BYTES as MAX_JSON_BYTES
 from figeval.jsonfile import InvalidJSON, parse_json
-from figeval.text import one_line, whole_number
+from figeval.text import whole_number
 
 MAX_ROW_BYTES = 1_000_000
-MAX_COLUMNS = 10_000  # every row becomes a mapping with a key for each
-Dialect: TypeAlias = str | type[csv.Dialect]  # a name that csv knows, or a class from this module
-
-
-class Semicolons(csv.excel):
-    """CSV as spreadsheets write it in locales where the comma is the decimal mark."""
-
-    delimiter = ";"
 
 
 def open_jsonl(path: str, context: DataContext) -> Iterator[Row]:
@@ -43,16 +37,6 @@ def open_json(path: str, context: DataContext) -> Iterator[Row]:
     """Read a list of JSON objects."""
     file = resource(path, context)
     return json_rows(read_json(file), file)
-
-
-def open_csv(path: str, context: DataContext) -> Iterator[Row]:
-    """Read a comma-separated table with a header, quoted as spreadsheets do; every value is a string."""
-    return read_table(resource(path, context), "excel")
-
-
-def open_tsv(path: str, context: DataContext) -> Iterator[Row]:
-    """Read a tab-separated table with a header, quoted as spreadsheets do; every value is a string."""
-    return read_table(resource(path, context), "excel-tab")
 
 
 def resource(path: str, context: DataContext) -> Traversable:
@@ -73,13 +57,22 @@ def max_row_bytes() -> int:
     return limit
 
 
-def text_lines(file: Traversable, encoding: str = "utf-8") -> Iterator[str]:
-    """Yield the lines of a text file with their line ends. Raises `DataError` for a bad byte or a long line."""
+def text_lines(file: Traversable, encoding: str = "utf-8", *, any_end: bool = False) -> Iterator[str]:
+    """Yield the lines of a text file with their line ends.
+
+    Args:
+        file: the file, which may be packed; without another `encoding`, also in UTF-16 or UTF-32.
+        encoding: how a byte is read.
+        any_end: whether a carriage return ends a line even if no line feed follows.
+
+    Raises:
+        DataError: the file cannot be read, a byte is not in the encoding, or a line is too long.
+    """
     limit = max_row_bytes()
     offset = 0
     try:
-        with file.open("rb") as opened:
-            for number, line in enumerate(iter(lambda: opened.readline(limit + 2), b""), 1):
+        with (opened_text if encoding == "utf-8" else unpacked)(file) as opened:
+            for number, line in enumerate(_byte_lines(opened, limit + 2, any_end), 1):
                 if len(line.rstrip(b"\r\n")) > limit:
                     raise too_long(f"{file}:{number}", limit)
                 yield _decode(line, encoding, f"{file}:{number}", offset)
@@ -88,13 +81,38 @@ def text_lines(file: Traversable, encoding: str = "utf-8") -> Iterator[str]:
         raise DataError(f"{file} cannot be read ({error.strerror or error})") from error
 
 
+def _byte_lines(stream: IO[bytes], most: int, any_end: bool) -> Iterator[bytes]:
+    """Yield the lines of a stream; one that is longer than `most` bytes in parts of at least so many."""
+    rest = b""
+    for piece in iter(partial(stream.readline, most), b""):
+        if not rest and piece.endswith(b"\n") and not (any_end and b"\r" in piece and b"\r" in piece[:-2]):
+            yield piece
+            continue
+        rest += piece
+        if any_end and b"\r" in rest:
+            *lines, rest = rest.splitlines(keepends=True)
+            yield from lines
+        if rest.endswith(b"\n") or len(rest) >= most:
+            yield rest
+            rest = b""
+    if rest:
+        yield rest
+
+
+def ends_in_carriage_returns(head: bytes) -> bool:
+    """Return whether lines end in carriage returns alone, as on old Macs, judged by the beginning of a text."""
+    return b"\r" in head and b"\n" not in head
+
+
 def _decode(line: bytes, encoding: str, where: str, offset: int) -> str:
     try:
         text = line.decode(encoding)
     except UnicodeDecodeError as error:
         byte, place = line[error.start], offset + error.start
+        cure = "this is no text file; save the rows as CSV or JSON Lines" if CONTROL.search(line) else ""
         raise DataError(
-            f"{where}: byte {byte:#04x} at offset {place:,} is not {encoding}; convert the file to {encoding}"
+            f"{where}: byte {byte:#04x} at offset {place:,} is not {encoding}; "
+            f"{cure or f'convert the file to {encoding}'}"
         ) from error
     return text if offset else text.removeprefix(BYTE_ORDER_MARK)
 
@@ -113,11 +131,14 @@ def numbered_jsonl(file: Traversable, loads: Callable[[str], Any] | None = None)
     """Yield (line number, row) of a JSON Lines file, like `read_jsonl`."""
     import jsonlines
 
-    line = 0
+    line, head = 0, text_head(file)
+    start = head.partition(b"\r")[0].strip()
+    spread = start.startswith(b"{") and not start.endswith(b"}")  # an object over several lines
+    any_end = ends_in_carriage_returns(head) and not spread
 
     def counted() -> Iterator[str]:
         nonlocal line
-        for line, text in enumerate(text_lines(file), 1):  # noqa: B007
+        for line, text in enumerate(text_lines(file, any_end=any_end), 1):  # noqa: B007
             yield text
 
     reader = jsonlines.Reader(counted(), loads=loads or _loads)
@@ -130,13 +151,29 @@ def numbered_jsonl(file: Traversable, loads: Callable[[str], Any] | None = None)
         raise DataError(f"{file}:{error.lineno}: {message}; a row is one JSON object on one line") from error
 
 
+def whole_text(file: Traversable, cure: str) -> str:
+    """Return a text without its byte order mark; the file may be packed, and in UTF-16.
+
+    Raises:
+        DataError: it cannot be read, is larger than 256 MiB (`cure` ends this message), or is not UTF-8.
+    """
+    try:
+        with opened_text(file) as stream:
+            data = stream.read(MAX_JSON_BYTES + 1)
+    except OSError as error:
+        raise DataError(f"{file} cannot be read ({error.strerror or error})") from error
+    if len(data) > MAX_JSON_BYTES:
+        raise DataError(f"{file}: larger than {MAX_JSON_BYTES:,} bytes; {cure}")
+    return decoded(data, str(file), DataError)
+
+
 def read_json(file: Traversable, loads: Callable[[str], Any] | None = None) -> Any:
     """Return the value of a JSON file, parsed by `loads`.
 
     Raises:
         DataError: the file is not JSON (with line and column), or a byte is not UTF-8.
     """
-    text = read_text(file, DataError, cure="write one object per line and use jsonl:", max_bytes=MAX_JSON_BYTES)
+    text = whole_text(file, cure="write one object per line and use jsonl:")
     try:
         return (loads or _loads)(text)
     except InvalidJSON as error:
@@ -185,43 +222,3 @@ def json_rows(content: object, file: Traversable) -> Iterator[Row]:
 def _kind(value: object) -> str:
     names = {dict: "an object", list: "a list", str: "a string", bool: "true or false", type(None): "null"}
     return names.get(type(value), "a number")
-
-
-def read_table(file: Traversable, dialect: Dialect) -> Iterator[Row]:
-    """Yield the rows of a table with a header, by column name. Raises `DataError` for a row of another width."""
-    return (row for _, row in numbered_table(file, dialect))
-
-
-def numbered_table(file: Traversable, dialect: Dialect) -> Iterator[tuple[int, Row]]:
-    """Yield (last line number, row) of a table, like `read_table`."""
-    rows = table_records(text_lines(file), str(file), dialect)
-    _, header = next(rows, (1, []))
-    if not any(header):
-        raise DataError(f"{file}: the file is empty; its first line must name the columns")
-    if len(header) > MAX_COLUMNS:
-        raise DataError(f"{file}:1: {len(header):,} columns, but at most {MAX_COLUMNS:,} are read; leave some out")
-    if twice := sorted(name for name, count in Counter(header).items() if count > 1 and name):
-        raise DataError(f"{file}:1: column {twice[0]!r:.80} is named twice")
-    for line, record in rows:
-        if len(record) != len(header):
-            columns = one_line(", ".join(header), 200)
-            raise DataError(f"{file}:{line}: {len(record)} values for {len(header)} columns ({columns})")
-        yield line, dict(zip(header, record, strict=True))
-
-
-def table_records(lines: Iterable[str], name: str, dialect: Dialect) -> Iterator[tuple[int, list[str]]]:
-    """Yield (last line number, values) of every record that is not blank; a quoted value may span lines."""
-    limit = max_row_bytes()
-    csv.field_size_limit(max(limit, csv.field_size_limit()))
-    reader = csv.reader(cast("Iterator[str]", lines), dialect=dialect, strict=True)
-    while True:
-        try:
-            record = next(reader)
-        except StopIteration:
-            return
-        except csv.Error as error:
-            raise DataError(f"{name}:{reader.line_num}: {error}; check the quotes before it") from error
-        if sum(map(len, record)) > limit:
-            raise too_long(f"{name}:{reader.line_num}", limit)
-        if record:
-            yield reader.line_num, record

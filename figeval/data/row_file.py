@@ -2,38 +2,20 @@
 
 from __future__ import annotations
 
-import codecs
-import csv
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from figeval.data.formats import (
-    Semicolons,
-    json_rows,
-    numbered_jsonl,
-    numbered_table,
-    read_json,
-    text_lines,
-    unambiguous,
-)
+from figeval.data.formats import json_rows, numbered_jsonl, read_json, unambiguous
+from figeval.data.packed_file import inner_suffix, text_head
 from figeval.data.readers import Row
+from figeval.data.tables import numbered_table
 from figeval.errors import DataError, OptionError, near
 from figeval.files import is_file
 from figeval.text import one_line
 
-DIALECTS = (csv.excel, csv.excel_tab, Semicolons)  # of tables, distinguished by the separator in the header
-TABLES, LISTS = (".csv", ".tsv"), (".jsonl", ".json")
-WIDE = "is UTF-16 or UTF-32; save it as UTF-8"
-OTHERS = {  # first bytes of files that are no text → what to do
-    b"\x1f\x8b": "is compressed with gzip; unpack it",
-    b"PK\x03\x04": "is a zip archive or a workbook; unpack it, or save the sheet as CSV",
-    b"PAR1": "is a Parquet file; save it as CSV or JSON Lines",
-    b"\xff\xfe": WIDE,
-    b"\xfe\xff": WIDE,
-}
-HEAD = 1 << 16  # bytes by which other formats are recognized
+TABLES, LISTS = {".csv": "excel", ".tsv": "excel-tab"}, (".jsonl", ".json")
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +76,7 @@ class RowFile:
     """The rows of a file, in the format of its suffix.
 
     A table with a header (`.csv`, `.tsv`), JSON Lines or a JSON list (`.jsonl`, `.json`; the first character tells them
-    apart). The values of a table are separated by commas, tabs or semicolons, whichever occurs most often in the
-    header. As spreadsheets write it, it may have blank rows, columns without a name, and blanks around names.
+    apart), which may be packed. The readers are those of the data of tasks: `tables`, `formats` and `packed_file`.
 
     Attributes:
         path: the file; read line by line, unless it is a JSON list.
@@ -122,12 +103,9 @@ class RowFile:
         """Yield the place and the content of every row."""
         if not is_file(self.path):
             raise DataError(f"there is no file {self.path}; {self.expected}")
-        start, suffix = self._start(), self.path.suffix.lower()
-        if suffix in TABLES:
-            header = next(iter(text_lines(self.path)), "")
-            found = numbered_table(self.path, max(DIALECTS, key=lambda one: header.count(one.delimiter)))
-            filled = ((line, row) for line, row in found if any(map(str.strip, row.values())))
-            return ((f"{self.path}:{line}", _stripped(row)) for line, row in filled)
+        start, suffix = text_head(self.path).lstrip()[:1], inner_suffix(self.path)
+        if dialect := TABLES.get(suffix):
+            return ((f"{self.path}:{line}", row) for line, row in self._table(dialect))
         if start == b"[":
             listed = enumerate(json_rows(read_json(self.path, unambiguous), self.path), 1)
             return ((f"{self.path}: row {number}", row) for number, row in listed)
@@ -135,28 +113,12 @@ class RowFile:
             raise DataError(f"{self.path}: the format is unknown; the name must end in {', '.join((*TABLES, *LISTS))}")
         return ((f"{self.path}:{line}", row) for line, row in numbered_jsonl(self.path, unambiguous))
 
-    def _start(self) -> bytes:
-        """Return the first byte that is not white space. Raises `DataError` for a file in a format that is no text."""
-        try:
-            with self.path.open("rb") as stream:
-                head = stream.read(HEAD)
-        except OSError as error:
-            raise DataError(f"{self.path} cannot be read ({error.strerror or error})") from error
-        for magic, cure in OTHERS.items():
-            if head.startswith(magic):
-                raise DataError(f"{self.path} {cure}")
-        if (place := head.find(b"\0")) >= 0:
-            line = head.count(b"\n", 0, place) + 1
-            raise DataError(f"{self.path}:{line}: a zero byte, which no text has; save the file as UTF-8")
-        if b"\r" in head and b"\n" not in head:
-            raise DataError(f"{self.path}: its lines end in carriage returns alone; save it with line feeds")
-        return head.removeprefix(codecs.BOM_UTF8).lstrip()[:1]
-
-
-def _stripped(row: Row) -> Row:
-    """Return a row without blanks around the names of its columns, unless two would have the same name then."""
-    named = {name.strip(): value for name, value in row.items()}
-    return named if len(named) == len(row) else row
+    def _table(self, dialect: str) -> Iterator[tuple[int, Row]]:
+        """Yield (last line number, row). Raises `DataError` for a zero byte, which is no part of an answer."""
+        for line, row in numbered_table(self.path, dialect):
+            if any("\0" in value for value in row.values()):
+                raise DataError(f"{self.path}:{line}: a zero byte, which no text has; remove it")
+            yield line, row
 
 
 def read_columns(given: str, fields: Collection[str], example: str, flag: str = "--columns") -> dict[str, str]:

@@ -29,7 +29,8 @@ class Source(BaseModel):
     """One upstream file, pinned by its sha256.
 
     `path` is its place below `<cache>/data/<benchmark>/` and below `<mirror>/<benchmark>/`; `member` is its name
-    in the zip archive at `url`, if upstream only has an archive.
+    in the zip archive at `url`, if upstream only has an archive, and `archive_bytes` the size of that archive. Without
+    it, at most 4 GiB are downloaded.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -39,6 +40,7 @@ class Source(BaseModel):
     sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
     bytes: PositiveInt
     member: str | None = None
+    archive_bytes: PositiveInt | None = None
 
     @field_validator("path")
     @classmethod

@@ -1,5 +1,9 @@
 """Reader of files with a word and its tag per line and an empty line between sentences, as in CoNLL's shared tasks.
 
+Columns are separated by tabs or blanks; `column_layout` says which ones are read. Comments, `-DOCSTART-` lines, and the
+lines of CoNLL-U for surface words (`1-2`) and for words that are not in the text (`1.1`) are no words. The codes of
+expressions in .cupt become tags: each stretch of words with the same code is a chunk.
+
 Released files are not always clean. White space around a word or a tag is stripped and counted; a line with a tag and
 no word is left out and counted. Any other malformed line is rejected with file and line.
 """
@@ -12,11 +16,19 @@ from dataclasses import dataclass, field
 from importlib.resources.abc import Traversable
 
 from figeval.data import DataContext, Row
-from figeval.data.formats import resource, text_lines
+from figeval.data.formats import resource
 from figeval.errors import DataError
+from figeval.files import is_file
+
+from .column_layout import TOKEN_ID, ColumnLayout, find_layout, is_document, lines_of
+from .tags import OUTSIDE
 
 STRIPPED = "stripped_words"  # words with white space around them
 NO_WORD = "left_out_words"  # lines with only a tag
+NO_TOKEN = "left_out_lines"  # of surface words and of words that are not in the text
+SPLIT = "split_words"  # words of CoNLL-U with blanks in them
+PARTS = "expressions_in_parts"  # expressions with other words in between
+SHARED = "words_of_several_expressions"  # which belong to the first of them here
 
 
 @dataclass(slots=True)
@@ -29,45 +41,109 @@ class TaggedSentence:
 
 
 def open_columns(path: str, context: DataContext) -> Iterator[Row]:
-    """Yield a row for each sentence of a file beside the task (`conll:FILE`): `id` (its line), `tokens` and `tags`."""
+    """Yield a row for each sentence of a file beside the task: `id` (its line), `tokens` and `tags`.
+
+    The path is `FILE`, or `FILE?word=2&tag=4` with the columns that hold the words and their tags.
+    """
     counts: Counter[str] = Counter()
-    for sentence in sentences(resource(path, context), counts):
+    name, _, declared = path.rpartition("?") if "?" in path and not is_file(context.folder / path) else (path, "", "")
+    for sentence in sentences(resource(name, context), counts, declared):
         yield {"id": str(sentence.line), "tokens": sentence.words, "tags": sentence.tags}
     context.notes.update(counts)
+    if counts[PARTS] or counts[SHARED]:
+        context.notes["remark"] = (
+            f"expressions with other words in between ({counts[PARTS]:,}) are scored by their parts, "
+            f"words of several expressions ({counts[SHARED]:,}) by the first one"
+        )
 
 
-def sentences(file: Traversable, counts: Counter[str] | None = None) -> Iterator[TaggedSentence]:
-    """Yield the sentences of a file, and add the repairs to `counts`.
+def sentences(file: Traversable, counts: Counter[str] | None = None, declared: str = "") -> Iterator[TaggedSentence]:
+    """Yield the sentences of a file, and add the repairs to `counts`; `declared` is that of `find_layout`.
 
     Raises:
-        DataError: a line does not have two columns, or a word contains a blank. The message names file and line.
+        DataError: it is not certain which columns are meant, a line has another number of columns, or a word contains a
+            blank. The message names file and line.
     """
-    mended: Counter[str] = Counter() if counts is None else counts
+    reader = _Reader(str(file), find_layout(file, declared), Counter() if counts is None else counts)
     sentence = TaggedSentence(1)
-    for number, line in enumerate(text_lines(file), start=1):
-        if not line.strip():
+    for number, line in lines_of(file):
+        if not line.strip() or is_document(line):
             if sentence.words:
-                yield sentence
+                yield reader.finished(sentence)
             sentence = TaggedSentence(number + 1)
             continue
-        word, tag = _columns(line.rstrip("\r\n"), f"{file}:{number}")
-        if not word.strip():
-            mended[NO_WORD] += 1
-            continue
-        if word != word.strip():
-            mended[STRIPPED] += 1
-        sentence.words.append(word.strip())
-        sentence.tags.append(tag)
+        if not reader.layout.is_comment(line):
+            reader.read(line, f"{file}:{number}", sentence)
+        elif sentence.words:
+            raise DataError(
+                f"{file}:{number}: a comment inside a sentence; put it, or an empty line, before the sentence"
+            )
+        else:
+            sentence = TaggedSentence(number + 1)
     if sentence.words:
-        yield sentence
+        yield reader.finished(sentence)
 
 
-def _columns(line: str, where: str) -> tuple[str, str]:
-    """Return the unstripped word and the tag of a line. Raises `DataError` for a malformed line."""
-    columns = line.split("\t")
-    if len(columns) != 2 or not columns[1].strip():
-        raise DataError(f"{where}: {line!r:.80} is not a word and its tag, separated by one tab")
-    word, tag = columns
-    if len(word.split()) > 1:
-        raise DataError(f"{where}: the word {word.strip()!r:.80} contains a space; give each of its parts a line")
-    return word, tag.strip()
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """Reads lines of a file into sentences, and counts the repairs."""
+
+    name: str
+    layout: ColumnLayout
+    counts: Counter[str]
+
+    def read(self, line: str, where: str, sentence: TaggedSentence) -> None:
+        """Add the word and the tag of a line to a sentence. Raises `DataError` for a malformed line."""
+        columns = self.layout.columns(line, where)
+        if not columns[self.layout.tag].strip():
+            raise self.layout.error(line, where)
+        if self.layout.has_ids and not columns[0].isdecimal() and TOKEN_ID.fullmatch(columns[0]):
+            self.counts[NO_TOKEN] += 1
+            return
+        word, tag = columns[self.layout.word], columns[self.layout.tag].strip()
+        parts = word.split()
+        if not parts:
+            self.counts[NO_WORD] += 1
+            return
+        if len(parts) > 1 and not self.layout.has_ids:
+            raise DataError(f"{where}: the word {word.strip()!r:.80} contains a space; give each of its parts a line")
+        if word != word.strip():
+            self.counts[STRIPPED] += 1
+        if len(parts) > 1:
+            self.counts[SPLIT] += 1
+        sentence.words += parts
+        sentence.tags += [tag, *[_continued(tag, self.layout.has_codes)] * (len(parts) - 1)]
+
+    def finished(self, sentence: TaggedSentence) -> TaggedSentence:
+        """Return a sentence with tags instead of codes. Raises `DataError` for codes that mean nothing."""
+        if self.layout.has_codes:
+            sentence.tags = self._tags(sentence)
+        return sentence
+
+    def _tags(self, sentence: TaggedSentence) -> list[str]:
+        kinds: dict[str, str] = {}
+        parts: Counter[str] = Counter()
+        tags, before = [], ""
+        for word, codes in zip(sentence.words, sentence.tags, strict=True):
+            numbers = [] if codes == "*" else [code.partition(":")[0] for code in codes.split(";")]
+            kinds |= {number: kind for number, _, kind in (code.partition(":") for code in codes.split(";")) if kind}
+            number = numbers[0] if numbers else ""
+            if number and number not in kinds:
+                what = "is not annotated" if codes == "_" else f"has the code {codes!r:.40}, whose kind no word says"
+                raise DataError(f"{self.name}:{sentence.line}: in this sentence, the word {word!r:.40} {what}")
+            tags.append(f"{'I' if number == before else 'B'}-{kinds[number]}" if number else OUTSIDE)
+            if number and number != before:
+                parts[number] += 1
+            if len(numbers) > 1:
+                self.counts[SHARED] += 1
+            before = number
+        if several := sum(count > 1 for count in parts.values()):
+            self.counts[PARTS] += several
+        return tags
+
+
+def _continued(tag: str, is_code: bool) -> str:
+    """Return the tag of the other parts of a word with blanks."""
+    if is_code:
+        return ";".join(single.partition(":")[0] for single in tag.split(";"))
+    return f"I-{tag[2:]}" if tag.startswith("B-") else tag

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 
 from figeval.data import DataContext, Row
-from figeval.data.formats import read_table
+from figeval.data.tables import read_table
 from figeval.errors import DataError, near
 
 LETTERS = "ABCD"

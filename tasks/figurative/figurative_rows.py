@@ -12,7 +12,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from figeval.data import DataContext, Row
-from figeval.data.formats import json_rows, read_json, read_jsonl, read_table
+from figeval.data.formats import json_rows, read_json, read_jsonl
+from figeval.data.tables import read_table
 from figeval.errors import DataError, near
 from figeval.types import letters
 

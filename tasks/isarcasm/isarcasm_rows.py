@@ -12,7 +12,7 @@ from hashlib import blake2b
 from pathlib import Path
 
 from figeval.data import DataContext, Row
-from figeval.data.formats import read_table
+from figeval.data.tables import read_table
 from figeval.errors import DataError, near
 from figeval.types import letters
 

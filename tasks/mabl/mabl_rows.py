@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from itertools import chain, groupby, zip_longest
 
 from figeval.data import DataContext, Row
-from figeval.data.formats import read_table
+from figeval.data.tables import read_table
 from figeval.errors import DataError, near
 
 LANGUAGES = ("hi", "id", "jv", "kn", "su", "sw", "yo")  # the test languages

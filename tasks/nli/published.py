@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from figeval.data.formats import read_jsonl, table_records, text_lines
+from figeval.data.formats import read_jsonl, text_lines
+from figeval.data.tables import table_records
 from figeval.errors import DataError
 
 LABELS = ("entailment", "neutral", "contradiction")

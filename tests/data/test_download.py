@@ -256,11 +256,18 @@ def test_a_killed_download_goes_on_in_another_process(site: Site, target: Path, 
     assert site.sent - sent_before == len(BODY) - kept
 
 
-def zipped(name: str, content: bytes) -> bytes:
+def zipped(name: str, content: bytes, method: int = zipfile.ZIP_DEFLATED) -> bytes:
     buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+    with zipfile.ZipFile(buffer, "w", method) as archive:
         archive.writestr(name, content)
     return buffer.getvalue()
+
+
+def marked(archive: bytes, offset: int, value: int) -> bytes:
+    """Return an archive of one member with another value in a field of its two headers, such as its method."""
+    changed = bytearray(archive)
+    changed[offset] = changed[archive.rindex(b"PK\x01\x02") + offset + 2] = value
+    return bytes(changed)
 
 
 def test_a_member_of_an_archive_is_taken_out_and_checked(site: Site, target: Path, hasty: Patience) -> None:
@@ -281,8 +288,30 @@ def test_a_member_of_an_archive_is_taken_out_and_checked(site: Site, target: Pat
         (zipped("inner.txt", BODY[::-1]), f"expected {hashlib.sha256(BODY).hexdigest()}"),
         (zipped("inner.txt", BODY * 3), f"{len(BODY) + 1:,} bytes"),
         (zipped("inner.txt", BODY)[:-40], "not a zip archive"),
+        (
+            zipped("inner.txt", BODY, zipfile.ZIP_STORED).replace(BODY[:9], BODY[1:10]),
+            "Bad CRC-32.*try again",
+        ),
+        (marked(zipped("inner.txt", BODY), 16, 9), "damaged"),
+        (
+            marked(zipped("inner.txt", BODY), 6, 1),
+            "is encrypted; unpack it yourself and put 'inner.txt' at bench/",
+        ),
+        (marked(zipped("inner.txt", BODY), 8, 9), r"is packed by Deflate64, .*; unpack it yourself and put"),
+        (zipped("inner.txt", BODY, zipfile.ZIP_BZIP2), r"is packed by bzip2, .*; unpack it yourself and put"),
     ],
-    ids=["page", "other member", "other content", "longer content", "damaged"],
+    ids=[
+        "page",
+        "other member",
+        "other content",
+        "longer content",
+        "cut off",
+        "wrong content",
+        "wrong sum",
+        "encrypted",
+        "unknown method",
+        "bzip2",
+    ],
 )
 def test_an_archive_of_something_else_leaves_nothing(
     site: Site, target: Path, hasty: Patience, archive: bytes, message: str
@@ -290,6 +319,32 @@ def test_an_archive_of_something_else_leaves_nothing(
     file = site.file("archive.zip", archive, member="inner.txt", content=BODY)
     with pytest.raises(DataError, match=message):
         download_member(file.source.url, file, target, hasty)
+    assert left_over(target) == []
+
+
+@pytest.mark.parametrize("announced", [True, False])
+def test_an_archive_of_unknown_size_has_a_limit(
+    site: Site, target: Path, hasty: Patience, monkeypatch: pytest.MonkeyPatch, announced: bool
+) -> None:
+    monkeypatch.setattr("figeval.data.download.MAX_ARCHIVE_BYTES", 1_000)
+    archive = zipped("inner.txt", BODY)
+    file = site.file("archive.zip", archive, member="inner.txt", content=BODY)
+    site.plan = [truncate(len(archive), announced=announced)]
+    with pytest.raises(DataError, match=r"at most 1,000 are downloaded; .*state its size as archive_bytes") as caught:
+        download_member(file.source.url, file, target, hasty)
+    assert not isinstance(caught.value, Unavailable)
+    assert left_over(target) == []
+    stated = DataFile("bench", file.source.model_copy(update={"archive_bytes": len(archive)}))
+    download_member(file.source.url, stated, target, hasty)
+    assert target.read_bytes() == BODY
+
+
+def test_an_archive_of_another_size_is_refused(site: Site, target: Path, hasty: Patience) -> None:
+    archive = zipped("inner.txt", BODY)
+    file = site.file("archive.zip", archive, member="inner.txt", content=BODY)
+    wrong = DataFile("bench", file.source.model_copy(update={"archive_bytes": len(archive) - 1}))
+    with pytest.raises(DataError, match=f"a file of {len(archive):,} bytes, expected {len(archive) - 1:,}"):
+        download_member(file.source.url, wrong, target, hasty)
     assert left_over(target) == []
 
 

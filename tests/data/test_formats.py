@@ -17,14 +17,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from figeval.data import DataContext, Row, formats
+from figeval.data import DataContext, Row, formats, tables
 from figeval.errors import DataError
 
 READERS: dict[str, Callable[[str, DataContext], Iterator[Row]]] = {
     "jsonl": formats.open_jsonl,
     "json": formats.open_json,
-    "csv": formats.open_csv,
-    "tsv": formats.open_tsv,
+    "csv": tables.open_csv,
+    "tsv": tables.open_tsv,
 }
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "data" / "formats.json").read_text(encoding="utf-8"))
 
@@ -107,9 +107,10 @@ def test_deep_nesting_is_an_error_and_no_crash(tmp_path: Path, reader: str) -> N
 PEAK = """
 import sys, tracemalloc
 from pathlib import Path
-from figeval.data import DataContext, formats
+from figeval.data import DataContext, formats, tables
 
-reader, folder, rows = getattr(formats, "open_" + sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
+module = formats if sys.argv[1] == "jsonl" else tables
+reader, folder, rows = getattr(module, "open_" + sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
 tracemalloc.start()
 assert sum(1 for _ in reader("data", DataContext(folder=folder, fetch=None))) == rows
 print(tracemalloc.get_traced_memory()[1])
@@ -164,11 +165,19 @@ def test_what_json_writes_is_read_back(rows: list[Row]) -> None:
 cells = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r\0"))
 
 
-@given(rows=st.lists(st.tuples(cells, cells), max_size=5), dialect=st.sampled_from(["csv", "tsv"]))
-def test_what_a_spreadsheet_writes_is_read_back(rows: list[tuple[str, str]], dialect: str) -> None:
+@given(
+    rows=st.lists(st.tuples(cells, cells), max_size=5),
+    dialect=st.sampled_from(["csv", "tsv"]),
+    ending=st.sampled_from([("\n", csv.QUOTE_MINIMAL), ("\r\n", csv.QUOTE_MINIMAL), ("\r", csv.QUOTE_ALL)]),
+    encoding=st.sampled_from(["utf-8", "utf-8-sig", "utf-16", "utf-32"]),
+)
+def test_what_a_spreadsheet_writes_is_read_back(
+    rows: list[tuple[str, str]], dialect: str, ending: tuple[str, Any], encoding: str
+) -> None:
     buffer = io.StringIO(newline="")
-    writer = csv.writer(buffer, dialect="excel" if dialect == "csv" else "excel-tab", quoting=csv.QUOTE_ALL)
+    name, (end, quoting) = "excel" if dialect == "csv" else "excel-tab", ending  # a lone \r leaves \n unquoted
+    writer = csv.writer(buffer, dialect=name, quoting=quoting, lineterminator=end)
     writer.writerows([("left", "right"), *rows])
     with tempfile.TemporaryDirectory() as folder:
-        found = read(Path(folder), dialect, buffer.getvalue().encode())
-    assert found == [{"left": left, "right": right} for left, right in rows]
+        found = read(Path(folder), dialect, buffer.getvalue().encode(encoding))
+    assert found == [{"left": left, "right": right} for left, right in rows if left.strip() or right.strip()]

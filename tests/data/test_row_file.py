@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
+import io
+import lzma
 import re
+import tempfile
+import zipfile
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from figeval.data import DataContext
 from figeval.data.row_file import RowFile
+from figeval.data.tables import open_csv
 from figeval.errors import DataError
 
 TABLE = "id,prediction\nF01,E\nF02,B\n"
@@ -23,70 +33,198 @@ def read(name: str, content: bytes | str, folder: Path) -> list[tuple[str, str]]
     return [(row.optional("id"), row.optional("prediction")) for row in RowFile(path, "give a file").rows()]
 
 
-@pytest.mark.parametrize(
-    ("name", "content"),
-    [
-        ("a.csv", TABLE),
-        ("byte order mark.csv", f"\ufeff{TABLE}"),
-        ("byte order mark.jsonl", f"\ufeff{LINES}"),
-        ("byte order mark.json", f"\ufeff{LIST}"),
-        ("windows.csv", TABLE.replace("\n", "\r\n")),
-        ("windows.jsonl", LINES.replace("\n", "\r\n")),
-        ("semicolons.csv", TABLE.replace(",", ";")),
-        ("tabs.csv", TABLE.replace(",", "\t")),
-        ("quotes.csv", TABLE.replace("id,prediction", '"id","prediction"')),
-        ("blanks.csv", TABLE.replace("id,", " id , ").replace("E", " E ")),
-        ("index.csv", ",id,prediction\n0,F01,E\n1,F02,B\n"),
-        ("two unnamed columns.csv", "id,prediction,,\nF01,E,,\nF02,B,,x\n"),
-        ("blank rows.csv", "\n\nid,prediction\nF01,E\n,\n\nF02,B\n , \n"),
-        ("blank lines.jsonl", f"\n{LINES.replace(chr(10), chr(10) * 2)}"),
-        ("lines.json", LINES),
-        ("list.jsonl", LIST),
-        ("indented.jsonl", LIST.replace(",", ",\n ")),
-        ("line separator.jsonl", LINES.replace('"E"', '"E", "note": "a\u2028b"')),
-        ("lines", LINES),
-        ("list.txt", LIST),
-    ],
-)
-def test_read(name: str, content: str, tmp_path: Path) -> None:
-    assert read(name, content, tmp_path) == BOTH
+def zipped(*members: str, content: str = TABLE, method: int = zipfile.ZIP_DEFLATED) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", method) as archive:
+        for member in members:
+            archive.writestr(member, content)
+    return buffer.getvalue()
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "message"),
-    [
-        ("utf16.csv", TABLE.encode("utf-16"), "utf16.csv is UTF-16 or UTF-32; save it as UTF-8"),
-        ("utf16.jsonl", LINES.encode("utf-16"), "is UTF-16 or UTF-32"),
-        ("utf32.csv", TABLE.encode("utf-32"), "is UTF-16 or UTF-32"),
-        ("utf16le.csv", TABLE.encode("utf-16-le"), "utf16le.csv:1: a zero byte, which no text has"),
-        ("zero.csv", TABLE.replace("E", "E\0"), "zero.csv:2: a zero byte, which no text has; save the file as UTF-8"),
-        (
-            "latin.csv",
-            TABLE.replace("E", "É").encode("latin-1"),
-            "byte 0xc9 at offset 18 is not utf-8; convert the file",
-        ),
-        ("a.csv.gz", gzip.compress(TABLE.encode(), mtime=0), "a.csv.gz is compressed with gzip; unpack it"),
-        ("a.jsonl", gzip.compress(LINES.encode(), mtime=0), "is compressed with gzip"),
-        ("a.xlsx", b"PK\x03\x04\x14", "is a zip archive or a workbook; unpack it, or save the sheet as CSV"),
-        ("a.parquet", b"PAR1\x15\0", "is a Parquet file; save it as CSV or JSON Lines"),
-        ("mac.csv", TABLE.replace("\n", "\r"), "its lines end in carriage returns alone; save it with line feeds"),
-        ("table.txt", TABLE, r"the format is unknown; the name must end in .csv, .tsv, .jsonl, .json"),
-        ("table.jsonl", TABLE, r"table.jsonl:1: not valid JSON"),
-        ("twice.csv", "id,prediction,id\n", "twice.csv:1: column 'id' is named twice"),
-        ("twice.jsonl", '{"id": 1, "id": 2}', "twice.jsonl:1: not valid JSON: the key 'id' is given twice"),
-        ("narrow.csv", "id,prediction\n\nF01\n", "narrow.csv:3: 1 values for 2 columns"),
-        ("quote.csv", 'id,prediction\nF01,"E\n', "check the quotes before it"),
-        ("long.csv", f"id,prediction\nF01,{'E' * 2_000_000}\n", "long.csv:2: a row of more than 1,000,000 bytes"),
-        ("long.jsonl", f'{{"id": "{"E" * 2_000_000}"}}', "long.jsonl:1: a row of more than 1,000,000 bytes"),
-        ("deep.jsonl", f'{{"id": {"[" * 500}{"]" * 500}}}', "deep.jsonl:1: not valid JSON: nested too deeply"),
-        ("scalar.json", '"F01"', "scalar.json:1: not a JSON object"),
-        ("list of texts.json", '["F01"]', "row 1 is a string, not an object"),
-    ],
-)
+def marked(archive: bytes, offset: int, value: int) -> bytes:
+    """Return an archive of one member with another value in a field of both of its headers, such as its method."""
+    changed = bytearray(archive)
+    for header, shift in ((b"PK\x03\x04", 0), (b"PK\x01\x02", 2)):
+        changed[archive.index(header) + offset + shift] = value
+    return bytes(changed)
+
+
+def flipped(packed: bytes, place: int) -> bytes:
+    changed = bytearray(packed)
+    changed[place] ^= 0xFF
+    return bytes(changed)
+
+
+GZIPPED, ZIPPED = gzip.compress(TABLE.encode(), mtime=0), zipped("a.csv", method=zipfile.ZIP_STORED)
+READ: dict[str, bytes | str] = {
+    "a.csv": TABLE,
+    "byte order mark.csv": f"\ufeff{TABLE}",
+    "byte order mark.jsonl": f"\ufeff{LINES}",
+    "byte order mark.json": f"\ufeff{LIST}",
+    "two byte order marks.csv": f"\ufeff\ufeff{TABLE}",
+    "quotes after the byte order mark.csv": f'\ufeff"id","prediction"\n{TABLE.partition(chr(10))[2]}',
+    "windows.csv": TABLE.replace("\n", "\r\n"),
+    "windows.jsonl": LINES.replace("\n", "\r\n"),
+    "mac.csv": TABLE.replace("\n", "\r"),
+    "mac with a line feed in a cell.csv": f"{TABLE}F03,\n".replace("\n", "\r").replace("F03,", '"\n", '),
+    "mac.jsonl": LINES.replace("\n", "\r"),
+    "mac.json": LIST.replace(",", ",\r"),
+    "an object over lines of a mac.jsonl": '{\r"id": "F01",\r"prediction": "E"\r}\n{"id": "F02", "prediction": "B"}',
+    "semicolons.csv": TABLE.replace(",", ";"),
+    "quoted semicolons.csv": '"id";"prediction"\n"F01";"E"\n"F02";"B"\n',
+    "semicolons in cells.csv": 'id;note;prediction\nF01;"a;b, c";E\nF02;"d ""e""\n;";B\n',
+    "decimal commas.csv": "id;prediction;score, mean\nF01;E;0,5\nF02;B;1\n",
+    "semicolons in a table of commas.csv": "id,prediction,a;b;c\nF01,E,x;y\nF02,B,z\n",
+    "tabs.csv": TABLE.replace(",", "\t"),
+    "commas.tsv": TABLE,
+    "sep.csv": f"sep=;\r\n{TABLE.replace(',', ';')}",
+    "quoted sep.csv": f'"sep=,"\n{TABLE}',
+    "sep of another character.csv": f"\ufeffsep=|\n{TABLE.replace(',', '|')}",
+    "sep of tabs.csv": TABLE.replace(",", "\t").replace("id", "sep=\t\nid"),
+    "quotes.csv": TABLE.replace("id,prediction", '"id","prediction"'),
+    "blanks.csv": TABLE.replace("id,", " id , ").replace("E", " E "),
+    "no-break spaces.csv": TABLE.replace("id,", "\u00a0id\u202f,\u200b"),
+    "index.csv": ",id,prediction\n0,F01,E\n1,F02,B\n",
+    "two unnamed columns.csv": "id,prediction,,\nF01,E,,\nF02,B,,x\n",
+    "blank rows.csv": '\n,\n\nid,prediction\nF01,E\n,\n\nF02,B\n , \n\u00a0,""\n',
+    "no end.csv": TABLE.rstrip("\n"),
+    "blank lines.jsonl": f"\n{LINES.replace(chr(10), chr(10) * 2)}",
+    "lines.json": LINES,
+    "list.jsonl": LIST,
+    "indented.jsonl": LIST.replace(",", ",\n "),
+    "line separator.jsonl": LINES.replace('"E"', '"E", "note": "a\u2028b"'),
+    "lines": LINES,
+    "list.txt": LIST,
+    "utf16.csv": TABLE.encode("utf-16"),
+    "utf16.jsonl": LINES.encode("utf-16"),
+    "utf16.json": LIST.encode("utf-16"),
+    "utf16be.csv": ("\ufeff" + TABLE.replace("\n", "\r\n")).encode("utf-16-be"),
+    "utf16le without a mark.csv": TABLE.encode("utf-16-le"),
+    "utf16le without a mark, in another script.csv": "चाँद,id,prediction\n月,F01,E\n,F02,B\n".encode("utf-16-le"),
+    "utf16be without a mark.jsonl": LINES.encode("utf-16-be"),
+    "utf32.csv": TABLE.encode("utf-32"),
+    "utf32 without a mark.csv": TABLE.encode("utf-32-be"),
+    "a.csv.gz": GZIPPED,
+    "unsuspected gzip.csv": GZIPPED,
+    "two members.csv.gz": b"".join(gzip.compress(part.encode()) for part in TABLE.partition("F02")),
+    "utf16.csv.gz": gzip.compress(TABLE.encode("utf-16")),
+    "a.jsonl.gz": gzip.compress(LINES.encode()),
+    "a.json.gz": gzip.compress(LIST.encode()),
+    "a.csv.bz2": bz2.compress(TABLE.encode()),
+    "a.jsonl.xz": lzma.compress(LINES.encode()),
+    "a.zip": zipped("folder/a.csv"),
+    "a.csv.zip": zipped("folder/", "__MACOSX/folder/._a.csv", "folder/a.csv", "folder/.DS_Store"),
+    "lines.zip": zipped("../a.jsonl", content=LINES),
+}
+
+
+@pytest.mark.parametrize("name", READ)
+def test_read(name: str, tmp_path: Path) -> None:
+    assert [row for row in read(name, READ[name], tmp_path) if row[0].strip()] == BOTH
+
+
+REFUSED: list[tuple[str, bytes | str, str]] = [
+    ("utf16.csv", TABLE.encode("utf-16")[:-1], "utf16.csv is not valid UTF-16 (truncated data); save it as UTF-8"),
+    ("zero.csv", TABLE.replace("E", "E\0"), "zero.csv:2: a zero byte, which no text has; remove it"),
+    (
+        "latin.csv",
+        TABLE.replace("E", "É").encode("latin-1"),
+        "latin.csv:2: byte 0xc9 at offset 18 is not utf-8; convert",
+    ),
+    (
+        "binary.csv",
+        b"id,prediction\n\x01\x02\xff",
+        "binary.csv:2: byte 0xff at offset 16 is not utf-8; this is no text",
+    ),
+    ("cut.csv.gz", GZIPPED[:-6], "cut.csv.gz is damaged or cut off"),
+    ("wrong sum.csv.gz", flipped(GZIPPED, -8), "is damaged or cut off (CRC check failed"),
+    ("more.csv.gz", GZIPPED + b"more", "is damaged or cut off (Not a gzipped file"),
+    ("cut.jsonl.xz", lzma.compress(LINES.encode())[:-5], "is damaged or cut off"),
+    ("twice.csv.gz", gzip.compress(GZIPPED), "twice.csv.gz holds another packed file; unpack it"),
+    ("parquet.csv.gz", gzip.compress(b"PAR1\x15\0"), "is a Parquet file; save it as CSV or JSON Lines"),
+    ("a.tar.gz", gzip.compress(b"a.csv" + bytes(252) + b"ustar\0"), "a.tar.gz is a tar archive; unpack it"),
+    ("two.zip", zipped("a.csv", "b.csv"), "two.zip holds 2 files (a.csv, b.csv); unpack it"),
+    ("none.zip", zipped(), "none.zip holds no file"),
+    ("a.xlsx", zipped("xl/workbook.xml", "[Content_Types].xml"), "is an Excel workbook; save the sheet as CSV UTF-8"),
+    ("a.ods", zipped("mimetype", "content.xml"), "is an OpenDocument file; save the sheet as CSV UTF-8"),
+    ("cut.zip", ZIPPED[:-30], "cut.zip is damaged or cut off (File is not a zip file); copy or download it again"),
+    ("wrong sum.zip", flipped(ZIPPED, ZIPPED.index(b"F01")), "is damaged or cut off (Bad CRC-32"),
+    ("encrypted.zip", marked(ZIPPED, 6, 1), "encrypted.zip is encrypted; unpack it with its password"),
+    (
+        "bzip2.zip",
+        zipped("a.csv", method=zipfile.ZIP_BZIP2),
+        "bzip2.zip is packed by bzip2, which figeval does not",
+    ),
+    ("deflate64.zip", marked(ZIPPED, 8, 9), "is packed by Deflate64, which figeval does not unpack; unpack it"),
+    ("a.xls", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(9), "is an Excel workbook or another file of Office; save"),
+    ("a.parquet", b"PAR1\x15\0", "is a Parquet file; save it as CSV or JSON Lines"),
+    ("a.feather", b"ARROW1\0\0", "is an Arrow file; save it as CSV or JSON Lines"),
+    ("a.db", b"SQLite format 3\0", "is an SQLite database; export the table as CSV"),
+    ("a.csv.zst", b"\x28\xb5\x2f\xfd\0", "is compressed with zstd; unpack it, or pack it with gzip"),
+    ("a.csv", "version https://git-lfs.github.com/spec/v1\noid sha256:0\n", "is a pointer of Git LFS and not the data"),
+    ("table.txt", TABLE, r"the format is unknown; the name must end in .csv, .tsv, .jsonl, .json"),
+    ("table.jsonl", TABLE, r"table.jsonl:1: not valid JSON"),
+    ("mac.jsonl", LINES.replace("\n", "\r") + "{", "mac.jsonl:3: not valid JSON"),
+    ("twice.csv", "id,prediction,id\n", "twice.csv:1: column 'id' is named twice"),
+    ("twice.jsonl", '{"id": 1, "id": 2}', "twice.jsonl:1: not valid JSON: the key 'id' is given twice"),
+    ("narrow.csv", "id,prediction\n\nF01\n", "narrow.csv:3: 1 values for 2 columns"),
+    ("ragged semicolons.csv", "sep=;\nid;prediction\nF01;E;x\n", "ragged semicolons.csv:3: 3 values for 2 columns"),
+    ("ragged.csv", "id;prediction\nF01;E\n;\nF02;B;C\n", "ragged.csv:4: 3 values for 2 columns"),
+    ("ragged mac.csv", 'id,prediction\r"F\r01",E\rF02\r', "ragged mac.csv:4: 1 values for 2 columns"),
+    ("ragged with a return.csv", 'id,prediction\n"F\r01","E\n"\nF02\n', "ragged with a return.csv:4: 1 values"),
+    ("ragged.csv.gz", gzip.compress(b"id,prediction\nF01,E\nF02\n"), "ragged.csv.gz:3: 1 values for 2 columns"),
+    ("quote.csv", 'id,prediction\nF01,"E\n', "check the quotes before it"),
+    (
+        "quote.tsv",
+        'id\tprediction, note\nF01\t"E, x\nF02\tB\n',
+        "quote.tsv:3: unexpected end of data; check",
+    ),
+    ("long.csv", f"id,prediction\nF01,{'E' * 2_000_000}\n", "long.csv:2: a row of more than 1,000,000 bytes"),
+    ("long mac.csv", f"id,prediction\rF01,{'E' * 2_000_000}\r", "long mac.csv:2: a row of more than 1,000,000 bytes"),
+    ("long.jsonl", f'{{"id": "{"E" * 2_000_000}"}}', "long.jsonl:1: a row of more than 1,000,000 bytes"),
+    ("deep.jsonl", f'{{"id": {"[" * 500}{"]" * 500}}}', "deep.jsonl:1: not valid JSON: nested too deeply"),
+    ("scalar.json", '"F01"', "scalar.json:1: not a JSON object"),
+    ("list of texts.json", '["F01"]', "row 1 is a string, not an object"),
+]
+
+
+@pytest.mark.parametrize(("name", "content", "message"), REFUSED, ids=[name for name, _, _ in REFUSED])
 def test_refused(name: str, content: bytes | str, message: str, tmp_path: Path) -> None:
     with pytest.raises(DataError, match=re.escape(message)) as caught:
         read(name, content, tmp_path)
     assert "\n" not in str(caught.value)
+
+
+@given(
+    name=st.sampled_from(["a.csv.gz", "a.csv.bz2", "a.jsonl.xz", "a.zip", "utf16.csv"]),
+    place=st.integers(0, 500),
+    put=st.binary(max_size=4),
+    cut=st.integers(0, 4),
+)
+def test_a_damaged_file_gives_its_rows_or_is_refused(name: str, place: int, put: bytes, cut: int) -> None:
+    whole = READ[name]
+    assert isinstance(whole, bytes)
+    start = place % len(whole)
+    with tempfile.TemporaryDirectory() as folder, suppress(DataError):
+        read(name, whole[:start] + put + whole[start + cut :], Path(folder))
+
+
+@pytest.mark.parametrize("kind", ["gz", "xz"])
+def test_a_bomb_is_not_unpacked(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("figeval.data.archives.RATIO_FROM_BYTES", 1 << 17)
+    content = b"id,prediction\nF01," + b"\n" * (1 << 18)
+    with pytest.raises(DataError, match="unpacks to more than 131,072 bytes; unpack it if you trust it"):
+        read(f"a.csv.{kind}", gzip.compress(content) if kind == "gz" else lzma.compress(content), tmp_path)
+
+
+def test_columns_keep_their_names(tmp_path: Path) -> None:
+    """A task that names a column with its blanks reads it as before, and one that leaves them out reads it, too."""
+    (tmp_path / "a.csv").write_text("id, gold label\u00a0\n1,x\n", encoding="utf-8")
+    (row,) = open_csv("a.csv", DataContext(folder=tmp_path, fetch=lambda *_: tmp_path))
+    assert dict(row) == {"id": "1", " gold label\u00a0": "x"}
+    assert row["gold label"] == row.get("gold label") == row[" gold label\u00a0"] == "x"
+    assert "gold label" in row
+    assert "label" not in row
 
 
 def test_names_that_differ_only_in_blanks_stay_apart(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import io
 import json
 from collections import Counter
@@ -18,6 +19,7 @@ from figeval.config import RunConfig
 from figeval.errors import DataError, FigevalError, OptionError, RecordError
 from figeval.evaluation import Harness
 from figeval.evaluation.annotation.export import Export, export_items
+from figeval.evaluation.annotation.judgements import csv_rows
 from figeval.evaluation.annotation.scores import Annotation, read_sheet, score_sheets
 from figeval.evaluation.annotation.sheets import Item, Key, read_key, write_sheets
 from figeval.evaluation.annotation.texts import REFERENCE, WrittenText, WrittenTexts, written_texts
@@ -415,6 +417,24 @@ def test_every_sheet_has_the_same_items_in_another_order(tmp_path: Path) -> None
             assert row["text"].endswith(f"fluent: {key.checks[row['item']]['fluent']}.")
 
 
+SHEET = "item;bad\n1;yes\n2;no\n"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        SHEET.encode(),
+        f"sep=;\r\n{SHEET}".encode(),
+        SHEET.replace("\n", "\r").encode(),
+        SHEET.encode("utf-16"),
+        gzip.compress(SHEET.encode(), mtime=0),
+    ],
+)
+def test_a_sheet_is_read_as_other_tables_are(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "sheet.csv").write_bytes(content)
+    assert csv_rows(tmp_path / "sheet.csv") == [["item", "bad"], ["1", "yes"], ["2", "no"]]
+
+
 BAD = [
     ("item,bad\n1,maybe", r"sheet.csv, row 2, column 'bad': 'maybe' is neither yes nor no"),
     ("item,bad\n1,yes\n2,-", r"sheet.csv, row 3, column 'bad': '-' is neither yes nor no"),
@@ -427,7 +447,7 @@ BAD = [
     ("item,bad\n1,yes,no", r"sheet.csv, row 2: it has 3 cells, but the first row has 2; check the quotes"),
     ("", r"sheet.csv: there must be exactly one column 'item'"),
     ('item,bad\n1,"yes', r"sheet.csv is not a CSV file"),
-    ("item,bäd\n".encode("latin-1"), r"sheet.csv is not in UTF-8; save it as `CSV UTF-8`"),
+    ("item,bäd\n".encode("latin-1"), r"sheet.csv:1: byte 0xe4 .* is not utf-8; convert"),
     (None, r"sheet.csv cannot be read \(No such file or directory\)"),
 ]
 

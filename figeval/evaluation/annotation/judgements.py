@@ -23,7 +23,9 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from figeval.data.formats import max_row_bytes
+from figeval.data.formats import max_row_bytes, whole_text
+from figeval.data.packed_file import HEAD_BYTES
+from figeval.data.tables import find_separator
 from figeval.errors import DataError
 from figeval.evaluation.annotation.journal import is_journal, numbered_answers
 from figeval.evaluation.annotation.sheets import ITEM
@@ -32,7 +34,6 @@ from figeval.jsonfile import MAX_BYTES, InvalidJSON, parse_json, read_json
 from figeval.text import csv_cell, csv_text
 from figeval.validation import validated
 
-DELIMITERS = ",;\t"  # a spreadsheet's delimiter depends on the user's locale
 LONG = (ITEM, "annotator", "label")
 LABELS, STATE = "label_annotations", "instance_id_to_label_to_value"  # keys of Potato's files
 SEPARATOR = ":::"  # between schema and label in the columns of Potato's CSV
@@ -133,32 +134,20 @@ def _journal(file: Path) -> Iterator[Found]:
 
 
 def csv_rows(file: Path) -> list[list[str]]:
-    """Return the rows of a CSV file in UTF-8, whose delimiter is the one that gives the first row most cells.
+    """Return the rows of a CSV file with any of the usual delimiters.
 
     Raises:
         DataError: the file cannot be read, or is not a CSV file.
     """
     csv.field_size_limit(max(max_row_bytes(), csv.field_size_limit()))
+    if file.exists() and not file.is_file():  # reading a pipe may never end
+        raise DataError(f"{file} is not a regular file; give a filled-in sheet")
+    text = whole_text(file, cure="give a filled-in sheet")
+    delimiter, is_named = find_separator(text[:HEAD_BYTES].encode(), ",")
     try:
-        if file.exists() and not file.is_file():  # reading a pipe may never end
-            raise DataError(f"{file} is not a regular file; give a filled-in sheet")
-        text = file.read_bytes().decode("utf-8-sig")
-        best = max(DELIMITERS, key=lambda delimiter: len(_first_row(text, delimiter)))
-        return list(csv.reader(io.StringIO(text, newline=""), delimiter=best, strict=True))
-    except OSError as error:
-        raise DataError(f"{file} cannot be read ({error.strerror}); give a filled-in sheet") from error
-    except UnicodeDecodeError as error:
-        raise DataError(f"{file} is not in UTF-8; save it as `CSV UTF-8`") from error
+        return list(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True))[int(is_named) :]
     except csv.Error as error:
         raise DataError(f"{file} is not a CSV file ({error}); save the sheet as `CSV UTF-8`") from error
-
-
-def _first_row(text: str, delimiter: str) -> list[str]:
-    """Return the cells of the first row, or an empty list if it cannot be parsed with this delimiter."""
-    try:
-        return next(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter), [])
-    except csv.Error:
-        return []
 
 
 def _table(file: Path, criteria: Sequence[str]) -> Iterator[Found]:

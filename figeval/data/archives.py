@@ -1,0 +1,197 @@
+"""Packed files and members of zip archives as streams, with an error of one line for each way in which they are broken.
+
+Archives come from others. Nothing is extracted under a name from an archive, and what a file unpacks to is limited.
+"""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import lzma
+import struct
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import PurePosixPath
+from typing import IO, TYPE_CHECKING, TypeAlias
+
+from figeval.errors import DataError
+from figeval.text import one_line
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
+
+MAX_RATIO, RATIO_FROM_BYTES = 200, 1 << 26  # a larger file may unpack to so many times its size; a bomb does to more
+BROKEN = (  # what the modules raise for damaged files
+    OSError,
+    EOFError,
+    ValueError,
+    OverflowError,
+    struct.error,
+    zlib.error,
+    lzma.LZMAError,
+    zipfile.BadZipFile,
+    RuntimeError,  # NotImplementedError is one, too
+)
+ENCRYPTED = 1  # bit of `ZipInfo.flag_bits`
+STREAMED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # zipfile unpacks others in pieces of unlimited size
+METHODS = {9: "Deflate64", 12: "bzip2", 14: "LZMA", 93: "Zstandard", 95: "xz", 98: "PPMd"}  # of compression
+MACHINES = (".DS_Store", "Thumbs.db", "desktop.ini")  # files that systems add to archives
+DOCUMENTS = {  # member → what the archive is
+    "xl/workbook.xml": "is an Excel workbook; save the sheet as CSV UTF-8",
+    "xl/workbook.bin": "is an Excel workbook; save the sheet as CSV UTF-8",
+    "word/document.xml": "is a Word document; save its rows as CSV UTF-8",
+    "content.xml": "is an OpenDocument file; save the sheet as CSV UTF-8",
+    "Index/Document.iwa": "is a document of Apple Numbers or Pages; export it as CSV",
+}
+Packed: TypeAlias = "IO[bytes] | gzip.GzipFile | bz2.BZ2File | lzma.LZMAFile"
+
+
+class ArchiveError(Exception):
+    """An archive cannot be read: `problem` continues a sentence that begins with its name, `cure` ends it."""
+
+    def __init__(self, problem: str, cure: str) -> None:
+        super().__init__(f"{problem}; {cure}")
+        self.problem, self.cure = problem, cure
+
+
+class LockedArchiveError(ArchiveError):
+    """An archive is as it should be, but needs a password or another program."""
+
+
+@contextmanager
+def open_packed(stream: IO[bytes], kind: str, name: str) -> Iterator[IO[bytes]]:
+    """Open what a file holds that is packed as `kind`: gzip, bzip2, xz, or a zip archive of one file.
+
+    Raises:
+        DataError: it is damaged, encrypted, packed in an unknown way, or several files; also while it is read, and if
+            it unpacks to more than 64 MiB and 200 times its size.
+    """
+    with _named(name):
+        most = max(RATIO_FROM_BYTES, MAX_RATIO * stream.seek(0, io.SEEK_END))
+        stream.seek(0)
+        if kind == "zip":
+            archive = open_archive(stream)
+            inner: Packed = open_member(archive, single_member(archive))
+        else:
+            inner = _decompressor(stream, kind)
+        unpacked = _Unpacked(inner, name, most)
+    with inner:
+        yield io.BufferedReader(unpacked, 1 << 16)
+
+
+def _decompressor(stream: IO[bytes], kind: str) -> Packed:
+    if kind == "gzip":
+        return gzip.GzipFile(fileobj=stream, mode="rb")
+    return bz2.BZ2File(stream) if kind == "bzip2" else lzma.LZMAFile(stream)
+
+
+@contextmanager
+def _named(name: str) -> Iterator[None]:
+    """Turn errors of reading a user's packed file into a `DataError` with its name."""
+    try:
+        yield
+    except ArchiveError as error:
+        raise DataError(f"{name} {error}") from error
+
+
+def member_name(stream: IO[bytes], name: str) -> str:
+    """Return the name of the only file in a zip archive. Raises `DataError` as `open_packed` does."""
+    with _named(name):
+        return single_member(open_archive(stream)).filename
+
+
+class _Unpacked(io.RawIOBase):
+    """What a packed file holds, up to a limit that protects the memory of whoever reads it."""
+
+    def __init__(self, stream: Packed, name: str, most: int) -> None:
+        self._stream, self._name, self._most = stream, name, most
+
+    def readable(self) -> bool:
+        """Return True."""
+        return True
+
+    def seekable(self) -> bool:
+        """Return True: the beginning is read twice."""
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        """Go to a place, as in any stream."""
+        return self._stream.seek(offset, whence)
+
+    def readinto(self, buffer: WriteableBuffer) -> int:
+        """Fill the buffer and return the number of bytes. Raises `DataError` for a damaged file or one too large."""
+        view = memoryview(buffer).cast("B")
+        with _named(self._name), reading():
+            data = self._stream.read(len(view))
+        if self._stream.tell() > self._most:
+            cure = "unpack it if you trust it"
+            raise DataError(f"{self._name} unpacks to more than {self._most:,} bytes; {cure}")
+        view[: len(data)] = data
+        return len(data)
+
+
+# ---- zip archives ----------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def reading() -> Iterator[None]:
+    """Turn the errors of damaged archives into an `ArchiveError`."""
+    try:
+        yield
+    except BROKEN as error:
+        why = one_line(str(error), 100) or type(error).__name__
+        raise ArchiveError(f"is damaged or cut off ({why})", "copy or download it again") from error
+
+
+def open_archive(stream: IO[bytes]) -> zipfile.ZipFile:
+    """Open a zip archive. Raises `ArchiveError` if it is none, or its directory is damaged."""
+    with reading():
+        return zipfile.ZipFile(stream)
+
+
+def open_member(archive: zipfile.ZipFile, member: str | zipfile.ZipInfo) -> IO[bytes]:
+    """Open a member of a zip archive; errors of its content come when it is read, in `reading`.
+
+    Raises:
+        LockedArchiveError: it is encrypted, or packed by another method than Deflate.
+        ArchiveError: there is no such member, or it is damaged.
+    """
+    try:
+        info = archive.getinfo(member) if isinstance(member, str) else member
+    except KeyError as error:
+        others = one_line(", ".join(archive.namelist()), 200) or "nothing"
+        raise ArchiveError(f"holds {others}, but no {member!r:.80}", "check the name") from error
+    if info.flag_bits & ENCRYPTED:
+        raise LockedArchiveError("is encrypted", "unpack it with its password")
+    if info.compress_type not in STREAMED:
+        method = METHODS.get(info.compress_type, f"method {info.compress_type}")
+        raise LockedArchiveError(f"is packed by {method}, which figeval does not unpack", "unpack it, or use Deflate")
+    with reading():
+        return archive.open(info)
+
+
+def single_member(archive: zipfile.ZipFile) -> zipfile.ZipInfo:
+    """Return the only file of an archive, apart from folders and what systems add.
+
+    Raises:
+        ArchiveError: there are several or none, or the archive is a document.
+    """
+    names = set(archive.namelist())
+    if document := next((problem for name, problem in DOCUMENTS.items() if name in names), None):
+        problem, _, cure = document.partition("; ")
+        raise ArchiveError(problem, cure)
+    members = [info for info in archive.infolist() if not _is_added(info.filename)]
+    if len(members) != 1:
+        listed = one_line(", ".join(info.filename for info in members[:4]), 120)
+        what = f"holds {len(members):,} files ({listed}{', …' if members[4:] else ''})" if members else "holds no file"
+        raise ArchiveError(what, "unpack it and give the file of the rows" if members else "pack it again")
+    return members[0]
+
+
+def _is_added(name: str) -> bool:
+    """Return whether a member is a folder, or a file that a system adds."""
+    path = PurePosixPath(name)
+    return name.endswith("/") or "__MACOSX" in path.parts[:1] or path.name.startswith("._") or path.name in MACHINES

@@ -1,0 +1,209 @@
+"""Files of rows as they are released: packed or not, in any Unicode encoding, opened as a stream of UTF-8.
+
+The first bytes decide what a file is, not its name: text, gzip, bzip2, xz, a zip archive with one file in it, UTF-16 or
+UTF-32. Packed files are unpacked while they are read, up to a limit, and nothing is written. What is no text is refused
+in one line that names its format.
+"""
+
+from __future__ import annotations
+
+import codecs
+import io
+import re
+import unicodedata
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from importlib.resources.abc import Traversable
+from pathlib import PurePosixPath
+from typing import IO, TYPE_CHECKING
+
+from figeval.errors import DataError
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
+
+HEAD_BYTES = 1 << 16  # by which formats, encodings and separators are recognized
+PACKED = {  # first bytes of what is unpacked → name of the format
+    b"\x1f\x8b": "gzip",
+    b"BZh": "bzip2",
+    b"\xfd7zXZ\0": "xz",
+    b"PK\x03\x04": "zip",
+    b"PK\x05\x06": "zip",  # an empty archive
+}
+SUFFIXES = (".gz", ".bz2", ".xz", ".zip")
+AS_TEXT = "save it as CSV or JSON Lines"
+AS_CSV = "save the sheet as CSV UTF-8"
+NO_TEXT = {  # first bytes of other files → what they are, and what to do
+    b"PAR1": f"is a Parquet file; {AS_TEXT}",
+    b"ARROW1": f"is an Arrow file; {AS_TEXT}",
+    b"FEA1": f"is a Feather file; {AS_TEXT}",
+    b"ORC": f"is an ORC file; {AS_TEXT}",
+    b"Obj\x01": f"is an Avro file; {AS_TEXT}",
+    b"\x89HDF\r\n\x1a\n": f"is an HDF5 file; {AS_TEXT}",
+    b"\x93NUMPY": f"is an array of NumPy; {AS_TEXT}",
+    b"\x80\x04": f"is a pickle of Python; {AS_TEXT}",
+    b"\x80\x05": f"is a pickle of Python; {AS_TEXT}",
+    b"SQLite format 3\0": "is an SQLite database; export the table as CSV",
+    b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1": f"is an Excel workbook or another file of Office; {AS_CSV}",
+    b"%PDF-": f"is a PDF document; {AS_TEXT}",
+    b"\x28\xb5\x2f\xfd": "is compressed with zstd; unpack it, or pack it with gzip",
+    b"\x04\x22\x4d\x18": "is compressed with LZ4; unpack it, or pack it with gzip",
+    b"7z\xbc\xaf\x27\x1c": "is a 7-Zip archive; unpack it",
+    b"Rar!\x1a\x07": "is a RAR archive; unpack it",
+}
+LFS_POINTER = b"version https://git-lfs.github.com/spec/"
+TAR, TAR_AT = b"ustar", 257
+CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1f]")  # bytes that text has only in UTF-16 and UTF-32
+BYTE_ORDER_MARKS = {  # those of UTF-32 first, since the one of UTF-16 is the beginning of one of them
+    codecs.BOM_UTF32_LE: "utf-32-le",
+    codecs.BOM_UTF32_BE: "utf-32-be",
+    codecs.BOM_UTF16_LE: "utf-16-le",
+    codecs.BOM_UTF16_BE: "utf-16-be",
+}
+UNMARKED = ("utf-32-le", "utf-32-be", "utf-16-le", "utf-16-be")
+
+
+@contextmanager
+def unpacked(file: Traversable) -> Iterator[IO[bytes]]:
+    """Open a file for reading its bytes, unpacked.
+
+    Raises:
+        DataError: the file cannot be opened, is damaged, encrypted, not one file, packed twice, or no text. The errors
+            of what is read later are raised while it is read.
+    """
+    with ExitStack() as stack:
+        try:
+            stream: IO[bytes] = stack.enter_context(file.open("rb"))
+            head = _head(stream)
+        except OSError as error:
+            raise DataError(f"{file} cannot be read ({error.strerror or error})") from error
+        if kind := _packing(head):
+            from figeval.data.archives import open_packed  # most files are not packed
+
+            stream = stack.enter_context(open_packed(stream, kind, str(file)))
+            head = _head(stream)
+            if _packing(head):
+                raise DataError(f"{file} holds another packed file; unpack it")
+        if problem := _no_text(head):
+            raise DataError(f"{file} {problem}")
+        yield stream
+
+
+def _head(stream: IO[bytes]) -> bytes:
+    head = stream.read(HEAD_BYTES)
+    stream.seek(0)
+    return head
+
+
+def _packing(head: bytes) -> str | None:
+    if head[:3] == b"BZh" and head[4:10] not in (b"1AY&SY", b"\x17rE8P\x90"):  # of a block, or of the end
+        return None
+    return next((kind for magic, kind in PACKED.items() if head.startswith(magic)), None)
+
+
+def _no_text(head: bytes) -> str:
+    """Return what a file is and what to do with it, or "" if it may be text."""
+    if head.startswith(LFS_POINTER):
+        return "is a pointer of Git LFS and not the data; run `git lfs pull`"
+    if not CONTROL.search(head) and _is_utf8(head):
+        return ""
+    if head[TAR_AT:].startswith(TAR):
+        return "is a tar archive; unpack it"
+    return next((problem for magic, problem in NO_TEXT.items() if head.startswith(magic)), "")
+
+
+def _is_utf8(head: bytes) -> bool:
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(head)  # incremental: the head may end inside a character
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def inner_suffix(file: Traversable) -> str:
+    """Return the suffix of a file's name without packing, in lower case: `.csv` for `rows.csv.gz`.
+
+    Of a zip archive, it is that of the file in it. Raises `DataError` as `unpacked` does.
+    """
+    try:
+        with file.open("rb") as stream:
+            kind = _packing(_head(stream))
+            if kind == "zip":
+                from figeval.data.archives import member_name
+
+                return PurePosixPath(member_name(stream, str(file))).suffix.lower()
+    except OSError as error:
+        raise DataError(f"{file} cannot be read ({error.strerror or error})") from error
+    name = PurePosixPath(file.name)
+    return PurePosixPath(name.stem if kind and name.suffix.lower() in SUFFIXES else name).suffix.lower()
+
+
+# ---- encodings -------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def opened_text(file: Traversable) -> Iterator[IO[bytes]]:
+    """Open a text for reading it in UTF-8, unpacked, with its byte order mark. Raises `DataError` like `unpacked`."""
+    with unpacked(file) as stream:
+        encoding = wide_encoding(_head(stream))
+        yield io.BufferedReader(_Transcoded(stream, encoding, str(file))) if encoding else stream
+
+
+def text_head(file: Traversable) -> bytes:
+    """Return the beginning of a text in UTF-8, without a byte order mark. Raises `DataError` like `unpacked`."""
+    with opened_text(file) as stream:
+        return stream.read(HEAD_BYTES).removeprefix(codecs.BOM_UTF8)
+
+
+def wide_encoding(head: bytes) -> str | None:
+    """Return the encoding of a text in UTF-16 or UTF-32, or None if it is neither for certain.
+
+    Without a byte order mark, one of them is certain if every character is one of texts, among them an end of a line or
+    the bracket that begins a JSON value, and either the text begins with two letters of ASCII or it is none in UTF-8.
+    """
+    for mark, encoding in BYTE_ORDER_MARKS.items():
+        if head.startswith(mark):
+            return encoding
+    if b"\0" not in head:
+        return None
+    narrow = not CONTROL.search(head.replace(b"\0", b"")) and _is_utf8(head)
+    return next((encoding for encoding in UNMARKED if _reads(head, encoding, narrow)), None)
+
+
+def _reads(head: bytes, encoding: str, narrow: bool) -> bool:
+    try:
+        text = codecs.getincrementaldecoder(encoding)().decode(head)
+    except UnicodeDecodeError:
+        return False
+    if not ("\n" in text or "\r" in text or text[:1] in ("{", "[")) or (narrow and not text[:2].isascii()):
+        return False
+    return not any(unicodedata.category(letter) in ("Cc", "Cn", "Co") for letter in set(text) - set("\t\r\n"))
+
+
+class _Transcoded(io.RawIOBase):
+    """A text of another encoding as UTF-8."""
+
+    def __init__(self, stream: IO[bytes], encoding: str, name: str) -> None:
+        self._stream, self._encoding, self._name = stream, encoding, name
+        self._decoder = codecs.getincrementaldecoder(encoding)()
+        self._ready = b""
+        self._at_end = False
+
+    def readable(self) -> bool:
+        """Return True."""
+        return True
+
+    def readinto(self, buffer: WriteableBuffer) -> int:
+        """Fill the buffer and return the number of bytes. Raises `DataError` for bytes that are no characters."""
+        view = memoryview(buffer).cast("B")
+        while not self._ready and not self._at_end:
+            piece = self._stream.read(HEAD_BYTES)
+            self._at_end = not piece
+            try:
+                self._ready = self._decoder.decode(piece, final=not piece).encode()
+            except UnicodeDecodeError as error:
+                wide = self._encoding[:6].upper()
+                raise DataError(f"{self._name} is not valid {wide} ({error.reason}); save it as UTF-8") from error
+        taken, self._ready = self._ready[: len(view)], self._ready[len(view) :]
+        view[: len(taken)] = taken
+        return len(taken)
