@@ -22,6 +22,9 @@ Studies:
     seeds     means over trainings.
     languages means over languages, with separate and with shared clusters.
     paired    tests of two equally good models (`share` is the rate of false positives), and of a difference of .05.
+    skewed    the same with the whole difference in a tenth of the clusters.
+    unequal_seeds  tests of several trainings against one (`share` is the rate of false positives).
+    powered   prediction-powered means; `width` is relative to the interval of the labels alone.
 """
 
 from __future__ import annotations
@@ -38,8 +41,10 @@ from pathlib import Path
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import areas
+import comparisons
 import languages
 import means
+import powered
 import trainings
 from clustered import SIZES, Row
 
@@ -58,6 +63,9 @@ STUDIES: dict[str, Callable[[], Iterator[Row]]] = {
     "seeds": trainings.seeds,
     "languages": languages.languages,
     "paired": trainings.paired,
+    "skewed": comparisons.skewed,
+    "unequal_seeds": comparisons.unequal_seeds,
+    "powered": powered.powered,
 }
 
 

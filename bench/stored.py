@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from figeval.evaluation.stored import stored_values
-from figeval.metrics.paired import ALPHA, paired
+from figeval.metrics.caveats import ALPHA
+from figeval.metrics.paired import paired
 from figeval.metrics.seeds import interval_over_seeds
 from figeval.records.run_folder import RunFolder, read_record
 from figeval.records.schema import ScoreRecord, TaskRecord

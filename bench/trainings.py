@@ -21,6 +21,7 @@ from clustered import (
     uneven,
     variance_of,
 )
+from comparisons import sign_flips, variances
 from scipy.special import bdtr, ndtri, stdtr, stdtrit
 
 from figeval.metrics.classification import macro_f1
@@ -158,25 +159,27 @@ def _paired(name: str, sizes: Sizes, lean: float, shift: float) -> Iterator[Row]
     mean = sums.sum(axis=1) / n
     residuals = np.square(sums - sizes * mean[:, None])
     old = np.sqrt(g / (g - 1) * residuals.sum(axis=1)) / n
-    new = np.sqrt((residuals / (1 - sizes / n)).sum(axis=1)) / n
+    within = (only_a + only_b - sums**2 / sizes).sum(axis=1)
+    cr2, new = (np.sqrt(variance) for variance in variances(sums, sizes, within))
     freedom = spread_of(sums[0], sizes).freedom
     first = paired_runs(*rows_of(only_a[0], only_b[0], sizes))
     assert first.stderr is not None and np.isclose(first.stderr, new[0]) and np.isclose(first.freedom, freedom)
-    signs = np.random.default_rng(1).choice((-1.0, 1.0), size=(1999, g))
-    extreme = (np.abs(sums @ signs.T) >= np.abs(sums.sum(axis=1))[:, None] - 1e-9).sum(axis=1)
     with np.errstate(invalid="ignore", divide="ignore"):
         tests = {
             "McNemar, clusters ignored": mcnemars(only_a.sum(axis=1), only_b.sum(axis=1)),
             "t(G − 1)": 2 * stdtr(g - 1, -np.abs(mean) / old),
-            "t, CR2": 2 * stdtr(freedom, -np.abs(mean) / new),
-            "sign flip": (extreme + 1) / (len(signs) + 1),
+            "t, CR2": 2 * stdtr(freedom, -np.abs(mean) / cr2),
+            "sign flip": sign_flips(sums),
         }
+    tests["figeval"] = tests["sign flip"]
+    if len(set(sizes.tolist())) > 1:
+        tests["figeval"] = np.maximum(tests["sign flip"], 2 * stdtr(freedom, -np.abs(mean) / new))
     held = np.abs(mean - shift) <= stdtrit(freedom, 0.975) * new
     about = cell("paired", name, sizes, "lean of clusters" if lean else "no lean", shift, "")
     for test, p in tests.items():
         yield {**about, "rule": test, "share": float((np.nan_to_num(p, nan=1.0) <= 0.05).mean())}
     width = float((2 * stdtrit(freedom, 0.975) * new).mean())
-    yield {**about, "rule": "interval, CR2", "share": float(held.mean()), "width": width}
+    yield {**about, "rule": "interval", "share": float(held.mean()), "width": width}
 
 
 def mcnemars(a: np.ndarray, b: np.ndarray) -> np.ndarray:

@@ -13,7 +13,7 @@ from figeval.evaluation.compare import RunComparison, argument_of, tasks_of
 from figeval.evaluation.comparisons import Design, RankedRun, RunComparisons, compare_all
 from figeval.evaluation.harness import Harness
 from figeval.evaluation.task_comparison import TaskComparison
-from figeval.metrics.paired import ALPHA
+from figeval.metrics.caveats import ALPHA
 from figeval.metrics.power import reachable
 from figeval.records import conditions
 from figeval.reporting import table

@@ -12,7 +12,7 @@ from figeval.api import frames
 from figeval.api.runs import Folders, Task, paths_in, task_names
 from figeval.errors import OptionError
 from figeval.evaluation.harness import Guests, Harness
-from figeval.metrics.paired import ALPHA
+from figeval.metrics.caveats import ALPHA
 from figeval.metrics.power import ComparisonPlan, planned
 from figeval.reporting.grid import Grid, page, plain
 from figeval.reporting.table import effective

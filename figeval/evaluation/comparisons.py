@@ -18,7 +18,8 @@ from figeval.evaluation.compare import (
 )
 from figeval.evaluation.sides import Side
 from figeval.evaluation.task_comparison import TaskComparison
-from figeval.metrics.paired import ALPHA, benjamini_hochberg, draws_for, holm
+from figeval.metrics.caveats import ALPHA
+from figeval.metrics.paired import benjamini_hochberg, draws_for, holm
 from figeval.metrics.power import detectable_by, equivalence
 from figeval.records.schema import RunRecord, TaskRecord
 from figeval.spec.loader import Catalogue

@@ -13,10 +13,11 @@ from figeval.evaluation.sides import Side
 from figeval.metrics.paired import draws_for
 from figeval.records.schema import TaskRecord
 
+AND_T = "“and t”: clusters differ in size, and a t-test must find the difference, too"
 EXPLAINED = {  # by the beginning of a test's name
     "exact McNemar": "if neither run is better, each is equally likely to be the only one that gets an example right",
-    "sign flip": "p comes from flipping the signs of the clusters' summed differences",
-    "permutation": "p comes from exchanging the two runs' answers to a cluster, for scores that are not means",
+    "sign flip": f"p comes from flipping the signs of the clusters' summed differences; {AND_T}",
+    "permutation": f"p comes from exchanging the two runs' answers to a cluster, for scores that are no means; {AND_T}",
     "t over": "a t-test whose variance covers other seeds as well as other examples",
 }
 

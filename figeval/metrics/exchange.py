@@ -12,16 +12,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from figeval.metrics.caveats import may_be_missed, too_few, too_sparse
+from figeval.metrics.differences import spread_of_differences, t_test
 from figeval.metrics.intervals import (
     FEWEST_CLUSTERS,
     NOTHING,
     RESAMPLES,
+    Spread,
     blocks,
+    by_cluster,
     cluster_places,
     interval_of_statistic,
 )
-from figeval.metrics.paired import DRAWS, EXACT, PairedTest, coins, drawn_p, too_few, too_sparse
+from figeval.metrics.paired import DRAWS, EXACT, PairedTest, coins, drawn_p
 
+PERMUTATION_AND_T = "permutation and t"  # the larger p-value counts
 Floats = NDArray[np.float64]
 Features = Sequence[float]  # numbers of an example whose sums give a score, see `figeval.metrics.statistic`
 Combine = Callable[[Floats], Floats]
@@ -39,8 +44,10 @@ def paired_statistic(
 
     The p-value comes from permutations: in each, the two runs' answers to a cluster are exchanged with probability 1/2,
     and the difference of the scores is computed anew from the exchanged sums (Noreen 1989; Yeh 2000). All 2^G patterns
-    are tried for few clusters. A permutation whose score is undefined counts as extreme. The interval is that of a
-    cluster bootstrap that draws the same clusters for both runs, for at least 40 effective clusters.
+    are tried for few clusters. A permutation whose score is undefined counts as extreme. If clusters differ in size, a
+    t test must find the difference, too, and the larger p-value counts: that of a mean (`figeval.metrics.paired`), on
+    what each example contributes to the difference. The interval is that of a cluster bootstrap that draws the same
+    clusters for both runs, for at least 40 effective clusters.
 
     Args:
         features_a: numbers of run A for each example, shape (k,), or None if the metric does not apply.
@@ -82,11 +89,12 @@ def statistic_over_languages(  # noqa: PLR0913 - two runs, and a score with its 
         return PairedTest(n=n, clusters=0, note=f"no example{where} that both runs answered")
     index = cluster_places([cluster for rows in common.values() for *_, cluster in rows])
     groups, width = int(index.max()) + 1, len(next(iter(common.values()))[0][0])
-    sums, done = np.zeros((groups, 2, len(common), width)), 0
+    sums, done, features = np.zeros((groups, 2, len(common), width)), 0, []
     few = ""
     for place, (language, rows) in enumerate(common.items()):
         own = index[done : done + len(rows)]
-        np.add.at(sums[:, :, place], own, np.array([row[:2] for row in rows], dtype=np.float64))
+        features.append(np.array([row[:2] for row in rows], dtype=np.float64))
+        np.add.at(sums[:, :, place], own, features[-1])
         done += len(rows)
         where = f" in {language}" if language else ""
         counts = {kind: sums[:, 0, place, column] for kind, column in kinds.items()}
@@ -101,7 +109,7 @@ def statistic_over_languages(  # noqa: PLR0913 - two runs, and a score with its 
         parts = combine(flat.reshape(*flat.shape[:-1], len(common), width))
         return np.asarray(parts.mean(axis=-1), dtype=np.float64)
 
-    return _Exchange(sums.reshape(groups, 2, -1), index, mean, seed, draws).test(few)
+    return _Exchange(sums.reshape(groups, 2, -1), index, features, mean, seed, draws).test(few)
 
 
 def _effective(sizes: NDArray[Any]) -> float:
@@ -111,10 +119,17 @@ def _effective(sizes: NDArray[Any]) -> float:
 
 @dataclass(frozen=True, slots=True)
 class _Exchange:
-    """Sums of two runs by cluster, shape (G, 2, k), the number of each row's cluster, and the score of sums."""
+    """Two runs' numbers, and the score of their sums.
+
+    Attributes:
+        sums: sums of the L languages by cluster, shape (G, 2, L · k).
+        index: number of each row's cluster, shape (n,).
+        features: numbers of the rows of each language, shape (n_l, 2, k).
+    """
 
     sums: Floats
     index: NDArray[np.int64]
+    features: Sequence[Floats]
     combine: Combine
     seed: int
     draws: int
@@ -130,11 +145,15 @@ class _Exchange:
         found = replace(found, value_a=value_a, value_b=value_b, difference=value_a - value_b, differing=differing)
         if groups == 1:
             return replace(found, note="no test and no interval: all examples belong to one cluster")
-        found = replace(found, test="permutation", p=self.p(abs(value_a - value_b)))
+        test, p = "permutation", self.p(abs(value_a - value_b))
+        if not math.isclose(effective, groups) and (spread := self.spread()) is not None:
+            test, p = PERMUTATION_AND_T, max(p, t_test(value_a - value_b, spread.stderr, spread.freedom))
+        found = replace(found, test=test, p=p)
         if few or effective < FEWEST_CLUSTERS:
             unit = "examples" if groups == len(self.index) else "clusters"
             why = f"no interval: fewer than {FEWEST_CLUSTERS} effective {unit}{few}"
-            return replace(found, note="; ".join(filter(None, (why, too_few(len(self.index), groups, effective)))))
+            notes = why, too_few(len(self.index), groups, effective), may_be_missed(len(self.index), groups, p)
+            return replace(found, note="; ".join(filter(None, notes)))
         independent = groups == len(self.index)
         interval = interval_of_statistic(self.redrawn(), "bootstrap" if independent else "cluster bootstrap")
         return replace(
@@ -173,6 +192,30 @@ class _Exchange:
         generator = np.random.default_rng(self.seed)
         width = max(len(differing), differing.shape[-1])
         return drawn_p(lambda size: int(extreme(coins(generator, size, len(differing))).sum()), width, self.draws)
+
+    def spread(self) -> Spread | None:
+        """Return the spread of the rows' contributions to the difference; None if it is undefined, or if all are alike.
+
+        The contribution is n times the change of the difference when the row is left out: x − y, less the mean of
+        these, for a difference of means.
+        """
+        total = self.sums.sum(axis=0)
+        seen = self.combine(total)
+        parts = []
+        for place, rows in enumerate(self.features):
+            width = rows.shape[-1]
+            own = slice(place * width, (place + 1) * width)
+            start = 0
+            for size in blocks(len(rows), total.size):
+                left = np.repeat(total[None], size, axis=0)
+                left[..., own] -= rows[start : start + size]
+                parts.append(seen - self.combine(left))
+                start += size
+        changes = np.concatenate(parts) * len(self.index)
+        if not np.isfinite(changes).all():
+            return None
+        spread = spread_of_differences(*by_cluster(changes[:, 0] - changes[:, 1], self.index.astype(str).tolist()))
+        return None if spread.alike else spread
 
     def redrawn(self) -> Floats:
         """Return differences of the scores for draws of the clusters with replacement, shape (RESAMPLES,)."""

@@ -15,7 +15,9 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
+from figeval.metrics.caveats import ALPHA, may_be_missed, too_few, too_sparse
 from figeval.metrics.combination import Clustered, Combination
+from figeval.metrics.differences import bounds_of_difference, spread_of_differences, t_test
 from figeval.metrics.intervals import (
     FEW,
     NOTHING,
@@ -27,8 +29,8 @@ from figeval.metrics.intervals import (
     by_cluster,
     clip,
     interval_by_t,
-    spread_of,
     t_interval,
+    t_quantile,
 )
 from figeval.metrics.matched import mcnemar, score_interval
 from figeval.metrics.seeds import FEWEST_SEEDS
@@ -36,7 +38,7 @@ from figeval.metrics.seeds import FEWEST_SEEDS
 Floats = NDArray[np.float64]
 DRAWS = 10_000
 EXACT = 14  # with at most this many clusters, all 2^G sign patterns are tried
-ALPHA = 0.05
+BOTH = "sign flip and t"  # the larger p-value counts
 SCORE = "score"  # method of an interval: all differences that the score test does not reject
 ENOUGH = 20  # extreme draws after which no more are drawn
 MOST_DRAWS = 1_000_000
@@ -85,9 +87,9 @@ def paired(
 ) -> PairedTest:
     """Compare per-example values of two runs, aligned by example, with None for a missing value.
 
-    The p-value comes from sign flips of the clusters' summed differences. For independent 0/1 rows, these sums are
-    1, 0 or −1, the exact McNemar test is the same test without draws, and the interval is Tango's (1998) score
-    interval. Others are by t with the CR2 standard error and Bell and McCaffrey's (2002) degrees of freedom.
+    The p-value comes from sign flips of the clusters' summed differences. For independent 0/1 rows, this is the exact
+    McNemar test, and the interval is Tango's (1998). Others are by t with the standard error of `spread_of_differences`
+    and Bell and McCaffrey's (2002) degrees of freedom. If clusters differ in size, p is that of t if it is larger.
 
     Args:
         values_a: values of run A.
@@ -106,15 +108,14 @@ def paired(
     a, b = np.array([row[:2] for row in common], dtype=np.float64).T
     _refuse_infinite(a, b)
     sums, sizes, within = by_cluster(a - b, [row[2] for row in common])
-    spread = spread_of(sums, sizes, within)
+    spread = spread_of_differences(sums, sizes, within)
     binary = bool(np.isin((a, b), (0.0, 1.0)).all())
     a_only, b_only, differing = int((a > b).sum()), int((b > a).sum()), int(np.count_nonzero(sums))
-    if binary and spread.independent:
-        interval, test, p = _score_interval(spread, a_only, b_only), "exact McNemar", mcnemar(a_only, b_only)
+    if not (binary and spread.independent):
+        interval = _interval(spread, bounds)
+        test, p = _test(sums, spread, interval.stderr, seed, draws)
     else:
-        interval, test, p = _interval(spread, bounds), "", None
-        if spread.clusters > 1:
-            test, p = "sign flip", sign_flip(sums, seed, draws)
+        interval, test, p = _score_interval(spread, a_only, b_only), "exact McNemar", mcnemar(a_only, b_only)
     return PairedTest(
         n=spread.n,
         clusters=spread.clusters,
@@ -133,8 +134,21 @@ def paired(
         b_only=b_only if binary else None,
         effective_n=_effective_n(spread, a_only + b_only, differing) if binary else None,
         differing=differing,
-        note=_note(spread, interval, differing),
+        note=_note(spread, interval, differing, p),
     )
+
+
+def _test(sums: Floats, spread: Spread, stderr: float | None, seed: int, draws: int) -> tuple[str, float | None]:
+    """Return the name and the p-value of the test of a mean difference; none for one cluster.
+
+    If clusters differ in size, skewed differences mislead the sign flip, and the larger p-value of it and t counts.
+    """
+    if spread.clusters < 2:
+        return "", None
+    p = sign_flip(sums, seed, draws)
+    if not stderr or math.isclose(spread.effective_clusters, spread.clusters):
+        return "sign flip", p
+    return BOTH, max(p, t_test(spread.mean, stderr, spread.freedom))
 
 
 def paired_over_languages(
@@ -147,7 +161,7 @@ def paired_over_languages(
 ) -> PairedTest:
     """Compare the unweighted means of two runs over languages; the arguments are those of `paired`, by language.
 
-    The p-value comes from sign flips of Σ_l D_cl / (L n_l), where D_cl is the sum of a cluster's differences in one of
+    The sums whose signs are flipped are Σ_l D_cl / (L n_l), where D_cl is the sum of a cluster's differences in one of
     the L languages, which has n_l rows. The languages' intervals and standard errors are combined by
     `figeval.metrics.combination`, and the degrees of freedom are Satterthwaite's of independent languages. If a
     language has no common example, there is no comparison.
@@ -171,16 +185,26 @@ def paired_over_languages(
         names = list(dict.fromkeys(cluster for _, cluster in rows))
         sums, sizes, within = by_cluster([value for value, _ in rows], [cluster for _, cluster in rows])
         named = dict(zip(names, np.column_stack((sums, sizes)), strict=True))
-        found.append(Clustered(named, spread_of(sums, sizes, within)))
+        found.append(Clustered(named, spread_of_differences(sums, sizes, within)))
         for cluster, total in zip(names, sums, strict=True):
             weighted[cluster] += total / len(rows) / len(parts)
     sums = np.array(list(weighted.values()))
+    mean = _mean_difference(parts, Combination.of(found))
+    test, p = ("sign flip", sign_flip(sums, seed, draws)) if len(sums) > 1 else ("", None)
+    if (
+        p is not None
+        and mean.difference is not None
+        and mean.stderr
+        and mean.freedom
+        and any(part.test == BOTH for part in parts)
+    ):
+        test, p = BOTH, max(p, t_test(mean.difference, mean.stderr, mean.freedom))
     return replace(
-        _mean_difference(parts, Combination.of(found)),
+        mean,
         clusters=len(sums),
         differing=int((np.abs(sums) > NOTHING).sum()),
-        test="sign flip" if len(sums) > 1 else "",
-        p=sign_flip(sums, seed, draws) if len(sums) > 1 else None,
+        test=test,
+        p=p,
         note="; ".join(f"{name}: {part.note}" for name, part in zip(values_a, parts, strict=True) if part.note),
     )
 
@@ -222,7 +246,8 @@ def paired_over_seeds(
 
     The variance of the difference is V = SE² + s_A² / S_A + s_B² / S_B: the clustered variance of the examples'
     differences of means over seeds, plus the variances of the trainings' scores. p and interval are by t with
-    Satterthwaite's (1946) degrees of freedom.
+    Satterthwaite's (1946) degrees of freedom. These are too many if three trainings are alike by chance, so a test by
+    the seeds alone, without SE², must find the difference, too: the larger p-value and the larger margin count.
 
     A model without seeds, such as TF-IDF, has one row and adds nothing. A single training of a model that would vary
     adds s² of the other side, i.e. both together s² (1 + 1 / S). As for the interval of a mean over seeds, there is no
@@ -238,8 +263,6 @@ def paired_over_seeds(
     Raises:
         ValueError: the rows differ in length, or a value is NaN or infinite.
     """
-    from scipy.special import stdtr
-
     every = (("values_a", values_a), ("values_b", values_b))
     rows = {f"{name}[{place}]": row for name, own in every for place, row in enumerate(own)}
     _refuse_other_lengths(**rows, clusters=clusters)
@@ -248,7 +271,7 @@ def paired_over_seeds(
         return PairedTest(n=0, clusters=0, note="no example that all trainings answered")
     _refuse_infinite(a, b)
     sums, sizes, within = by_cluster(a.mean(axis=0) - b.mean(axis=0), clusters)
-    spread = spread_of(sums, sizes, within)
+    spread = spread_of_differences(sums, sizes, within)
     differing = int((np.abs(sums) > NOTHING).sum())  # means of equal values may differ in the last digit
     known = PairedTest(n=spread.n, clusters=spread.clusters, effective_clusters=spread.effective_clusters)
     known = replace(
@@ -259,18 +282,29 @@ def paired_over_seeds(
     if any(1 < len(one) < FEWEST_SEEDS for one in (a, b)):
         return replace(known, note="no test and no interval: fewer than three seeds")
     of_seeds, borrowed = _seed_variances((a.mean(axis=1), b.mean(axis=1)), varies)
-    parts = [(spread.stderr**2, spread.freedom), *of_seeds]
-    variance = math.fsum(part for part, _ in parts)
-    if variance <= NOTHING**2:
+    tests = [_summed([(spread.stderr**2, spread.freedom), *of_seeds]), _summed(of_seeds)]
+    tests = [(stderr, freedom) for stderr, freedom in tests if stderr > NOTHING]
+    if not tests:
         why = _interval(spread, bounds).method.removeprefix("none: ")
         return replace(known, test="sign flip", p=sign_flip(sums), note=f"no interval: {why}")
-    stderr, freedom = math.sqrt(variance), variance**2 / math.fsum(part**2 / own for part, own in parts)
-    low, high = clip(t_interval(spread.mean, stderr, freedom), _bounds_of_difference(bounds))
-    p = max(2 * float(stdtr(freedom, -abs(spread.mean) / stderr)), TINIEST)
+    p = max(t_test(spread.mean, *one) for one in tests)
+    stderr, freedom = max(tests, key=lambda one: one[0] * t_quantile(one[1]))
+    low, high = clip(t_interval(spread.mean, stderr, freedom), bounds_of_difference(bounds))
     test, few = f"t over {len(a)} and {len(b)} seeds", too_few(spread.n, spread.clusters, spread.effective_clusters)
     found = replace(known, low=low, high=high, stderr=stderr, freedom=freedom, interval="t over seeds and examples")
     sparse = "" if few else too_sparse(differing, independent=spread.independent)
     return replace(found, test=test, p=p, note="; ".join(filter(None, (borrowed, few or sparse))))
+
+
+def _summed(parts: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    """Return the root of a sum of variances and Satterthwaite's (1946) degrees of freedom of the sum.
+
+    Args:
+        parts: each variance and its degrees of freedom.
+    """
+    variance = math.fsum(part for part, _ in parts)
+    weight = math.fsum(part**2 / freedom for part, freedom in parts)
+    return math.sqrt(variance), variance**2 / weight if weight else 0.0
 
 
 def _seed_variances(scores: tuple[Floats, Floats], varies: tuple[bool, bool]) -> tuple[list[tuple[float, float]], str]:
@@ -297,11 +331,7 @@ def _interval(spread: Spread, bounds: Bounds) -> Interval:
     if spread.alike:
         differs = abs(spread.mean) > NOTHING
         return Interval(f"none: {f'every {unit} differs by the same amount' if differs else f'no {unit} differs'}")
-    return interval_by_t(spread, _bounds_of_difference(bounds))
-
-
-def _bounds_of_difference(bounds: Bounds) -> Bounds:
-    return None if bounds is None else (bounds[0] - bounds[1], bounds[1] - bounds[0])
+    return interval_by_t(spread, bounds_of_difference(bounds))
 
 
 def _score_interval(spread: Spread, a_only: int, b_only: int) -> Interval:
@@ -355,32 +385,15 @@ def _refuse_infinite(*values: Floats) -> None:
         raise ValueError("a value is NaN or infinite; use None for a missing value")
 
 
-def _note(spread: Spread, interval: Interval, differing: int) -> str:
+def _note(spread: Spread, interval: Interval, differing: int, p: float | None) -> str:
     """Return a caveat for the reader: there is no interval, or too few clusters, or those that differ, for evidence."""
     why = "" if interval.low is not None else f"no interval: {interval.method.removeprefix('none: ')}"
     least = f", and p cannot fall below {floor:.3g}" if (floor := 2.0 ** (1 - spread.clusters)) > ALPHA else ""
     few = too_few(spread.n, spread.clusters, spread.effective_clusters)
     alone = not why and not few and interval.method != SCORE
     sparse = too_sparse(differing, independent=spread.independent) if alone else ""
-    return "; ".join(filter(None, (why, sparse, few and few + least)))
-
-
-def too_few(n: int, clusters: int, effective: float) -> str:
-    """Return a caveat if there are fewer than ten effective clusters, else an empty text."""
-    if effective >= FEW:
-        return ""
-    unit = "examples" if clusters == n else "clusters"
-    unequal = "" if math.isclose(effective, clusters) else " effective"
-    return f"too few {unit} ({effective:.3g}{unequal}): the test has little power"
-
-
-def too_sparse(differing: int, *, independent: bool) -> str:
-    """Return a caveat if fewer than ten clusters differ, else an empty text."""
-    if differing >= FEW:
-        return ""
-    unit = "example" if independent else "cluster"
-    differ = f"{unit} differs" if differing == 1 else f"{unit}s differ"
-    return f"only {differing} {differ}: the interval may be too narrow"
+    missed = may_be_missed(spread.n, spread.clusters, p) if interval.method != SCORE else ""
+    return "; ".join(filter(None, (why, sparse, few and few + least, missed)))
 
 
 def sign_flip(sums: Floats, seed: int = 0, draws: int = DRAWS) -> float:

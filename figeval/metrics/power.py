@@ -10,15 +10,17 @@ from statistics import NormalDist
 
 import numpy as np
 
-from figeval.metrics.intervals import FEW, NOTHING, TINIEST
+from figeval.metrics.caveats import ALPHA
+from figeval.metrics.differences import larger_variance
+from figeval.metrics.intervals import CELLS, FEW, NOTHING, TINIEST, spread_of
 from figeval.metrics.matched import score_statistic, smallest_found
-from figeval.metrics.paired import ALPHA, PairedTest
+from figeval.metrics.paired import PairedTest
 
 POWER = 0.8
 SIMULATED = 12  # up to this many clusters, the power of the sign flip is simulated
 SIMULATIONS, HALVINGS = 2000, 12
 MANY = 10_000  # degrees of freedom of a t distribution that is as good as normal
-EXCHANGES = ("sign flip", "permutation")
+EXCHANGES = ("sign flip", "permutation")  # the tests' names begin with these
 
 
 def detectable(stderr: float, freedom: float = math.inf, power: float = POWER, level: float = ALPHA) -> float:
@@ -49,7 +51,7 @@ def detectable_by(test: PairedTest, level: float = ALPHA) -> float | None:
     """
     if test.p is None or reachable(test, level) == 0:
         return None
-    flips = test.test in EXCHANGES
+    flips = test.test.startswith(EXCHANGES)
     by_t = None
     if test.stderr and test.freedom:
         factor = _found(test.freedom, test.clusters, POWER, level) if flips else detectable(1.0, test.freedom)
@@ -69,7 +71,7 @@ def reachable(test: PairedTest, level: float = ALPHA) -> float:
 
     The p-values of sign flips and permutations of G clusters are multiples of 2 / 2^G.
     """
-    return _reachable(test.clusters, level) if test.test in EXCHANGES else level
+    return _reachable(test.clusters, level) if test.test.startswith(EXCHANGES) else level
 
 
 def _found(freedom: float, clusters: int, power: float, level: float) -> float:
@@ -81,6 +83,29 @@ def _found(freedom: float, clusters: int, power: float, level: float) -> float:
     by_t = detectable(1.0, freedom, power, _reachable(clusters, level))
     groups = max(round(min(freedom, MANY)) + 1, math.ceil(1 - math.log2(level)))
     return by_t if groups > SIMULATED else max(by_t, _by_flips(groups, power, level))
+
+
+@lru_cache(maxsize=32)
+def _found_by_t(sizes: tuple[int, ...], correlation: float, power: float, level: float) -> float:
+    """Return the smallest true difference that the t test of `paired` finds, in true standard errors.
+
+    Normal differences with this intraclass correlation are drawn for clusters of these sizes. A difference is found in
+    those draws in which it is larger than the margin of their interval minus their mean.
+    """
+    from scipy.special import stdtrit
+
+    counts, generator = np.array(sizes, dtype=np.float64), np.random.default_rng(0)
+    n, groups = counts.sum(), len(sizes)
+    draws = max(200, min(SIMULATIONS, CELLS // groups))
+    means = math.sqrt(correlation) * generator.normal(size=(draws, groups))
+    means += np.sqrt((1 - correlation) / counts) * generator.normal(size=(draws, groups))
+    within = (1 - correlation) * generator.chisquare(max(1.0, n - groups), size=draws)
+    sums = means * counts
+    margins = stdtrit(spread_of(sums[0], counts).freedom, 1 - level / 2) * np.sqrt(
+        larger_variance(sums, counts, within)
+    )
+    stderr = math.sqrt(correlation * float(counts @ counts) + (1 - correlation) * n) / n
+    return float(np.quantile(margins - sums.sum(axis=1) / n, power) / stderr)
 
 
 @lru_cache(maxsize=32)
@@ -164,7 +189,8 @@ def planned(
     It is that of the exact McNemar test on N / effect examples, where effect is the design effect, with d the share of
     examples that only one model gets right (Connor 1987, without approximation). In clusters, this approximates the
     sign flip; that of a sign flip of the clusters' sums with the variance d − δ² of a paired difference δ (Miettinen
-    1968), times effect / N, is computed, too, and the larger one counts.
+    1968), times effect / N, is computed, too, and for clusters of unequal size that of the t test, which must find the
+    difference as well. The larger one counts.
 
     Args:
         sizes: number of examples of each cluster.
@@ -180,6 +206,8 @@ def planned(
         reached = _reachable(len(sizes), level)
         # δ² = q² (d − δ²) effect / n, solved for δ
         factor = _found(max(1.0, n**2 / squared - 1), len(sizes), power, level) if reached else 0.0
+        if reached and len(set(sizes)) > 1:
+            factor = max(factor, _found_by_t(tuple(sizes), correlation, power, level))
         share = factor**2 * effect / n
         difference = max(difference, math.sqrt(share * disagreement / (1 + share)) + 1 / n) if reached else None
     return ComparisonPlan(

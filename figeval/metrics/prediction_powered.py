@@ -7,6 +7,9 @@ inference", sections 2 and 6). With n labelled items (Y, f) and N unlabelled one
 
 It is unbiased however biased the predictions are, if the labelled items are a random part of all. The tuning λ is
 estimated: 0 ignores useless predictions.
+
+How much the predictions help is estimated from the labelled items, too, and a few labels can agree with them by chance.
+Their help is therefore counted with a lower bound of the correlation (docs/statistics.md has the simulated coverage).
 """
 
 from __future__ import annotations
@@ -14,24 +17,32 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import NormalDist
 
 import numpy as np
+from numpy.typing import NDArray
 
+from figeval.metrics.differences import t_test
 from figeval.metrics.intervals import (
     NOTHING,
     Bounds,
     Floats,
+    Interval,
+    Spread,
     by_cluster,
-    clip,
     cluster_places,
-    effective_wilson,
     spread_of,
     t_interval,
+    t_quantile,
+    variance_of_mean,
+    wilson,
 )
 from figeval.types import Score
 
 FEWEST_LABELLED = 20  # effective clusters with labels; with fewer, intervals are too narrow (docs/statistics.md)
 TOO_FEW = f"none: fewer than {FEWEST_LABELLED} independent human labels"
+CONFIDENCE = 0.9  # of the lower bound of the correlation of labels and predictions
+PRIOR_LABELS = 2  # uncorrelated labelled items that it counts in addition to the observed ones
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +54,7 @@ class PoweredMean:
         labelled: number of items with a label and a prediction.
         tuning: λ, between 0 (predictions are ignored) and 1.
         freedom: degrees of freedom of the interval, None if there is none.
-        p: p-value of the hypothesis that the mean is 0, None if there is no interval.
+        p: p-value of the hypothesis that the mean is 0, None if there is no interval, or if 0 is not within the bounds.
     """
 
     score: Score
@@ -62,10 +73,9 @@ def prediction_powered_mean(
 ) -> PoweredMean:
     """Return the prediction-powered mean of the labels over all items.
 
-    The standard error is clustered: the variances of both parts have the CR2 correction, and clusters with labelled and
-    unlabelled items contribute their covariance. The interval is Wilson's on the sample size at which 0/1 values would
-    have this variance, as for all means within bounds, and Student's t without bounds; both take the quantile of
-    Student's t with Satterthwaite's (1946) degrees of freedom.
+    Its variance is that of the mean of the labels alone, which is clustered, times the factor by which predictions
+    reduce it. Within bounds, the value is clipped to them, and the interval is Wilson's on the sample size at which 0/1
+    values would have this variance, as for all means; without bounds, it is by t.
 
     Args:
         labels: label of each item, None if nobody labelled it.
@@ -81,44 +91,34 @@ def prediction_powered_mean(
     if not len(labels) == len(predictions) == len(names):
         raise ValueError("labels, predictions and clusters must have the same length")
     known = np.array([label is not None for label in labels], dtype=bool)
-    n, rest = int(known.sum()), int((~known).sum())
-    index = cluster_places(names)
+    n, index = int(known.sum()), cluster_places(names)
     groups = int(index.max(initial=-1)) + 1
     if not n:
-        return PoweredMean(Score(metric=name, value=None, n=rest, clusters=groups, interval="none: no labels"), 0)
+        return PoweredMean(Score(metric=name, value=None, n=len(known), clusters=groups, interval="none: no labels"), 0)
     f = np.asarray(predictions, dtype=np.float64)
     y = np.array([label for label in labels if label is not None], dtype=np.float64)
     tuning = power_tuning(y, f[known], f[~known])
-    value = float(y.mean())
-    if rest:
-        value += tuning * float(f[~known].mean() - f[known].mean())
-    parts = [(y - tuning * f[known], index[known])] + ([(tuning * f[~known], index[~known])] if tuning else [])
-    stderr, freedom, effective = _spread(parts, groups)
-    value = clip((value, value), bounds)[0]
-    if effective < FEWEST_LABELLED:
-        score = Score(metric=name, value=value, n=n + rest, clusters=groups, interval=TOO_FEW)
-        return PoweredMean(score, n, tuning)
-    if stderr <= NOTHING * max(1.0, abs(value)):
-        score = Score(metric=name, value=value, n=n + rest, clusters=groups, interval="none: all labels are the same")
-        return PoweredMean(score, n, tuning)
-    low, high, method = _limits(value, stderr, freedom, bounds)
-    from scipy.special import stdtr
-
-    p = max(2 * float(stdtr(freedom, -abs(value) / stderr)), np.finfo(np.float64).tiny)
+    value = float(y.mean()) + (tuning * float(f[~known].mean() - f[known].mean()) if n < len(f) else 0.0)
+    if bounds is not None:
+        value = min(max(value, bounds[0]), bounds[1])
+    spread = spread_of(*by_cluster(y, index[known].astype(str).tolist()))
+    if spread.effective_clusters < FEWEST_LABELLED:
+        interval, freedom, p = Interval(TOO_FEW), None, None
+    else:
+        items = _Items(y, tuning * f[known], tuning * f[~known], index[known], index[~known])
+        by = _by_t(items, spread, value) if bounds is None else _by_wilson(items, spread, value, bounds)
+        interval, freedom, p = by
     score = Score(
-        metric=name, value=value, low=low, high=high, stderr=stderr, n=n + rest, clusters=groups, interval=method
+        metric=name,
+        value=value,
+        low=interval.low,
+        high=interval.high,
+        stderr=interval.stderr,
+        n=len(known),
+        clusters=groups,
+        interval=interval.method,
     )
-    return PoweredMean(score, n, tuning, freedom, float(p))
-
-
-def _limits(value: float, stderr: float, freedom: float, bounds: Bounds) -> tuple[float, float, str]:
-    """Return the limits of the 95 % interval and its method."""
-    if bounds is None or value in bounds:
-        return (*clip(t_interval(value, stderr, freedom), bounds), "prediction-powered t")
-    low, high = bounds
-    width = high - low
-    limits = effective_wilson((value - low) / width, (stderr / width) ** 2, freedom)
-    return low + width * limits[0], low + width * limits[1], "prediction-powered Wilson"
+    return PoweredMean(score, n, tuning, freedom, p)
 
 
 def power_tuning(labels: Floats, predictions: Floats, unlabelled: Floats) -> float:
@@ -140,23 +140,88 @@ def power_tuning(labels: Floats, predictions: Floats, unlabelled: Floats) -> flo
     return min(1.0, max(0.0, covariance / ((1 + n / rest) * float(every.var(ddof=1)))))
 
 
-def _spread(parts: Sequence[tuple[Floats, Floats]], groups: int) -> tuple[float, float, float]:
-    """Return standard error and degrees of freedom of a sum of means, and the effective clusters of the first one.
+@dataclass(frozen=True, slots=True)
+class _Items:
+    """Labels Y, tuned predictions λf of labelled and of other items, and the numbers of their clusters."""
 
-    Args:
-        parts: values of each mean, and the cluster number of each value.
-        groups: number of clusters.
+    labels: Floats
+    tuned: Floats
+    others: Floats
+    of_labels: NDArray[np.int64]
+    of_others: NDArray[np.int64]
+
+    def reduction(self, events: float) -> float:
+        """Return the variance of the estimate as a share of that of the labels' mean; it is about 1 without any help.
+
+        With u_c and v_c, the sums of the residuals of Y and of λf over the labelled items of a cluster, it is the share
+        for the observed correlation ρ of u and v, plus 2 √(Σ v² / Σ u²) (ρ − ρ'). ρ' is the lower limit of ρ by
+        Fisher's transformation for as many independent labels as there are events.
+
+        Args:
+            events: number of independent labels that are as informative as the observed ones.
+        """
+        groups = int(max(self.of_labels.max(), self.of_others.max(initial=0))) + 1
+        u, v = (_residuals(values, self.of_labels, groups) for values in (self.labels, self.tuned))
+        w = _residuals(self.others, self.of_others, groups)
+        of_labels, of_tuned = float(u @ u), float(v @ v)
+        if min(of_labels, of_tuned) <= NOTHING**2:
+            return 1.0
+        rho = float(u @ v) / math.sqrt(of_labels * of_tuned)
+        excess = 2 * math.sqrt(of_labels * of_tuned) * (rho - _lower_limit(rho, len(self.labels), events))
+        if len(self.others):  # rare predictions may be missing from the other items
+            excess += max(0.0, float(self.tuned.var() - self.others.var())) / len(self.others)
+        return (float(np.square(u - v + w).sum()) + excess) / of_labels
+
+
+def _residuals(values: Floats, index: NDArray[np.int64], groups: int) -> Floats:
+    """Return the sums over clusters of the deviations from the mean, divided by the number of values."""
+    if not len(values):
+        return np.zeros(groups)
+    return np.bincount(index, (values - values.mean()) / len(values), groups).astype(np.float64)
+
+
+def _lower_limit(rho: float, n: int, events: float) -> float:
+    """Return a lower confidence limit of a correlation, which is 0 if there are too few events."""
+    if rho <= 0 or events <= 3:
+        return min(rho, 0.0)
+    prior = min(rho, 1.0) * math.sqrt(n / (n + PRIOR_LABELS))
+    return max(0.0, math.tanh(math.atanh(prior) - NormalDist().inv_cdf(CONFIDENCE) / math.sqrt(events - 3)))
+
+
+def _by_t(items: _Items, spread: Spread, value: float) -> tuple[Interval, float | None, float | None]:
+    """Return the interval by t, its degrees of freedom, and the p-value of the hypothesis that the mean is 0."""
+    if spread.alike:
+        return Interval("none: all labels are the same"), None, None
+    stderr, freedom = spread.stderr * math.sqrt(items.reduction(spread.effective_clusters)), spread.freedom
+    interval = Interval("prediction-powered t", *t_interval(value, stderr, freedom), stderr)
+    return interval, freedom, t_test(value, stderr, freedom)
+
+
+def _by_wilson(
+    items: _Items, spread: Spread, value: float, bounds: tuple[float, float]
+) -> tuple[Interval, float | None, float | None]:
+    """Return Wilson's interval on an effective sample size, its degrees of freedom, and the p-value of the same test.
+
+    If all labels are the same, the sample size is the number of their clusters. Labels near a bound tell less about a
+    correlation than their number suggests: there are 4 m (1 − m) times as many events as clusters, with m of the labels
+    or of the estimate, whichever is nearer to a bound. If the predictions are not shown to help, the interval includes
+    that of the labels alone.
     """
-    together, variances, freedoms, effective = np.zeros(groups), [], [], []
-    for values, index in parts:
-        spread = spread_of(*by_cluster(values, [str(one) for one in index]))
-        effective.append(spread.effective_clusters)
-        deviations = np.bincount(index, weights=(values - values.mean()) / len(values), minlength=groups)
-        together += deviations
-        variances.append(spread.stderr**2 - float(deviations @ deviations))
-        freedoms.append((spread.stderr**2, spread.freedom))
-    # The squares of the clusters' sums include the covariance of the parts; what is added is the CR2 correction.
-    variance = float(together @ together) + math.fsum(variances)
-    weight = math.fsum(part**2 / freedom for part, freedom in freedoms if freedom)
-    freedom = math.fsum(part for part, _ in freedoms) ** 2 / weight if weight else 0.0
-    return math.sqrt(max(0.0, variance)), freedom, effective[0]
+    low, high = bounds
+    width, freedom = high - low, max(1.0, spread.effective_clusters - 1)
+    share, of_labels = (value - low) / width, min(1.0, max(0.0, (spread.mean - low) / width))
+    stderr, method = None, "Wilson on clusters, since all labels are the same"
+    samples = [(share, float(spread.clusters))]
+    if not spread.constant:
+        events = spread.effective_clusters * 4 * min(m * (1 - m) for m in (share, of_labels))
+        variance, reduction = variance_of_mean(spread, bounds), items.reduction(events)
+        alone = of_labels * (1 - of_labels) * width**2 / variance
+        samples = [(share, alone / reduction)] + [(of_labels, alone)] * (reduction >= 1)
+        stderr, method = math.sqrt(variance * reduction), "prediction-powered Wilson"
+    lows, highs = zip(*(wilson(m * n, n, quantile=t_quantile(freedom)) for m, n in samples), strict=True)
+    interval = Interval(method, low + width * min(lows), low + width * max(highs), stderr)
+    if not low < 0 < high:
+        return interval, freedom, None
+    null = -low / width
+    p = max(t_test(m - null, math.sqrt(null * (1 - null) / n), freedom) for m, n in samples)
+    return interval, freedom, p

@@ -125,7 +125,7 @@ def test_one_reason_for_missing_texts_is_one_notice(cli: Cli, tmp_path: Path) ->
 def test_a_score_that_is_no_mean_has_no_better_examples(cli: Cli, runs: tuple[Path, Path], tmp_path: Path) -> None:
     cli("report", *runs, "--no_plots", "--no_texts", "--metric", "macro_f1")
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
-    assert "<li>permutation: " in page
+    assert "<li>permutation and t: " in page
     assert "where A is better" not in page
 
 

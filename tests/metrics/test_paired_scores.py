@@ -25,13 +25,17 @@ PAIRS = st.lists(st.tuples(st.integers(0, 1), st.integers(0, 1), st.integers(0, 
 
 @given(PAIRS)
 def test_a_mean_has_the_p_of_the_sign_flip_test(rows: list[tuple[int, int, int]]) -> None:
-    """For few clusters, both try all patterns: to exchange two answers is to change the sign of their difference."""
+    """For few clusters, both try all patterns: to exchange two answers is to change the sign of their difference.
+
+    In clusters of unequal size, both have the same t test, up to the linear approximation of the score.
+    """
     a, b, names = ([row[part] for row in rows] for part in range(3))
     clusters = [f"c{name}" for name in names]
     found = paired_statistic([(x, 1.0) for x in a], [(x, 1.0) for x in b], clusters, ratio)
     sums = [sum(x - y for x, y, name in rows if name == cluster) for cluster in sorted(set(names))]
     if len(sums) > 1:
-        assert found.p == pytest.approx(sign_flip(np.array(sums, dtype=float)))
+        flips = sign_flip(np.array(sums, dtype=float))
+        assert found.p == pytest.approx(flips) or (found.test == "permutation and t" and (found.p or 0) > flips)
     assert found.difference == pytest.approx((sum(a) - sum(b)) / len(rows))
 
 
@@ -275,7 +279,8 @@ def test_intervals_over_seeds_cover_the_difference_of_the_procedures() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("of_a", "of_b", "spread"), [(5, 1, 0.2), (5, 1, 0.3), (10, 1, 0.3), (3, 10, 0.2), (5, 3, 0.3)]
+    ("of_a", "of_b", "spread"),
+    [(5, 1, 0.2), (5, 1, 0.3), (10, 1, 0.3), (3, 10, 0.2), (5, 3, 0.3), (3, 1, 0.3), (3, 1, 0.5)],
 )
 def test_comparisons_of_unequal_numbers_of_seeds_keep_their_level(of_a: int, of_b: int, spread: float) -> None:
     """Two equal procedures: up to 6 % false alarms; with one training that adds no variance, 23 % and more."""

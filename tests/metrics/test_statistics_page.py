@@ -248,11 +248,72 @@ def test_two_kinds() -> None:
 def test_false_alarms() -> None:
     rows = list(table("statistics.md", "sizes of clusters | clusters (effective) | McNemar, clusters ignored"))
     assert len(rows) == 8
-    rules = ("McNemar, clusters ignored", "t(G − 1)", "t, CR2", "sign flip")
+    rules = ("McNemar, clusters ignored", "t(G − 1)", "t, CR2", "sign flip", "figeval")
     for sizes, clusters, *cells in rows:
         where = {"study": "paired", "sizes": sizes, "case": "lean of clusters"}
         equal = [found(**where, p="0.0", rule=rule)[0] for rule in rules]
-        (power,) = found(**where, p="0.05", rule="sign flip")
-        assert (clusters, cells) == (counts(equal[0]), [*(share(row, 3) for row in equal), share(power)])
-    alarms = [float(row["share"]) for row in found(study="paired", p="0.0", rule="sign flip")]
+        powers = ", ".join(share(found(**where, p="0.05", rule=rule)[0]) for rule in rules[3:])
+        assert (clusters, cells) == (counts(equal[0]), [*(share(row, 3) for row in equal), powers])
+    alarms = [float(row["share"]) for row in found(study="paired", p="0.0", rule="figeval")]
     assert max(alarms) < 0.05 + 2 * (0.05 * 0.95 / 4000) ** 0.5
+
+
+def test_false_alarms_of_skewed_differences() -> None:
+    rows = list(table("statistics.md", "sizes of clusters | clusters (effective) | sign flip"))
+    rules = ("sign flip", "figeval", "corrected for skewness")
+    for sizes, clusters, *cells in rows:
+        shares = {
+            (effect, p): [found(study="skewed", sizes=sizes, case=case, p=p, rule=rule)[0] for rule in rules]
+            for effect in ("0.04", "0.05", "0.1")
+            for case in [f"a tenth of the clusters, {effect}"]
+            for p in ("0.0", "-0.05")
+        }
+        alarms = [
+            ", ".join(share(shares[effect, "0.0"][place], 3) for effect in ("0.04", "0.05", "0.1"))
+            for place in range(3)
+        ]
+        powers = ", ".join(share(row) for row in shares["0.04", "-0.05"])
+        assert (clusters, cells) == (counts(shares["0.04", "0.0"][0]), [*alarms, powers])
+    named = {row["sizes"] for row in found(study="skewed")}
+    few = {"20 × 12", "30 × 12"}
+    assert len(rows) == 13 and named >= {row[0] for row in rows}
+    for effect in ("0.04", "0.05"):
+        case = f"a tenth of the clusters, {effect}"
+        for sizes in named - few:
+            (now,) = found(study="skewed", sizes=sizes, case=case, p="0.0", rule="figeval")
+            assert float(now["share"]) <= 0.0603, now
+        for p in ("0.05", "-0.05"):
+            for sizes in ("20 × 12", "30 × 12", "50 × 10", "200 × 5"):
+                flips, now = (found(study="skewed", sizes=sizes, case=case, p=p, rule=rule)[0] for rule in rules[:2])
+                assert now["share"] == flips["share"], "no power is lost in clusters of equal size"
+
+
+def test_false_alarms_of_unequal_numbers_of_seeds() -> None:
+    (heads,) = (line for line in PAGE.read_text("utf-8").splitlines() if line.startswith("| S against S, s |"))
+    cases = [cell.strip().replace(" = .", " = 0.") for cell in heads.strip("|").split("|")[1:]]
+    rules = ("single training ignored", "one t test", "figeval")
+    rows = list(table("statistics.md", "S against S, s"))
+    for (_, *cells), rule in zip(rows, rules, strict=True):
+        assert cells == [share(found(study="unequal_seeds", case=case, rule=rule)[0], 3) for case in cases]
+    assert max(float(row["share"]) for row in found(study="unequal_seeds", rule="figeval")) < 0.06
+
+
+def test_prediction_powered_means() -> None:
+    rows = list(table("statistics.md", "model | 20 labels"))
+    for name, *cells in rows:
+        kind, judge = name.split(": ")
+        own = [
+            row
+            for row in found(study="powered", sizes=judge, rule="figeval")
+            if row["case"].startswith("yes") == (kind == "yes or no")
+        ]
+        for labels, cell in zip(("20", "30", "50", "100", "200"), cells, strict=True):
+            few = [row for row in own if row["clusters"] == labels]
+            width = sum(float(row["width"]) for row in few) / len(few)
+            assert cell == f"{share(min(few, key=lambda row: float(row['share'])))}, {width:.2f}".replace(", 0.", ", .")
+    now = [float(row["share"]) for row in found(study="powered", rule="figeval")]
+    assert (len(rows), len(now), sum(one < 0.93 for one in now)) == (15, 900, 2) and min(now) >= 0.92
+    useless = [
+        row for judge in ("useless", "always yes") for row in found(study="powered", sizes=judge, rule="figeval")
+    ]
+    assert min(float(row["width"]) for row in useless) >= 1, "not narrower than the labels alone"

@@ -19,6 +19,7 @@ from figeval.evaluation.annotation.results import Labels, item_means, system_sco
 from figeval.evaluation.annotation.sheets import Key
 from figeval.metrics.agreement import Ratings, agreement
 from figeval.metrics.correlation import correlations
+from figeval.metrics.differences import bounds_of_difference
 from figeval.metrics.prediction_powered import PoweredMean, prediction_powered_mean
 from figeval.spec.criteria import Criterion
 from figeval.types import Score
@@ -149,7 +150,8 @@ class _Compared:
                 labels,
                 [predictions[0][x] - predictions[1][y] for x, y in pairs],
                 [self._cluster(x) for x, _ in pairs],
-                name=self.criterion.name,
+                bounds_of_difference(self.criterion.bounds),
+                self.criterion.name,
             )
             yield SystemDifference(self.criterion.name, a, b, found)
 

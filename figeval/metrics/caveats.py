@@ -1,0 +1,39 @@
+"""Caveats of comparisons: whether there are enough clusters, and enough that differ, for evidence."""
+
+from __future__ import annotations
+
+import math
+
+from figeval.metrics.intervals import FEW
+
+ALPHA = 0.05
+RARE = 0.1  # share of the clusters that may have all of a difference
+
+
+def too_few(n: int, clusters: int, effective: float) -> str:
+    """Return a caveat if there are fewer than ten effective clusters, else an empty text."""
+    if effective >= FEW:
+        return ""
+    unit = "examples" if clusters == n else "clusters"
+    unequal = "" if math.isclose(effective, clusters) else " effective"
+    return f"too few {unit} ({effective:.3g}{unequal}): the test has little power"
+
+
+def may_be_missed(n: int, clusters: int, p: float | None) -> str:
+    """Return a caveat if a difference was found in so few clusters that a tenth of all may well be missing from them.
+
+    Without them, the runs may differ alike in all clusters, and no test can know better.
+    """
+    if p is None or p > ALPHA or (share := (1 - RARE) ** clusters) <= ALPHA:
+        return ""
+    unit = "examples" if clusters == n else "clusters"
+    return f"{share:.0%} of samples of {clusters} {unit} include none of a given tenth, which p cannot allow for"
+
+
+def too_sparse(differing: int, *, independent: bool) -> str:
+    """Return a caveat if fewer than ten clusters differ, else an empty text."""
+    if differing >= FEW:
+        return ""
+    unit = "example" if independent else "cluster"
+    differ = f"{unit} differs" if differing == 1 else f"{unit}s differ"
+    return f"only {differing} {differ}: the interval may be too narrow"
