@@ -18,10 +18,11 @@ from __future__ import annotations
 import logging
 import re
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
+from importlib.metadata import version
 from typing import Any, NamedTuple
 from unicodedata import normalize as unicode_form
 
@@ -50,9 +51,12 @@ _JOINT = r"(?:['’·\u05F3\u05F4]|(?<=\p{sc=Hebrew}\p{M}*)\"(?=\p{sc=Hebrew}))"
 _PLAIN = re.compile(
     "[\x00-\xac\xae-\xb6\xb8-\u012f\u0131-\u02ff\u0370-\u0373\u0375-\u0482\u048a-\u052f\u2013-\u2026\u20ac]*+"
 )
+_PLAIN_LETTERS = regex.compile(r"[\p{L}\p{N}]++")
 _PLAIN_WORD = regex.compile(r"[\p{L}\p{N}]++(?:['’][\p{L}\p{N}]++)*+")
 _WORD = regex.compile(rf"(?P<spaced>{_LETTERS}(?:{_JOINT}{_LETTERS})*+)|(?:(?={_UNSPACED}){_SYLLABLE})++", regex.V1)
 _NOT_LETTERS = regex.compile(rf"[^\p{{L}}\p{{N}}\p{{M}}]+|(?<![\p{{L}}\p{{N}}\p{{M}}{_ATTACHED}])\p{{M}}+", regex.V1)
+_UNSPACED_RUN = regex.compile(rf"((?:(?={_UNSPACED}){_SYLLABLE})++)", regex.V1)
+_JOINTS = regex.compile("['’·\u05f3\u05f4\"]")
 _INVISIBLE = regex.compile(r"\p{Default_Ignorable_Code_Point}+")
 _CLUSTER = regex.compile(r"\X")
 _CLUSTERS = regex.compile(_SYLLABLE)
@@ -85,7 +89,7 @@ def find_words(text: str, language: str = "", segmenter: str = "") -> Iterator[W
         segmenter: name in `SEGMENTERS`, for scripts without blanks; empty for grapheme clusters.
 
     Raises:
-        TaskError: the segmenter is unknown, or its library is missing.
+        TaskError: the library of the segmenter is missing.
     """
     divide = opened(segmenter)
     if _PLAIN.fullmatch(text):
@@ -102,12 +106,35 @@ def find_words(text: str, language: str = "", segmenter: str = "") -> Iterator[W
             start += len(part)
 
 
-def split_words(text: str, language: str = "", segmenter: str = "") -> list[str]:
-    """Return the words of a text in the form in which they are compared; see `find_words`."""
+def split_words(text: str, language: str = "", segmenter: str = "", *, joined: bool = True) -> list[str]:
+    """Return the words of a text in the form in which they are compared; see `find_words`.
+
+    Without `joined`, apostrophes and the like divide words ("don't" is two), as in the tokenizers of rouge_score and
+    scikit-learn.
+    """
     if _PLAIN.fullmatch(text):
-        words: list[str] = _PLAIN_WORD.findall(_compared(text, language))
+        words: list[str] = (_PLAIN_WORD if joined else _PLAIN_LETTERS).findall(_compared(text, language))
         return words
-    return [word.text for word in find_words(text, language, segmenter)]
+    whole = [word.text for word in find_words(text, language, segmenter)]
+    return whole if joined else [part for word in whole for part in _JOINTS.split(word) if part]
+
+
+def split_tokens(text: str, segmenter: str = "") -> list[str]:
+    """Return what stands between white space, as it is; runs of letters of scripts without blanks are divided further.
+
+    Punctuation stays with the letters before or after it, except beside such runs.
+    """
+    tokens = text.split()
+    if _PLAIN.fullmatch(text):
+        return tokens
+    divide = opened(segmenter)
+    return [
+        part
+        for token in tokens
+        for place, piece in enumerate(_UNSPACED_RUN.split(token))
+        for part in (divide(piece) if place % 2 else (piece,))
+        if part
+    ]
 
 
 def letters(text: str, language: str = "") -> str:
@@ -165,6 +192,52 @@ def is_boundary(text: str, index: int) -> bool:
     return cluster is not None and cluster.end() == index and _WITHIN.match(text, index) is None
 
 
+# ---- the words of a task ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How the texts of one language are divided into words: the arguments of `find_words`."""
+
+    language: str = ""
+    segmenter: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskWords:
+    """Divides the texts of a task into words, for models of words, whose requests name no language.
+
+    Attributes:
+        reading: how texts are divided, if the task has one language; otherwise, how texts of no example are.
+        by_text: reading of each text of an example, if the task has several languages.
+    """
+
+    reading: Reading = Reading()
+    by_text: Mapping[str, Reading] = field(default_factory=dict)
+
+    def split(self, text: str, *, joined: bool = True) -> list[str]:
+        """Return the words of a text; see `split_words`."""
+        reading = self.reading_of(text)
+        return split_words(text, reading.language, reading.segmenter, joined=joined)
+
+    def reading_of(self, text: str) -> Reading:
+        """Return how a text is divided."""
+        return self.by_text.get(text, self.reading)
+
+
+def notion_of(segmenters: Iterable[str]) -> str:
+    """Return what a word is, for records: `uax29`, followed by the segmenters with the versions of their libraries.
+
+    Raises:
+        TaskError: the library of a segmenter is missing.
+    """
+    used = []
+    for name in dict.fromkeys(segmenters):
+        opened(name)
+        used.append(f"{name} {version(SEGMENTERS[name].distribution)}")
+    return " + ".join((NOTION, *used))
+
+
 # ---- segmenters -----------------------------------------------------------------------------------------------------
 
 
@@ -173,16 +246,18 @@ class Segmenter:
     """A library that divides texts of a language into words.
 
     Attributes:
-        language: the language whose words it knows.
+        languages: the languages whose words it knows, as the first parts of their tags.
         scripts: regular expression of the letters that it is given, in runs.
         module: module of the library.
+        distribution: name under which the library is installed.
         extra: the extra of figeval that installs it.
         start: function of the module → function of a run that returns its words, which together are the run.
     """
 
-    language: str
+    languages: tuple[str, ...]
     scripts: str
     module: str
+    distribution: str
     extra: str
     start: Callable[[Any], Callable[[str], Sequence[str]]]
 
@@ -203,10 +278,26 @@ def _start_pythainlp(pythainlp: Any) -> Callable[[str], Sequence[str]]:
 
 
 SEGMENTERS = {
-    "jieba": Segmenter("zh", r"\p{scx=Han}", "jieba", "zh", _start_jieba),
-    "mecab": Segmenter("ja", r"[\p{scx=Han}\p{scx=Hiragana}\p{scx=Katakana}]", "MeCab", "ja", _start_mecab),
-    "pythainlp": Segmenter("th", r"\p{sc=Thai}", "pythainlp.tokenize", "th", _start_pythainlp),
+    "jieba": Segmenter(("zh", "yue"), r"\p{scx=Han}", "jieba", "jieba", "zh", _start_jieba),
+    "mecab": Segmenter(
+        ("ja",), r"[\p{scx=Han}\p{scx=Hiragana}\p{scx=Katakana}]", "MeCab", "mecab-python3", "ja", _start_mecab
+    ),
+    "pythainlp": Segmenter(("th",), r"\p{sc=Thai}", "pythainlp.tokenize", "pythainlp", "th", _start_pythainlp),
 }
+
+
+def knows(segmenter: str, language: str) -> bool:
+    """Return whether a segmenter knows the words of a language."""
+    return primary(language) in SEGMENTERS[segmenter].languages
+
+
+def check_segmenter(segmenter: str, language: str) -> None:
+    """Raise `ValueError` if there is no such segmenter, or if it does not know the words of the language."""
+    if segmenter not in SEGMENTERS:
+        raise ValueError(f"no segmenter is called {segmenter!r:.80}; choose one of {', '.join(SEGMENTERS)}")
+    if not knows(segmenter, language):
+        for_these = " and ".join(SEGMENTERS[segmenter].languages)
+        raise ValueError(f"the segmenter {segmenter!r} is for texts in {for_these}, not in {language}")
 
 
 @cache
@@ -214,13 +305,11 @@ def opened(segmenter: str) -> Callable[[str], Sequence[str]]:
     """Return the function that divides a run of a script without blanks into words.
 
     Raises:
-        TaskError: there is no such segmenter, or its library is missing.
+        TaskError: its library is missing.
     """
     if not segmenter:
         divide_by_cluster: Callable[[str], Sequence[str]] = _CLUSTERS.findall
         return divide_by_cluster
-    if segmenter not in SEGMENTERS:
-        raise TaskError(f"no segmenter is called {segmenter!r:.80}; choose one of {', '.join(SEGMENTERS)}")
     chosen = SEGMENTERS[segmenter]
     try:
         with warnings.catch_warnings():

@@ -46,6 +46,7 @@ class Metric:
         argument: description of the argument for messages ("the folder of a classifier"), or empty without an argument.
             With an argument, `target` is a factory (`figeval.metrics.arguments`).
         given: the given argument, or None.
+        counts_words: whether the score depends on what a word is (`figeval.words`).
         owner: plugin that registered the metric; filled in at registration.
     """
 
@@ -56,6 +57,7 @@ class Metric:
     routes: frozenset[str] = frozenset()
     argument: str = ""
     given: str | None = None
+    counts_words: bool = False
     owner: str = ""
 
     def is_for(self, task_type: str) -> bool:
@@ -64,11 +66,24 @@ class Metric:
 
 
 def metric(
-    name: str, target: Any, *, lower_is_better: bool = False, routes: Iterable[str] = (), argument: str = ""
+    name: str,
+    target: Any,
+    *,
+    lower_is_better: bool = False,
+    routes: Iterable[str] = (),
+    argument: str = "",
+    counts_words: bool = False,
 ) -> Metric:
     """Return a metric for the `metrics` of a task type."""
     better, limits = not lower_is_better, frozenset(routes)
-    return Metric(name=name, target=target, higher_is_better=better, routes=limits, argument=argument)
+    return Metric(
+        name=name,
+        target=target,
+        higher_is_better=better,
+        routes=limits,
+        argument=argument,
+        counts_words=counts_words,
+    )
 
 
 class TaskType(Generic[E]):
