@@ -61,6 +61,7 @@ _INVISIBLE = regex.compile(r"\p{Default_Ignorable_Code_Point}+")
 _CLUSTER = regex.compile(r"\X")
 _CLUSTERS = regex.compile(_SYLLABLE)
 _WITHIN = regex.compile(rf"(?<={_SPACED}{_ATTACHED}*){_SPACED}|(?<=[\p{{L}}\p{{N}}]{_ATTACHED}*)\p{{M}}", regex.V1)
+_DIVIDING_SIGNS = dict.fromkeys(map(ord, "\u0f0b\u0f0c\u1361"), " ")
 _SAME_SIGN = str.maketrans("’״", "'\"")
 
 _DOTLESS = frozenset({"tr", "az", "crh", "gag"})  # I is the capital of ı, and İ of i
@@ -109,8 +110,7 @@ def find_words(text: str, language: str = "", segmenter: str = "") -> Iterator[W
 def split_words(text: str, language: str = "", segmenter: str = "", *, joined: bool = True) -> list[str]:
     """Return the words of a text in the form in which they are compared; see `find_words`.
 
-    Without `joined`, apostrophes and the like divide words ("don't" is two), as in the tokenizers of rouge_score and
-    scikit-learn.
+    Without `joined`, apostrophes and the like divide words ("don't" is two), as in scikit-learn's tokenizer.
     """
     if _PLAIN.fullmatch(text):
         words: list[str] = (_PLAIN_WORD if joined else _PLAIN_LETTERS).findall(_compared(text, language))
@@ -122,12 +122,12 @@ def split_words(text: str, language: str = "", segmenter: str = "", *, joined: b
 def split_tokens(text: str, segmenter: str = "") -> list[str]:
     """Return what stands between white space, as it is; runs of letters of scripts without blanks are divided further.
 
-    Punctuation stays with the letters before or after it, except beside such runs.
+    Punctuation stays with the letters before or after it, except beside such runs. The signs that divide words in
+    Ethiopic and syllables in Tibetan are white space.
     """
-    tokens = text.split()
     if _PLAIN.fullmatch(text):
-        return tokens
-    divide = opened(segmenter)
+        return text.split()
+    tokens, divide = text.translate(_DIVIDING_SIGNS).split(), opened(segmenter)
     return [
         part
         for token in tokens
@@ -135,6 +135,11 @@ def split_tokens(text: str, segmenter: str = "") -> list[str]:
         for part in (divide(piece) if place % 2 else (piece,))
         if part
     ]
+
+
+def is_unspaced(word: str) -> bool:
+    """Return whether a word begins with a letter of a script without blanks."""
+    return _UNSPACED_RUN.match(word) is not None
 
 
 def letters(text: str, language: str = "") -> str:

@@ -110,7 +110,7 @@ class _WordTokenizer:
     segmenter: str
 
     def tokenize(self, text: str) -> list[str]:
-        return split_words(text, self.language, self.segmenter, joined=False)
+        return split_words(text, self.language, self.segmenter)
 
 
 @cache

@@ -16,8 +16,7 @@ from figeval.errors import DataError, ModelError
 from figeval.files import is_file
 from figeval.models.model import refuse_model_name
 from figeval.types import JSON, Text
-
-from ..baselines.word_overlap import words
+from figeval.words import TaskWords, normalize
 
 if TYPE_CHECKING:
     import numpy as np
@@ -44,8 +43,13 @@ class Glove:
         if path and not is_file(Path(path)):
             raise ModelError(f"'glove' found no file {path!r}; set path= to a GloVe text file, or leave it out")
         self._path = path
+        self._words = TaskWords()
         self._tokens = self._known = 0
         self._begun = self._unknown = 0  # numbers of texts
+
+    def use_words(self, words: TaskWords) -> None:
+        """Divide texts into these words from now on."""
+        self._words = words
 
     def embed(self, requests: Sequence[Text]) -> NDArray[np.float64]:
         """Return mean vectors, shape (n, d), float64; a row of NaN for a text without known words."""
@@ -54,7 +58,7 @@ class Glove:
         vectors = self._table[1]
         means = np.full((len(requests), vectors.shape[1]), np.nan)
         for mean, request in zip(means, requests, strict=True):
-            rows = self._rows(words(request.text))
+            rows = self._rows(self._words.split(request.text))
             if rows:
                 mean[:] = vectors[rows].mean(axis=0, dtype=np.float64)
         return means
@@ -98,7 +102,9 @@ class Glove:
 
     @cached_property
     def _table(self) -> tuple[dict[str, int], NDArray[np.float32]]:
-        return read_vectors(self._file)
+        row_of, vectors = read_vectors(self._file)
+        folded = {normalize(word): row for word, row in row_of.items() if not word.isascii() and word == word.lower()}
+        return folded | row_of, vectors  # words are compared in full case folding: straße is found as strasse
 
 
 def read_vectors(path: Path) -> tuple[dict[str, int], NDArray[np.float32]]:
