@@ -243,15 +243,8 @@ class OverlapRecord(Stored):
     baselines: list[BaselineRecord] = Field(default=[], description="trivial models on the remaining examples")
 
 
-SPARSE = (
-    "choices",
-    "is_floor",
-    "languages",
-    "legend",
-    "sample_sha256",
-    "tokens",
-    "words",
-)  # fields of a task that are omitted if they are empty
+# Fields of a task that are omitted if they are empty.
+SPARSE = ("choices", "is_floor", "languages", "legend", "sample_sha256", "tokens", "words")
 
 
 def _sparse(schema: dict[str, Any]) -> None:

@@ -6,17 +6,18 @@ from array import array
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from figeval.models.model import refuse_model_name
 from figeval.types import JSON, Inputs, ManyPairs, TextPair
-from figeval.words import TaskWords
+from figeval.words import Reading, TaskWords, split_words
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-WORD_SETS = 4096  # a window's narratives and all its candidates; bounds memory on long streams
+PLAIN = Reading()
 
 
 class Overlap:
@@ -32,25 +33,19 @@ class Overlap:
     def use_words(self, words: TaskWords) -> None:
         """Divide texts into these words from now on."""
         self._words = words
-        self._sets: dict[str, frozenset[str]] = {}
         self._indexed: tuple[tuple[str, ...], WordIndex] | None = None  # of the last `score_many`
 
     def score_pairs(self, requests: Sequence[TextPair]) -> list[float]:
-        return [jaccard(self.word_set(request.left), self.word_set(request.right)) for request in requests]
+        return [jaccard(self._set(request.left), self._set(request.right)) for request in requests]
 
     def score_many(self, request: ManyPairs) -> NDArray[np.float64]:
         """Return the indexes of a text and many others, shape (n,), as `score_pairs` does, to the last bit."""
         if self._indexed is None or self._indexed[0] != request.rights:
             self._indexed = request.rights, WordIndex.of(map(self._words.split, request.rights))
-        return self._indexed[1].jaccard(self.word_set(request.left))
+        return self._indexed[1].jaccard(self._set(request.left))
 
-    def word_set(self, text: str) -> frozenset[str]:
-        """Return the set of words of a text."""
-        if text not in self._sets:
-            if len(self._sets) >= WORD_SETS:
-                self._sets.clear()
-            self._sets[text] = frozenset(self._words.split(text))
-        return self._sets[text]
+    def _set(self, text: str) -> frozenset[str]:
+        return word_set(text, self._words.reading_of(text))
 
     def fingerprint(self) -> str:
         """Return the name; the notion of a word is part of the record of a task."""
@@ -85,6 +80,12 @@ class Echo:
         for _, value in request.values:
             if not isinstance(value, str):
                 yield from value
+
+
+@lru_cache(maxsize=4096)  # a window's narratives and all its candidates; bounds memory on long streams
+def word_set(text: str, reading: Reading = PLAIN) -> frozenset[str]:
+    """Return the set of words of a text."""
+    return frozenset(split_words(text, reading.language, reading.segmenter))
 
 
 def jaccard(left: frozenset[str], right: frozenset[str]) -> float:
