@@ -11,12 +11,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
+from unicodedata import normalize
 
 from figeval.errors import DataError, ModelError
 from figeval.files import is_file
 from figeval.models.model import refuse_model_name
 from figeval.types import JSON, Text
-from figeval.words import TaskWords, normalize
+from figeval.words import TaskWords, find_words
 
 if TYPE_CHECKING:
     import numpy as np
@@ -58,10 +59,18 @@ class Glove:
         vectors = self._table[1]
         means = np.full((len(requests), vectors.shape[1]), np.nan)
         for mean, request in zip(means, requests, strict=True):
-            rows = self._rows(self._words.split(request.text))
+            rows = self._rows(self._keys(request.text))
             if rows:
                 mean[:] = vectors[rows].mean(axis=0, dtype=np.float64)
         return means
+
+    def _keys(self, text: str) -> list[str]:
+        """Return the words of a text as a vector file has them: in lower case (straße), or else folded (ışık)."""
+        row_of, reading, keys = self._table[0], self._words.reading_of(text), []
+        for word in find_words(text, reading.language, reading.segmenter):
+            lower = normalize("NFC", text[word.start : word.end].lower().replace("’", "'"))
+            keys.append(lower if lower in row_of or word.text not in row_of else word.text)
+        return keys
 
     def _rows(self, tokens: list[str]) -> list[int]:
         """Return the rows of the known words, or else of known beginnings, and count the texts for `describe`."""
@@ -102,9 +111,7 @@ class Glove:
 
     @cached_property
     def _table(self) -> tuple[dict[str, int], NDArray[np.float32]]:
-        row_of, vectors = read_vectors(self._file)
-        folded = {normalize(word): row for word, row in row_of.items() if not word.isascii() and word == word.lower()}
-        return folded | row_of, vectors  # words are compared in full case folding: straße is found as strasse
+        return read_vectors(self._file)
 
 
 def read_vectors(path: Path) -> tuple[dict[str, int], NDArray[np.float32]]:
