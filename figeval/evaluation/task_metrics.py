@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from figeval.config import RunConfig
@@ -14,7 +15,7 @@ from figeval.spec import TaskSpec
 from figeval.spec.tasks import ENGLISH
 from figeval.task_types.base import Metric
 from figeval.task_types.routes import Route
-from figeval.words import notion_of
+from figeval.words import notion_of, primary
 
 
 def metrics_of(task: TaskSpec, route: Route, config: RunConfig, harness: Harness) -> tuple[Metric, ...]:
@@ -26,9 +27,19 @@ def metrics_of(task: TaskSpec, route: Route, config: RunConfig, harness: Harness
     requested = [name for name in config.metrics if applies(name, task, harness.metrics)]
     names = list(dict.fromkeys((*task.metrics, *requested, *route.metrics)))
     return tuple(
-        made(one, task.labels, harness.metric_models.context(one, task, config.device)) if one.argument else one
+        made(one, task.labels, harness.metric_models.context(one, task, config.device))
+        if one.argument
+        else with_reason(one, task)
         for one in harness.metrics.applicable(names, task.type, route.name)
     )
+
+
+def with_reason(metric: Metric, task: TaskSpec) -> Metric:
+    """Return a metric that says why it has no value, if it has none in the languages of the task."""
+    if not metric.languages or metric.languages & set(map(primary, task.languages)):
+        return metric
+    why = f"it is for texts in {', '.join(sorted(metric.languages))}, not in {', '.join(task.languages)}"
+    return replace(metric, target=replace(statistic_of(metric, task.labels), absent=why))
 
 
 def signatures(metrics: Sequence[Metric], task: TaskSpec) -> dict[str, str]:

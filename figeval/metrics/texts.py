@@ -17,7 +17,7 @@ from functools import cache, partial, reduce
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from figeval.errors import TaskError
-from figeval.metrics.statistic import Features, Statistic, collective, mean_of
+from figeval.metrics.statistic import Features, Statistic, collective
 from figeval.metrics.ties import answered
 from figeval.task_types.generation import GenerationExample
 from figeval.types import Example, Prediction
@@ -134,11 +134,6 @@ def leakage(example: GenerationExample, prediction: Prediction) -> float | None:
     given = {word for value in example.inputs.values() if isinstance(value, str) for word in words(value)}
     content = given - FUNCTION_WORDS
     return None if not content else len(content & set(words(text))) / len(content)
-
-
-leakage_in_english = mean_of(
-    leakage, absent="no English text: the function words that it leaves out are known in English only"
-)
 
 
 def repetition_4(example: GenerationExample, prediction: Prediction) -> float | None:

@@ -46,6 +46,7 @@ class Metric:
         argument: description of the argument for messages ("the folder of a classifier"), or empty without an argument.
             With an argument, `target` is a factory (`figeval.metrics.arguments`).
         given: the given argument, or None.
+        languages: languages in which the metric has a sound value, without script and region; empty for all of them.
         counts_words: whether the score depends on what a word is (`figeval.words`).
         owner: plugin that registered the metric; filled in at registration.
     """
@@ -57,6 +58,7 @@ class Metric:
     routes: frozenset[str] = frozenset()
     argument: str = ""
     given: str | None = None
+    languages: frozenset[str] = frozenset()
     counts_words: bool = False
     owner: str = ""
 
@@ -65,13 +67,14 @@ class Metric:
         return not self.task_types or task_type in self.task_types
 
 
-def metric(
+def metric(  # noqa: PLR0913 - one argument per attribute
     name: str,
     target: Any,
     *,
     lower_is_better: bool = False,
     routes: Iterable[str] = (),
     argument: str = "",
+    languages: Iterable[str] = (),
     counts_words: bool = False,
 ) -> Metric:
     """Return a metric for the `metrics` of a task type."""
@@ -82,6 +85,7 @@ def metric(
         higher_is_better=better,
         routes=limits,
         argument=argument,
+        languages=frozenset(languages),
         counts_words=counts_words,
     )
 

@@ -132,7 +132,7 @@ class Generation(TaskType[GenerationExample]):
         metric("corpus_bleu", f"{TEXTS}:corpus_bleu"),
         metric("chrf", f"{TEXTS}:chrf"),
         metric("rouge_l", f"{TEXTS}:rouge_l", counts_words=True),
-        metric("leakage", f"{TEXTS}:leakage_in_english", counts_words=True, lower_is_better=True),
+        metric("leakage", f"{TEXTS}:leakage", counts_words=True, lower_is_better=True, languages=["en"]),
         metric("repetition_4", f"{TEXTS}:repetition_4", counts_words=True, lower_is_better=True),
         metric("distinct_1", f"{TEXTS}:distinct_1", counts_words=True, routes=WRITTEN),
         metric("distinct_2", f"{TEXTS}:distinct_2", counts_words=True, routes=WRITTEN),
