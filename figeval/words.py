@@ -40,6 +40,7 @@ _UNSPACED = (
     r"[[\p{L}\p{N}]&&[\p{scx=Han}\p{scx=Hiragana}\p{scx=Katakana}\p{sc=Bopomofo}\p{sc=Yi}\p{sc=Tangut}\p{sc=Nushu}"
     rf"\p{{sc=Khitan_Small_Script}}\p{{lb=SA}}\p{{lb=AK}}\p{{lb=AP}}\p{{lb=AS}}]--{_ATTACHED}]"
 )
+UNSPACED = _UNSPACED  # for the patterns of other modules
 _SPACED = rf"[[\p{{L}}\p{{N}}]--{_UNSPACED}--{_ATTACHED}]"
 _LETTERS = rf"(?:{_SPACED}{_ATTACHED}*+)++"
 _SYLLABLE = r"\X\p{M}*+"  # a cluster, with the few vowel signs that UAX 29 parts from it (Myanmar aa)
@@ -61,6 +62,7 @@ _INVISIBLE = regex.compile(r"\p{Default_Ignorable_Code_Point}+")
 _CLUSTER = regex.compile(r"\X")
 _CLUSTERS = regex.compile(_SYLLABLE)
 _WITHIN = regex.compile(rf"(?<={_SPACED}{_ATTACHED}*){_SPACED}|(?<=[\p{{L}}\p{{N}}]{_ATTACHED}*)\p{{M}}", regex.V1)
+_VOWEL_SIGN = regex.compile(rf"(?<=[\p{{L}}\p{{N}}]{_ATTACHED}*)\p{{M}}", regex.V1)  # that \X parts from its letter
 _DIVIDING_SIGNS = dict.fromkeys(map(ord, "\u0f0b\u0f0c\u1361"), " ")
 _SAME_SIGN = str.maketrans("’״", "'\"")
 
@@ -181,6 +183,16 @@ def primary(language: str) -> str:
 # ---- places ---------------------------------------------------------------------------------------------------------
 
 
+def is_cluster_boundary(text: str, index: int) -> bool:
+    """Return whether a text may be cut before `text[index]` without dividing a grapheme cluster."""
+    if not 0 < index < len(text):
+        return True
+    if text[index - 1].isascii() and text[index].isascii():
+        return text[index - 1 : index + 1] != "\r\n"
+    cluster = _CLUSTER.match(text, index - 1)  # ends at the next boundary, which depends on all that precedes
+    return cluster is not None and cluster.end() == index and _VOWEL_SIGN.match(text, index) is None
+
+
 def is_boundary(text: str, index: int) -> bool:
     """Return whether a text may be cut before `text[index]`, so that neither a cluster nor a word is divided.
 
@@ -193,8 +205,7 @@ def is_boundary(text: str, index: int) -> bool:
     before, after = text[index - 1], text[index]
     if before.isascii() and after.isascii():
         return not (before.isalnum() and after.isalnum()) and before + after != "\r\n"
-    cluster = _CLUSTER.match(text, index - 1)  # ends at the next boundary, which depends on all that precedes
-    return cluster is not None and cluster.end() == index and _WITHIN.match(text, index) is None
+    return is_cluster_boundary(text, index) and _WITHIN.match(text, index) is None
 
 
 # ---- the words of a task ---------------------------------------------------------------------------------------------

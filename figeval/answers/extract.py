@@ -15,6 +15,9 @@ from dataclasses import dataclass
 from functools import cache, partial
 from types import MappingProxyType
 
+from figeval.answers.folding import fold
+from figeval.answers.mentions import identity_finder
+from figeval.answers.patterns import phrases
 from figeval.answers.phrases import (
     AND,
     ANSWER,
@@ -22,6 +25,7 @@ from figeval.answers.phrases import (
     BUT,
     CHOOSE,
     CONNECTOR,
+    COPULA,
     FITS,
     GOOD,
     HENCE,
@@ -33,8 +37,6 @@ from figeval.answers.phrases import (
     Nouns,
     filler,
     noun,
-    phrases,
-    pieces,
 )
 from figeval.answers.references import (
     ANY,
@@ -48,10 +50,12 @@ from figeval.answers.references import (
     kind_of,
     label_marker,
     lead,
+    named_by_text,
     option_marker,
 )
 from figeval.answers.reply_text import REFUSAL, answering_part, emphasised, none_or_all, not_written, one_turn, plain
 from figeval.types import Reply, Status
+from figeval.words import find_words, split_words
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +72,7 @@ def extract_choice(
     options: Sequence[str],
     letters: Sequence[str],
     vocabulary: Mapping[str, Sequence[str]] = MappingProxyType({}),
+    language: str = "",
 ) -> Extracted:
     """Return the option that a reply chooses.
 
@@ -79,28 +84,49 @@ def extract_choice(
         letters: The letter of each option.
         vocabulary: What the task calls an `option`, e.g. "proverb", and the `answer`, e.g. "moral". The first word
             for an option is the one that the prompt uses.
+        language: BCP 47 tag of the options, for the rules of case; empty if unknown.
 
     Raises:
         ValueError: The options and letters differ in number.
     """
-
-    def completed(content: str) -> int | None:
-        """Return the only option that begins with the text, which must have at least two words."""
-        begun = pieces(content)
-        fits = [index for index, option in enumerate(options) if " ".join(pieces(option)).startswith(" ".join(begun))]
-        return fits[0] if len(fits) == 1 and len(begun) > 1 else None
-
     nouns = Nouns(*(tuple(vocabulary.get(role, ())) for role in Nouns._fields))
-    mark = option_marker(tuple(options), tuple(letters), nouns)
-    return _decide(reply, mark, nouns=nouns, completed=completed)
+    mark = option_marker(tuple(options), tuple(letters), nouns, language)
+    texts = named_by_text(tuple(options), tuple(letters))
+    return _decide(
+        reply,
+        mark,
+        nouns=nouns,
+        identical=identity_finder(texts, language),
+        begun=lambda text: _begun(text, options, language),
+    )
 
 
-def extract_label(reply: Reply, words: Sequence[Sequence[str]]) -> Extracted:
+def _begun(text: str, options: Sequence[str], language: str) -> frozenset[int]:
+    """Return the options that begin with the words of a text."""
+    beginning = " ".join(_words(text, language))
+    return frozenset(
+        index for index, option in enumerate(options) if " ".join(_words(option, language)).startswith(beginning)
+    )
+
+
+def _words(text: str, language: str) -> list[str]:
+    folded = fold(text, language).text
+    return [folded[word.start : word.end] for word in find_words(folded)] or [folded.strip()]
+
+
+def extract_label(reply: Reply, words: Sequence[Sequence[str]], language: str = "") -> Extracted:
     """Return the label that a reply chooses; `words[i]` are the words that express label i.
 
-    Labels that answer "does it follow?" are also found if the reply expresses them in other words.
+    Labels that answer "does it follow?" are also found if the reply expresses them in other words. `language` is a
+    BCP 47 tag, for the rules of case, or empty.
     """
-    return _decide(reply, label_marker(tuple(map(tuple, words))), related=partial(_related, words))
+    texts = tuple((word, index) for index, label in enumerate(words) for word in label)
+    return _decide(
+        reply,
+        label_marker(tuple(map(tuple, words)), language),
+        identical=identity_finder(texts, language),
+        related=partial(_related, words),
+    )
 
 
 # ---- rules -----------------------------------------------------------------------------------------------------------
@@ -113,9 +139,11 @@ less firm ones, unless the reply says that it changes its mind.
 _GAP = rf"[^.!?\n{INSIDE}]"
 _OPEN, _SHUT = r"[\s\"'(\[{]*+", r"[\"')\]}]*+"
 _VERB = r"(?!\s+(?:is|are|was|does|do|talks?|speaks?|refers?|would|could|can|seems?|means?|has|fits?)\b)"
-_END = rf"(?={_SHUT}\s*(?:[.,:;!?\n)\]}}\u3002\uff0c-]|\Z)|{_SHUT}\s+{CONNECTOR})"
-_THEN = rf"(?={_SHUT}\s*(?:[.,:;!\n\u3002\uff0c-]|\Z)|{_SHUT}\s+{REASON})"
-_STOP = r"(?:\A|\n|[.!?:\u3002][\"')]*\s*)"
+_END = rf"(?={_SHUT}\s*(?:[.,:;!?\n)\]}}-]|\Z)|{_SHUT}\s+{CONNECTOR})"
+_THEN = rf"(?={_SHUT}\s*(?:[.,:;!\n-]|\Z)|{_SHUT}\s+{REASON})"
+_STOP = r"(?:\A|\n|[.!?:][\"')]*\s*)"
+_OTHER_SCRIPT = r"(?=[\u0370-\ud7ff])"
+_LAST = rf"(?={_SHUT}\s*(?:{COPULA}|[.!\n]|\Z))"  # the verb follows the answer, or there is none
 _REVISED = re.compile(REVISION, re.IGNORECASE)
 
 
@@ -143,7 +171,7 @@ def _rules(nouns: Nouns) -> tuple[ClaimRule, ...]:
     every = rf"(?P<refs>{REF}(?>{more}{REF}){{0,4}})"
     found = (
         ("answer_is", DECLARED, rf"{lead(nouns)}(?:either|both)?{_OPEN}{refs}"),
-        ("answer_last", DECLARED, rf"{ANSWER}\s*(?:은|는|は|是)?{_OPEN}{refs}(?=\s*(?:है|입니다|です))"),
+        ("answer_last", DECLARED, rf"{_OTHER_SCRIPT}{ANSWER}\s*(?:은|는|は|是|{GOOD})?{_OPEN}{refs}{_LAST}"),
         ("best_is", DECLARED, rf"{BEST}\s+(?:\w+\s+)?(?:{called}|{ANSWER}){_GAP}{{0,60}}?{IS}{fill}{refs}"),
         ("which_is", DECLARED, rf"{called}\s+(?:that|which){_GAP}{{0,80}}?{IS}{fill}{refs}"),
         ("is_the_answer", DECLARED, rf"{refs}{_SHUT}\s*(?:is|ist|est|es|è|é|to)\s+(?:\w+\s+){{0,2}}?{ANSWER}"),
@@ -176,7 +204,8 @@ class MarkedReply:
     marked: str
     mark: Callable[[str], str]
     nouns: Nouns
-    completed: Callable[[str], int | None]  # the only option that begins with a cut-off text
+    identical: Callable[[str], frozenset[int]]  # the options or labels that a text consists of
+    begun: Callable[[str], frozenset[int]]  # the options that begin with a text
     related: Callable[[str], set[int]]  # the labels that are expressed in other words
 
 
@@ -196,13 +225,14 @@ def _decide(
     mark: Callable[[str], str],
     *,
     nouns: Nouns = NO_NOUNS,
-    completed: Callable[[str], int | None] = lambda _: None,
+    identical: Callable[[str], frozenset[int]],
+    begun: Callable[[str], frozenset[int]] = lambda _: frozenset(),
     related: Callable[[str], set[int]] = lambda _: set(),
 ) -> Extracted:
     """Return the verdict of the first step that has one."""
     text = one_turn(answering_part(reply.text))
     content = plain(text)
-    reading = MarkedReply(reply, text, content, mark(content), mark, nouns, completed, related)
+    reading = MarkedReply(reply, text, content, mark(content), mark, nouns, identical, begun, related)
     verdicts = (step(reading) for step in _STEPS)
     return next((verdict for verdict in verdicts if verdict), Extracted("unparseable", None, "nothing_found"))
 
@@ -216,6 +246,16 @@ def _not_written(reading: MarkedReply) -> Extracted | None:
 
 
 _WHOLE = re.compile(rf"\W*?({REF})\W*")
+
+
+def _identical(reading: MarkedReply) -> Extracted | None:
+    """Accept a reply that is the text of one option, even if it looks like markup."""
+    options = reading.identical(reading.text)
+    if not options:
+        return None
+    if reading.reply.finish == "length" and len(reading.begun(reading.text)) > 1:
+        return Extracted("truncated", None, "cut_off")
+    return _verdict(options, "text_alone")
 
 
 def _alone(reading: MarkedReply) -> Extracted | None:
@@ -281,8 +321,10 @@ def _cut_off(reading: MarkedReply) -> Extracted | None:
     """Accept the beginning of a single option in a reply that was cut off; a mention is no commitment there."""
     if reading.reply.finish != "length":
         return None
-    index = reading.completed(reading.content)
-    return Extracted("truncated", None, "cut_off") if index is None else Extracted("ok", index, "option_begun")
+    begun = reading.begun(reading.content)
+    if len(begun) == 1 and len(split_words(reading.content)) > 1:
+        return Extracted("ok", min(begun), "option_begun")
+    return Extracted("truncated", None, "cut_off")
 
 
 def _mentioned(reading: MarkedReply) -> Extracted | None:
@@ -293,6 +335,7 @@ def _mentioned(reading: MarkedReply) -> Extracted | None:
 
 _STEPS = (
     _not_written,
+    _identical,
     _alone,
     _before_next_question,
     _claimed,
@@ -413,7 +456,7 @@ def _related(words: Sequence[Sequence[str]], content: str) -> set[int]:
     stands_for: dict[str, set[int]] = {}
     for index, label in enumerate(words):
         for word in label:
-            for answer in NAMES.get(" ".join(pieces(word)), ()):
+            for answer in NAMES.get(" ".join(split_words(word)), ()):
                 stands_for.setdefault(answer, set()).add(index)
     if not {YES, NO} <= set(stands_for):
         return set()

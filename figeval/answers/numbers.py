@@ -12,13 +12,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import TypeAlias
 
+from figeval.answers.patterns import LETTERS
 from figeval.answers.reply_text import REFUSAL, answering_part, not_written, one_turn, plain
 from figeval.types import Reply, Status
 
 Stretch: TypeAlias = tuple[int, int]
 
 GAP = 60  # most characters between two points of a repeated scale
-NUMBER = r"(?<![\w.])(?<!\d,)[-+−]?\d{1,9}(?:[.,]\d{1,9})?(?!\w|[.,]\d)"
+NUMBER = rf"(?<![{LETTERS}\d.])(?<!\d,)[-+−]?\d{{1,9}}(?:[.,]\d{{1,9}})?(?![{LETTERS}\d]|[.,]\d)"
 JOINT = (
     r"(?:,?\s*(?:or|and|to|maybe|perhaps|possibly)\s+(?:maybe\s+|perhaps\s+)?(?:an?\s+)?|"
     r"\s*[/–-]\s*|\s+(?:out\s+)?of\s+)"

@@ -6,58 +6,10 @@ options ("proverb") are not in the tables: they come from the task (`Nouns`).
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
 from functools import cache
 from typing import NamedTuple
 
-LETTERS = r"0-9A-Za-z_\u00c0-\u024f\u0370-\u1fff"  # of scripts with blanks between words, for a character class
-_NO_BLANKS = re.compile("[\u0900-\u0eff\u3040-\u9fff\uac00-\ud7af]")  # scripts in which \b does not find word ends
-_JOINED = re.compile("[\u0e00-\u0eff\u3040-\u9fff\uac00-\ud7af]")
-
-
-# ---- patterns of given texts -----------------------------------------------------------------------------------------
-
-
-def pieces(text: str) -> list[str]:
-    """Return the casefolded words of a text, or the text itself if it has none."""
-    return re.findall(r"[^\W_]+", text.casefold()) or [text.strip().casefold()]
-
-
-def alternatives(texts: list[str], joint: str = r"[\W_]+") -> re.Pattern[str]:
-    """Return a pattern that matches any of the texts, with `joint` between their words, but not within a longer word.
-
-    Longer texts come first, because one text may contain another. Without texts, the pattern never matches.
-    """
-
-    def whole(text: str) -> str:
-        parts = re.findall(r"[^\W_]+", text) or [text.strip()]
-        before = "" if not parts[0] or _JOINED.match(parts[0][0]) else rf"(?<![{LETTERS}])"
-        after = "" if not parts[-1] or _JOINED.match(parts[-1][-1]) else rf"(?![{LETTERS}])"
-        return before + joint.join(map(re.escape, parts)) + after
-
-    ordered = sorted((text for text in texts if text.strip()), key=len, reverse=True)
-    return re.compile("|".join(map(whole, ordered)) or r"(?!)", re.IGNORECASE)
-
-
-def phrases(table: str, *marks: str, words: Sequence[str] = ()) -> str:
-    """Return a pattern that matches any entry of a table or any mark.
-
-    Entries match as whole words only, provided that their script separates words.
-
-    Args:
-        table: One language per line: its code, then its entries. An entry is a regular expression without groups, in
-            which `_` stands for white space.
-        *marks: Regular expressions that match within words, too.
-        words: Further entries as plain text.
-    """
-    entries = [entry.replace("_", r"\s+") for line in table.strip().splitlines() for entry in line.split()[1:]]
-    entries += [r"\s+".join(map(re.escape, word.split())) for word in words]
-    spaced = [entry for entry in entries if not _NO_BLANKS.search(entry)]
-    joined = [entry for entry in entries if _NO_BLANKS.search(entry)]
-    whole = rf"\b(?:{'|'.join(spaced)})\b" if spaced else r"(?!)"  # tests for a word boundary once, not once per entry
-    return "(?:" + "|".join([whole, *joined, *marks]) + ")"
-
+from figeval.answers.patterns import phrases
 
 # ---- words that announce or praise an answer -------------------------------------------------------------------------
 
@@ -84,13 +36,32 @@ ANSWER = phrases(r"""
     id jawaban jawabannya
     ar الإجابة الاجابة إجابة الجواب جواب
     fa پاسخ
-    he תשובה
+    he ה?תשובה
     hi उत्तर जवाब
     bn উত্তর
     th คำตอบ
     zh 答案
     ja 答え 正解 正答 回答
     ko 정답 답
+    bg отговор
+    sr одговор
+    hy պատասխան\w*
+    ka პასუხი\w?
+    am መልስ\w?
+    yo ìdáhùn
+    sw jibu
+    ur جواب
+    mr उत्तर
+    gu જવાબ ઉત્તર
+    pa ਜਵਾਬ ਉੱਤਰ
+    ta பதில் விடை
+    te సమాధానం జవాబు
+    kn ಉತ್ತರ
+    ml ഉത്തരം
+    si පිළිතුර උත්තරය
+    lo ຄຳຕອບ
+    km ចម្លើយ
+    my အဖြေ
 """)
 
 
@@ -134,6 +105,21 @@ IS = phrases(
     th คือ
     zh 是 为
     ja は が
+    vi là
+    bg е
+    uk є
+    hy է
+    sw ni
+    yo ni
+    he היא הוא הינה
+    ur ہے
+    bn হল হলো হচ্ছে
+    mr आहे
+    gu છે
+    pa ਹੈ
+    lo ແມ່ນ
+    km គឺ
+    my မှာ
     """,
     *("'s", "[:=–—-]", "->", "은", "는", "이", "dir"),
 )
@@ -155,6 +141,25 @@ CHOOSE = phrases(r"""
     id memilih pilih
     vi chọn
     zh 选择?了? 選擇? 应选
+""")
+
+# The copula of languages in which it follows the answer.
+COPULA = phrases(r"""
+    ur ہے ہیں
+    fa است
+    am ነው
+    hi है हैं
+    mr आहे
+    gu છે
+    pa ਹੈ
+    ta ஆகும்
+    te అవుతుంది
+    kn ಆಗಿದೆ ಆಗಿರುತ್ತದೆ
+    ml ആണ് ആകുന്നു
+    si වේ
+    my ဖြစ်သည် ဖြစ်ပါတယ်
+    ko 입니다 이에요 예요
+    ja です である
 """)
 
 HENCE = phrases(
@@ -201,6 +206,19 @@ GOOD = phrases(r"""
     zh 正确 正確 最合适 最符合
     ja 正しい 正解 最も 正答
     ko 맞 정답 옳
+    el σωστή σωστό
+    he נכונה נכון
+    ur صحیح درست
+    fa درست صحیح
+    bn সঠিক
+    mr बरोबर
+    gu સાચો સાચું
+    pa ਸਹੀ
+    ta சரி சரியானது
+    te సరైనది
+    kn ಸರಿ
+    ml ശരി
+    th ถูก เหมาะ
 """)
 
 FITS = phrases(r"""
@@ -249,13 +267,21 @@ NOT = phrases(
     en not cannot never nor neither rather_than instead_of unlike except
     en exclud\w+ eliminat\w+ reject\w* rul\w+_out discard\w*
     de nicht keine? weder noch
-    fr pas ni
+    fr pas (?<!tọ́\s)(?<!dáhùn\s)(?<!jibu\s)(?<!sahihi\s)ni
     pt não
     pl nie ani
     ru не ни
     tr değil
     zh 不是 并非 不选 不能选
     ja よりも
+    el δεν όχι
+    vi không_phải
+    id bukan
+    ar ليس ليست
+    he לא אינה אינו
+    th ไม่ใช่
+    lo ບໍ່ແມ່ນ
+    km មិនមែន
     """,
     "n't",
 )
@@ -274,6 +300,28 @@ WRONG = phrases(
     tr yanlış
     zh 错误 不对 不正确 不符
     ja 違う 間違い
+    el λάθος
+    vi sai
+    id salah
+    ar خطأ
+    he שגויה שגוי
+    ur نہیں غلط
+    fa نیست نادرست
+    am አይደለም
+    hi नहीं गलत ग़लत
+    mr नाही चूक
+    bn নয় ভুল
+    gu નથી ખોટો
+    pa ਨਹੀਂ ਗਲਤ
+    ta அல்ல இல்லை தவறு
+    te కాదు తప్పు
+    kn ಅಲ್ಲ ತಪ್ಪು
+    ml അല്ല തെറ്റ്
+    si නොවේ වැරදි
+    th ผิด
+    my မဟုတ်
+    ja ではな じゃな
+    ko (?:은|는|이|가)?\s*아[니닙] (?:은|는|이|가)?\s*틀
     """,
     "n't",
 )
@@ -296,6 +344,21 @@ REASON = phrases(r"""
     hi क्योंकि
     zh 因为 因為
     ja なぜなら
+    bn কারণ
+    mr कारण
+    gu કારણ_કે
+    pa ਕਿਉਂਕਿ
+    ta ஏனெனில்
+    te ఎందుకంటే
+    kn ಏಕೆಂದರೆ
+    ml കാരണം
+    ur کیونکہ
+    fa زیرا چون
+    he כי
+    el γιατί επειδή
+    th เพราะ
+    lo ເພາະ
+    km ព្រោះ
 """)
 
 # Words that may follow a letter that is also a word ("A because …"); after an article, a noun would follow.
@@ -348,6 +411,15 @@ _NOUN = r"""
     tr seçenek
     id pilihan
     hi विकल्प
+    el επιλογή
+    ar خيار الخيار
+    fa گزینه
+    he אפשרות האפשרות
+    bn বিকল্প
+    mr पर्याय
+    gu વિકલ્પ
+    ta விருப்பம்
+    th ตัวเลือก ข้อ
     zh 选项 选择
     ja 選項 選択肢
     ko 보기

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from itertools import product
+from itertools import pairwise, product
 from typing import Literal, TypeAlias
+from unicodedata import normalize
 
+from figeval.answers.folding import bare, fold
 from figeval.types import Span
+from figeval.words import find_words, is_boundary, is_cluster_boundary
 
 Kind: TypeAlias = Literal["verbatim", "folded", "near", "nowhere"]
 
@@ -29,9 +30,6 @@ SHORTEST = 8  # characters: shorter quotations resemble any text by chance, so o
 ALMOST = 0.999  # maximum likeness of a quotation that is not verbatim
 AROUND = 3  # tokens by which either end of a near match may be moved
 
-_SAME = str.maketrans(dict.fromkeys('“”„‟«»「」『』″"‘’‚‛ʼ´`′', "'") | dict.fromkeys("‐‑‒–—―−", "-"))
-_LETTER = re.compile(r"[^\W_]")
-
 
 @dataclass(frozen=True, slots=True)
 class QuotePlace:
@@ -42,112 +40,94 @@ class QuotePlace:
     likeness: float
 
 
-@dataclass(frozen=True, slots=True)
-class Folded:
-    """Text in its plainest spelling; character i of `text` stems from character `origin[i]` of the original text."""
-
-    text: str
-    origin: Sequence[int]
-
-    def span(self, start: int, end: int) -> Span:
-        """Return the span of the original text from which a stretch of the folded text was made."""
-        return Span(self.origin[start], self.origin[end - 1] + 1)
-
-
-def locate(quote: str, text: str) -> QuotePlace:
+def locate(quote: str, text: str, language: str = "") -> QuotePlace:
     """Return the first place of a quotation in a text: verbatim, else folded, else the most similar run of tokens.
 
-    A place at word boundaries is preferred, so that "he" is not found in "the".
+    A place at word boundaries is preferred, so that "he" is not found in "the". `language` is a BCP 47 tag, for the
+    rules of case.
     """
     quote = quote.strip()
     start = _first(quote, text)
     if start is not None:
         return QuotePlace("verbatim", Span(start, start + len(quote)), 1.0)
-    span = _folded(quote, text)
+    span = _folded(quote, text, language)
     if span is not None:
         from rapidfuzz.fuzz import ratio
 
-        return QuotePlace("folded", span, min(ALMOST, ratio(quote, text[span.start : span.end]) / 100))
-    return _nearly(quote, text)
+        wanted, stretch = (normalize("NFC", spelling) for spelling in (quote, text[span.start : span.end]))
+        if wanted == stretch:
+            return QuotePlace("verbatim", span, 1.0)
+        return QuotePlace("folded", span, min(ALMOST, ratio(wanted, stretch) / 100))
+    return _nearly(quote, text, language)
 
 
-def stands(quote: str, text: str) -> bool:
+def stands(quote: str, text: str, language: str = "") -> bool:
     """Return whether a text contains a quotation, ignoring case, blanks and marks."""
     quote = quote.strip()
-    return bool(quote) and (quote in text or _folded(quote, text) is not None)
+    return bool(quote) and (_first(quote, text) is not None or _folded(quote, text, language) is not None)
 
 
-def _folded(quote: str, text: str) -> Span | None:
+def _folded(quote: str, text: str, language: str) -> Span | None:
     """Return the first place of a quotation when both are folded; the marks at its ends may be missing in the text."""
     if len(quote) > 2 * len(text) + LONGEST:
         return None  # folding makes a text shorter by its runs of blanks, hardly ever by half
-    whole, wanted = fold(text), fold(quote).text
-    for spelling in dict.fromkeys((wanted.strip(), _bare(wanted))):
-        start = _first(spelling, whole.text)
+    whole, wanted = fold(text, language), fold(quote, language)
+    closed, wanted_closed = whole.without_inner_blanks(), wanted.without_inner_blanks()
+    tries = ((whole, wanted.text.strip()), (whole, bare(wanted.text)), (closed, bare(wanted_closed.text)))
+    for folded, spelling in tries:
+        start = _first(spelling, folded.text, folded.is_edge)
         if start is not None:
-            return whole.span(start, start + len(spelling))
+            return folded.span(start, start + len(spelling))
     return None
 
 
-def _bare(text: str) -> str:
-    """Return the text without the characters at its ends that are neither letters nor digits."""
-    first = _LETTER.search(text)
-    last = _LETTER.search(text[::-1])
-    return text[first.start() : len(text) - last.start()] if first and last else ""
+def _first(wanted: str, text: str, is_edge: Callable[[int], bool] = lambda _: True) -> int | None:
+    """Return the first place of a text in another, at word boundaries if possible, or None if there is no place.
 
-
-@lru_cache(maxsize=256)
-def fold(text: str) -> Folded:
-    """Unify case, compatibility forms, runs of white space, quotation marks and dashes; remove invisible marks."""
-    found: list[str] = []
-    origin: list[int] = []
-    for place, character in enumerate(text):
-        if unicodedata.category(character) == "Cf":
-            continue
-        plain = " " if character.isspace() else unicodedata.normalize("NFKD", character.translate(_SAME)).casefold()
-        if plain == " " and found and found[-1] == " ":
-            continue
-        found.extend(plain)
-        origin.extend([place] * len(plain))
-    return Folded("".join(found), origin)
-
-
-def _first(wanted: str, text: str) -> int | None:
-    """Return the first place of a text in another, at word boundaries if possible, or None if there is no place."""
+    No place divides a letter from its marks, or an emoji; `is_edge` says where else a place may begin and end.
+    """
     if not wanted:
         return None
-    places: list[int] = []
-    place = text.find(wanted)
-    while place >= 0 and len(places) < TRIED:
-        places.append(place)
-        place = text.find(wanted, place + 1)
-    whole = (place for place in places if _parted(text, place) and _parted(text, place + len(wanted)))
-    return next(whole, places[0] if places else None)
+    starts: list[int] = []
+    start = text.find(wanted)
+    while start >= 0 and len(starts) < TRIED:
+        end = start + len(wanted)
+        if all(is_edge(index) and is_cluster_boundary(text, index) for index in (start, end)):
+            if is_boundary(text, start) and is_boundary(text, end):
+                return start
+            starts.append(start)
+        start = text.find(wanted, start + 1)
+    return starts[0] if starts else None
 
 
-def _parted(text: str, place: int) -> bool:
-    """Return whether a place is at a word boundary."""
-    return not (0 < place < len(text) and text[place - 1].isalnum() and text[place].isalnum())
-
-
-def _nearly(quote: str, text: str) -> QuotePlace:
+def _nearly(quote: str, text: str, language: str) -> QuotePlace:
     """Return the stretch of whole tokens that is most similar to a quotation, if it is similar enough."""
     from rapidfuzz.fuzz import partial_ratio_alignment, ratio
 
     if len(quote) > LONGEST or len(text) > FARTHEST:
         return QuotePlace("nowhere", None, 0.0)
-    whole, wanted = fold(text), _bare(fold(quote).text)
-    tokens = list(re.finditer(r"\S+", whole.text))
+    whole, wanted = fold(text, language), bare(fold(quote, language).text)
+    tokens = _find_tokens(whole.text)
     rough = partial_ratio_alignment(wanted, whole.text) if len(wanted) >= SHORTEST else None
     if rough is None or not tokens:
         return QuotePlace("nowhere", None, 0.0)
-    starts = _around([token.start() for token in tokens], rough.dest_start)
-    ends = _around([token.end() for token in tokens], rough.dest_end)
+    starts = _around([start for start, _ in tokens], rough.dest_start)
+    ends = _around([end for _, end in tokens], rough.dest_end)
     tried = {(a, b): ratio(wanted, whole.text[a:b]) / 100 for a, b in product(starts, ends) if a < b}
     (start, end), likeness = max(tried.items(), key=lambda one: one[1], default=((0, 0), 0.0))
     if likeness < CUTOFF:
         return QuotePlace("nowhere", None, likeness)
     return QuotePlace("near", whole.span(start, end), min(ALMOST, likeness))
+
+
+def _find_tokens(text: str) -> list[tuple[int, int]]:
+    """Return the places of what stands between blanks, divided between words that have none, as in Chinese."""
+    tokens = [token.span() for token in re.finditer(r"\S+", text)]
+    cuts = [] if text.isascii() else [word.end for word, after in pairwise(find_words(text)) if word.end == after.start]
+    if not cuts:
+        return tokens
+    edges = [[start, *(cut for cut in cuts if start < cut < end), end] for start, end in tokens]
+    return [token for row in edges for token in pairwise(row)]
 
 
 def _around(places: Sequence[int], near: int) -> Sequence[int]:

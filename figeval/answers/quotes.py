@@ -9,7 +9,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from figeval.answers.places import fold, stands
+from figeval.answers.folding import fold
+from figeval.answers.places import stands
 from figeval.answers.reply_text import REFUSAL, answering_part, not_written, one_turn
 from figeval.types import Reply, Status
 
@@ -25,7 +26,10 @@ _REVISED = re.compile(
 _KEY = rf"""\b(?:{"|".join(KEYS)})["'”’]?\s*[:=]\s*"""
 _CLOSED = re.compile(rf"""{_KEY}["'“‘](.{{0,2000}}?)["'”’]\s*(?=[,}}\]\n]|\Z)""", re.IGNORECASE | re.DOTALL)
 _OPEN = re.compile(rf"""{_KEY}["“]([^"“”]*)\Z""", re.IGNORECASE)
-_MARKS = (("“", "”"), ("„", "“"), ("«", "»"), ("「", "」"), ('"', '"'), ("`", "`"), ("*", "*"))
+_MARKS = (
+    *(("“", "”"), ("„", "“"), ("„", "”"), ("«", "»"), ("‹", "›"), ("「", "」"), ("『", "』")),
+    *(('"', '"'), ("`", "`"), ("*", "*")),
+)
 _BETWEEN = [
     re.compile(rf"{re.escape(left)}([^{re.escape(left + right)}\n]+){re.escape(right)}") for left, right in _MARKS
 ]
@@ -34,7 +38,10 @@ _CUE = re.compile(r"\A\W*(?:(?:final |my |the )?(?:answer|quote|span|json)(?: is
 
 
 class Quotable(Protocol):
-    """Example that asks for a quotation from `text`; `given` and `known` are the question's own words."""
+    """Example that asks for a quotation from `text`; `given` and `known` are the question's own words.
+
+    `language` is a BCP 47 tag, for the rules of case, or empty.
+    """
 
     @property
     def text(self) -> str: ...  # noqa: D102
@@ -42,6 +49,8 @@ class Quotable(Protocol):
     def given(self) -> str: ...  # noqa: D102
     @property
     def known(self) -> str: ...  # noqa: D102
+    @property
+    def language(self) -> str: ...  # noqa: D102
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,16 +108,23 @@ def _cut_off(_text: str, reply: Reply, _example: Quotable) -> Quoted | None:
 
 def _marked(text: str, _reply: Reply, example: Quotable) -> Quoted | None:
     """Accept words between quotation marks, other than the question's own; those that occur in the text come first."""
-    own = {fold(own).text.strip(" .,;:!?") for own in (example.given, example.known)}
-    said = [quote for quote in _between(text) if fold(quote).text.strip(" .,;:!?") not in own]
-    standing = [quote for quote in said if stands(quote, example.text)]
+    own = {_inner(own, example) for own in (example.given, example.known)}
+    said = [quote for quote in _between(text) if _inner(quote, example) not in own]
+    standing = [quote for quote in said if stands(quote, example.text, example.language)]
     return _one(standing or said, "quotation_marks") if said else None
+
+
+_STOPS = " .,;:!?\u0964\u0965\u06d4\u060c\u061b\u061f\u3001\u3002\u104a\u104b\u17d4\u1362\u1363\u0589"
+
+
+def _inner(text: str, example: Quotable) -> str:
+    return fold(text, example.language).text.strip(_STOPS)
 
 
 def _bare(text: str, _reply: Reply, example: Quotable) -> Quoted | None:
     """Accept a reply, or its last line, that consists of words of the text only."""
     contents = (_CUE.sub("", part).strip() for part in (text, text.strip().rpartition("\n")[2]))
-    found = next((content for content in contents if content and stands(content, example.text)), None)
+    found = next((content for content in contents if content and stands(content, example.text, example.language)), None)
     return Quoted("ok", found, "bare") if found else None
 
 

@@ -8,25 +8,26 @@ regular expressions over such characters, whatever the options are.
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache, lru_cache, partial
+from itertools import pairwise
 
+from figeval.answers.folding import fold
+from figeval.answers.mentions import APART, Mention, text_finder
+from figeval.answers.patterns import LETTERS
 from figeval.answers.phrases import (
     AND,
     ANSWER,
     CONNECTOR,
     IS,
-    LETTERS,
     NO_NOUNS,
     NOT,
     WRONG,
     Nouns,
-    alternatives,
     filler,
     noun,
-    pieces,
 )
+from figeval.words import letters as letters_in
 
 Marker = Callable[[str], str]
 
@@ -111,7 +112,8 @@ def _set_aside(unclaimed: tuple[tuple[str, re.Pattern[str]], ...], marked: str) 
 
 # ---- options ---------------------------------------------------------------------------------------------------------
 
-_CLOSED = rf"(?=\s*(?:[.,:;!?)\]}}\"'/&=-]|\Z|\n|{TEXT})|\s+{CONNECTOR})"
+_OTHER_SCRIPT = r"[\u0370-\u1cff\u2d00-\u2ddf\u3040-\ud7ff\uf900-\ufaff]"  # than the letters that name options
+_CLOSED = rf"(?=\s*(?:[.,:;!?)\]}}\"'/&=-]|\Z|\n|{TEXT}|{_OTHER_SCRIPT})|\s+{CONNECTOR})"
 _OTHER_THING = re.compile(r"\b(?:plan|vitamin|hepatitis|class|grade|type|team|group|person|point|side|part)\s\Z", re.I)
 _ELISION = "est|était|étaient|accord|ailleurs|abord|après|une?|où|en|autres?|ici"  # C'est, D'abord
 _ARTICLES = "AEOUY"  # letters that are words in some language
@@ -139,26 +141,26 @@ def lead(nouns: Nouns) -> str:
 
 
 @lru_cache(maxsize=256)
-def option_marker(options: tuple[str, ...], letters: tuple[str, ...], nouns: Nouns = NO_NOUNS) -> Marker:
+def option_marker(
+    options: tuple[str, ...], letters: tuple[str, ...], nouns: Nouns = NO_NOUNS, language: str = ""
+) -> Marker:
     """Return a function that rewrites a plain reply so that each reference to an option is one character.
+
+    Options with the same words cannot be distinguished by their texts. `language` is that of the options.
 
     Raises:
         ValueError: The options and letters differ in number, or there are more than can be distinguished.
     """
     if len(options) != len(letters) or len(options) > MOST:
         raise ValueError(f"{len(options)} options and {len(letters)} letters, at most {MOST}")
-    taken = {letter.casefold() for letter in letters}  # an option "B" among lettered ones cannot be found by its text
-    texts = alternatives([option for option in options if option.strip().casefold() not in taken])
-    words = [tuple(pieces(option)) for option in options]
-    counts = Counter(words)  # options with the same words cannot be distinguished
-    of_words = {one: CLASH if counts[one] > 1 else index for index, one in enumerate(words)}
+    find = text_finder(named_by_text(options, letters), language)
     of_letter = {letter.casefold(): index for index, letter in reversed(list(enumerate(letters)))}
 
     def letter_index(found: str) -> int | None:
         return of_letter.get(found.casefold(), OUT if found.isupper() else None)  # a lower-case letter may be a word
 
     steps: list[Marker] = [
-        lambda text: texts.sub(lambda found: mark("text", of_words.get(tuple(pieces(found[0])), CLASH)), text),
+        lambda text: _mark_mentions(find(text), text),
         *(partial(_mark_places, "letter", place, letter_index) for place in _letter_places(letters, nouns)),
     ]
     if not any(text.strip().isdigit() for text in (*options, *letters)):
@@ -174,6 +176,26 @@ def option_marker(options: tuple[str, ...], letters: tuple[str, ...], nouns: Nou
         return text
 
     return run
+
+
+@lru_cache(maxsize=256)
+def named_by_text(options: tuple[str, ...], letters: tuple[str, ...]) -> tuple[tuple[str, int], ...]:
+    """Return each option with its index, but for those like "B" that cannot be told from the letter of an option."""
+    taken = {fold(letter).text for letter in letters}
+    return tuple((option, index) for index, option in enumerate(options) if fold(option).text.strip() not in taken)
+
+
+def _mark_mentions(mentions: Sequence[Mention], text: str) -> str:
+    """Replace each mention of a text by its mark."""
+    parts, position = [], 0
+    for mention in mentions:
+        parts += [text[position : mention.start], mark("text", _only_index(mention))]
+        position = mention.end
+    return "".join([*parts, text[position:]])
+
+
+def _only_index(mention: Mention) -> int:
+    return min(mention.indexes) if len(mention.indexes) == 1 else CLASH
 
 
 # ---- letters and numbers ---------------------------------------------------------------------------------------------
@@ -209,7 +231,7 @@ def _number_places(nouns: Nouns) -> tuple[re.Pattern[str], ...]:
 def _everywhere(ref: str, nouns: Nouns) -> list[re.Pattern[str]]:
     """Return the patterns of places for any reference: the whole reply, after "the answer is", after "option"."""
     return [
-        re.compile(rf"\A[^\w{INSIDE}]*{ref}[^\w{INSIDE}]*\Z", re.IGNORECASE),
+        re.compile(rf"\A[^\w{INSIDE}]*{ref}(?![{LETTERS}])[^\w{INSIDE}]*\Z", re.IGNORECASE),
         re.compile(rf"{lead(nouns)}{ref}(?![{LETTERS}]|[.,]\d){_CLOSED}", re.IGNORECASE),
         re.compile(rf"{noun(nouns)}\s*[#:]?\s*[\"'(\[]*{ref}(?![{LETTERS}]|[.,]\d){_CLOSED}", re.IGNORECASE),
     ]
@@ -309,7 +331,7 @@ def _listed(marked: str, found: list[re.Match[str]], count: int) -> str:
 
 # ---- labels ----------------------------------------------------------------------------------------------------------
 
-_JOINT = r"[\W_]*"  # non-entailment, non entailment, nonentailment
+_JOINT = rf"(?:{APART})?"  # non-entailment, non entailment, nonentailment
 _SHORT = 5  # letters: words as short as yes, no, maybe or false also occur in prose
 _STANDS_OUT = re.compile(rf"\s*(?:[.,:;!?)\]}}\"'/&\n=-]|\Z)|\s+(?:from\b|{CONNECTOR})|[{INSIDE}]", re.IGNORECASE)
 _CHATTER = re.compile(  # an assistant's "Yes, I can help you with that", which answers no question of ours
@@ -331,33 +353,28 @@ _IDIOM = re.compile(
 
 
 @lru_cache(maxsize=256)
-def label_marker(words: tuple[tuple[str, ...], ...]) -> Marker:
+def label_marker(words: tuple[tuple[str, ...], ...], language: str = "") -> Marker:
     """Return a function that rewrites a plain reply so that each word of a label is one character.
+
+    `language` is that of the replies.
 
     Raises:
         ValueError: There are more labels than can be distinguished.
     """
     if len(words) > MOST:
         raise ValueError(f"{len(words)} labels, at most {MOST}")
-    indexed: dict[str, int] = {}
-    for index, label in enumerate(words):
-        for word in label:
-            indexed[_key(word)] = index if indexed.get(_key(word), index) == index else CLASH
-    pattern = alternatives([word for label in words for word in label], _JOINT)
-    echo = _listing(pattern.pattern, len(indexed))
+    named = tuple((word, index) for index, label in enumerate(words) for word in label)
+    find = text_finder(named, language, _JOINT)
+    count = len({_letters_of(word) for word, _ in named})
 
     def run(text: str) -> str:
-        def unlisted(found: re.Match[str]) -> str:  # removes a list of different words, keeps one repeated word
-            named = re.findall(r"[^\W\d_]+", found[0].casefold())
-            return found[0] if len(set(named)) < 3 else " " * len(found[0])
-
-        def replace(found: re.Match[str]) -> str:
-            if len(words) > 2 and _NON.search(text, max(0, found.start() - 5), found.start()):
-                return found[0]  # "non-neutral" leaves several labels
-            index = indexed.get(_key(found[0]), CLASH)
-            return mark("text", index) if _is_answer(text, found) else found[0]
-
-        marked = pattern.sub(replace, echo.sub(unlisted, text))
+        kept = [
+            mention
+            for mention in _without_listings(text, find(text), count)
+            if not (len(words) > 2 and _NON.search(text, max(0, mention.start - 5), mention.start))  # leaves several
+            and _is_answer(text, mention)
+        ]
+        marked = _mark_mentions(kept, text)
         if len(words) == 2:  # "not the one" means the other
             marked = _NOT_THIS.sub(lambda found: mark("text", 1 - index_of(found[1])), marked)
         return _set_aside(_unclaimed(NO_NOUNS), marked)
@@ -365,26 +382,45 @@ def label_marker(words: tuple[tuple[str, ...], ...]) -> Marker:
     return run
 
 
-def _listing(word: str, count: int) -> re.Pattern[str]:
-    """Return a pattern of "Yes, No or Maybe": all words in a row echo the question; two may be a wavering answer."""
+_ROW = re.compile(r"[,/|\s]+(?:or\s+|and\s+)?", re.IGNORECASE)
+_NEXT = re.compile(r"\s*[,/]\s*")
+
+
+def _without_listings(text: str, mentions: list[Mention], count: int) -> list[Mention]:
+    """Return mentions without those of "Yes, No or Maybe": all `count` words in a row echo the question.
+
+    Two words may be a wavering answer, and one that is repeated is an answer.
+    """
     if count < 3:
-        return re.compile(r"(?!)")
-    return re.compile(
-        rf"(?:{word})(?:[,/|\s]+(?:or\s+|and\s+)?(?:{word})){{{count - 1}}}(?!\s*[,/]\s*(?:{word}))", re.I
-    )
+        return mentions
+    joined = [bool(_ROW.fullmatch(text, a.end, b.start)) for a, b in pairwise(mentions)]
+    goes_on = [bool(_NEXT.fullmatch(text, a.end, b.start)) for a, b in pairwise(mentions)]
+    kept, position = [], 0
+    while position < len(mentions):
+        last = position + count - 1
+        if last < len(mentions) and all(joined[position:last]) and not any(goes_on[last : last + 1]):
+            row = text[mentions[position].start : mentions[last].end]
+            is_repetition = len(set(re.findall(r"[^\W\d_]+", row.casefold()))) < 3
+            kept += mentions[position : last + 1] if is_repetition else []
+            position = last + 1
+        else:
+            kept.append(mentions[position])
+            position += 1
+    return kept
 
 
-def _key(word: str) -> str:
-    return re.sub(r"[\W_]+", "", word.casefold()) or word.strip().casefold()
+def _letters_of(word: str) -> str:
+    return letters_in(word) or word.strip().casefold()
 
 
-def _is_answer(text: str, found: re.Match[str]) -> bool:
+def _is_answer(text: str, mention: Mention) -> bool:
     """Return whether a word is meant as the label: a long one always, a short one only if it stands out."""
-    if len(found[0]) > _SHORT or not found[0].isascii():
+    word = text[mention.start : mention.end]
+    if len(word) > _SHORT or not word.isascii():
         return True
-    if _CHATTER.match(text, found.end()):
+    if _CHATTER.match(text, mention.end):
         return False
-    if _STANDS_OUT.match(text, found.end()):
+    if _STANDS_OUT.match(text, mention.end):
         return True
-    before = text[max(0, found.start() - 20) : found.start()]
-    return bool(_SENTENCE_START.search(before)) and not _IDIOM.match(text, found.end())
+    before = text[max(0, mention.start - 20) : mention.start]
+    return bool(_SENTENCE_START.search(before)) and not _IDIOM.match(text, mention.end)

@@ -82,9 +82,22 @@ def _split(text: str, opening: re.Pattern[str], closing: re.Pattern[str]) -> tup
 _ROLE = re.compile(r"<\|(?:start_header_id|im_start|start)\|>\s*assistant\s*(?:<\|(?:end_header_id|message)\|>)?")
 _TURN = re.compile(r"<\|[^|<>]{1,40}\|>|</?s>|<(?:eos|bos|pad|end_of_turn)>|<start_of_turn>(?:model)?|\[/?INST\]")
 _EMPHASIS = re.compile(r"\*\*(.+?)\*\*|__(.+?)__", re.DOTALL)
-_INVISIBLE = re.compile("[\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufe0e\ufe0f\ufeff\U000f0000-\U000fffff]")
+_JOINER = "\u200c\u200d"  # between other letters than ASCII's, they are a part of a word, or of an emoji
+_INVISIBLE = re.compile(
+    "[\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\ufe0e\ufe0f\ufeff\U000f0000-\U000fffff]"
+    rf"|(?<![^\x00-\x7f])[{_JOINER}]|[{_JOINER}](?![^\x00-\x7f])"
+)
 
-_PLAIN = str.maketrans(dict.fromkeys("“”„‟«»「」『』", '"') | dict.fromkeys("‘’‚‛ʼ´", "'") | {"🅰": "A", "🅱": "B"})
+_PLAIN = str.maketrans(
+    dict.fromkeys("“”„‟«»‹›「」『』《》〈〉", '"') | dict.fromkeys("‘’‚‛ʼ´", "'") | {"🅰": "A", "🅱": "B"}
+)
+# The punctuation of other scripts; a reply is read as if it had the Latin one.
+_STOPS = str.maketrans(
+    dict.fromkeys("\u0964\u0965\u06d4\u0589\u1362\u1368\u104b\u17d4\u17d5\u0f0d\u0f0e\u3002\ua9c9\u1803", ". ")
+    | dict.fromkeys("\u060c\u3001\u1363\u104a\u1802", ", ")
+    | {"\u061b": "; ", "\u1364": "; ", "\u1361": " ", "\u061f": "?", "\u1367": "?", "\u17d6": ":", "\u066b": "."}
+    | {"\u3010": "[", "\u3011": "]", "\u3014": "[", "\u3015": "]"}
+)
 
 _MARKUP = tuple(
     (re.compile(pattern, re.IGNORECASE | re.MULTILINE), new)
@@ -114,11 +127,12 @@ def one_turn(text: str) -> str:
 
 
 def plain(text: str) -> str:
-    """Return the text without markup, with plain letters for full-width and circled ones, and with straight quotes.
+    """Return the text without markup, with plain letters for full-width and circled ones.
 
-    Line breaks are kept.
+    Quotation marks are straight, and the punctuation of other scripts is replaced by ASCII's. Line breaks are kept.
     """
     text = _INVISIBLE.sub("", unicodedata.normalize("NFKC", text.translate(_PLAIN))).translate(_PLAIN)
+    text = text if text.isascii() else text.translate(_STOPS)
     for pattern, new in _MARKUP:
         text = pattern.sub(new, text)
     return text.strip()

@@ -16,6 +16,7 @@ from figeval.jsonfile import parse_json
 from figeval.task_types.routes import decide
 from figeval.text import whole_number
 from figeval.types import Prediction
+from figeval.words import normalize
 
 GIVEN = "given"  # name of the route in records
 
@@ -133,7 +134,7 @@ def unfloated(text: str) -> str:
 
 def _folded(text: str) -> str:
     """Return the text without differences in case and blanks."""
-    return " ".join(text.split()).casefold()
+    return normalize(" ".join(text.split()))
 
 
 def decided(

@@ -91,7 +91,7 @@ def read_word(example: Example, context: PromptContext, reply: Reply) -> Predict
     """Return the label whose word a reply names."""
     from figeval.answers.extract import extract_label
 
-    found = extract_label(reply, [context.words(label) for label in context.labels])
+    found = extract_label(reply, [context.words(label) for label in context.labels], example.language)
     value = None if found.index is None else context.labels[found.index]
     return Prediction(example_id=example.id, value=value, labels=context.labels, status=found.status)
 

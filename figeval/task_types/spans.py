@@ -112,7 +112,7 @@ def read_quote(example: SpanExample, _context: PromptContext, reply: Reply) -> P
     said = quotation(reply, example)
     if said.rule == NO_QUOTE:
         return Prediction(example_id=example.id, value=NO_SPAN)
-    place = locate(said.quote, example.text) if said.status == "ok" else None
+    place = locate(said.quote, example.text, example.language) if said.status == "ok" else None
     return Prediction(
         example_id=example.id,
         value=place.span if place else None,
@@ -227,7 +227,7 @@ class Spans(TaskType[SpanExample]):
 
         scores, value = given.numbers("spans"), given.parsed
         if isinstance(value, str):
-            place = locate(value, example.text)
+            place = locate(value, example.text, example.language)
             likeness = scores or ((place.likeness,) if place else ())
             found = place.span if place else None
             status: Status = "ok" if found is not None else "absent"

@@ -9,13 +9,16 @@ explanation may follow the list.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from figeval.answers.phrases import alternatives, pieces
+from figeval.answers.mentions import Mention, text_finder
+from figeval.answers.patterns import LETTERS
+from figeval.answers.references import INSIDE, TEXT, index_of, mark
 from figeval.answers.reply_text import REFUSAL, answering_part, not_written, one_turn, plain
 from figeval.prompts import PromptContext
 from figeval.types import Prediction, Reply, Status
+from figeval.words import split_words
 
 from .multilabel import MultilabelExample
 
@@ -32,7 +35,11 @@ NOTHING = re.compile(
 )
 BESIDE = re.compile(FILLER, re.IGNORECASE)
 EITHER = re.compile(r"\bor\b", re.IGNORECASE)
-VERDICT = re.compile(r"\W*(?:(?P<yes>yes|true)|no|false)\s*(?:\W\s|\W*\Z)", re.IGNORECASE)
+BETWEEN = rf"[^\w{INSIDE}]"  # the mark of a label is a word
+VERDICT = re.compile(rf"{BETWEEN}*(?:(?P<yes>yes|true)|no|false)\s*(?:{BETWEEN}\s|{BETWEEN}*\Z)", re.IGNORECASE)
+GLOSS = re.compile(rf"(?:{BETWEEN}|\d{{1,2}}[.)])*({TEXT}){BETWEEN}{{0,3}}?(?:[:=]|\s[-–—]+\s)(.*)")
+ASIDE = re.compile(rf"({TEXT})\s*\([^()]*\)")
+ENDS = re.compile(rf"\n|(?<=[\w{LETTERS}{INSIDE}])[.!]\s+|[,;]\s*(?={TEXT}\s*[:=])")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +60,10 @@ def read_list(example: MultilabelExample, context: PromptContext, reply: Reply) 
     text = one_turn(answering_part(reply.text))
     if (silent := not_written(reply, text)) is not None:
         return Prediction(example_id=example.id, value=None, labels=context.labels, status=silent[0])
-    known = {" ".join(pieces(word)): label for label in context.labels for word in (label, *context.words(label))}
-    found = listed(list(lines_of(plain(text), known)), len(context.labels), is_cut=reply.finish == "length")
+    texts = [(word, index) for index, label in enumerate(context.labels) for word in (label, *context.words(label))]
+    content = plain(text)
+    marked = marked_labels(content, text_finder(tuple(texts), example.language)(content))
+    found = listed(list(lines_of(marked, context.labels)), len(context.labels), is_cut=reply.finish == "length")
     status = "refusal" if found.status == "unparseable" and REFUSAL.search(text) else found.status
     return Prediction(
         example_id=example.id,
@@ -64,33 +73,48 @@ def read_list(example: MultilabelExample, context: PromptContext, reply: Reply) 
     )
 
 
-def lines_of(text: str, known: Mapping[str, str]) -> Iterator[ReplyLine | str]:
-    """Yield the content of a text's lines and sentences; a line without a list is yielded as it is.
+def marked_labels(text: str, mentions: Sequence[Mention]) -> str:
+    """Return a text in which one character stands for each label."""
+    parts, position = [], 0
+    for mention in mentions:
+        parts += [text[position : mention.start], mark("text", max(mention.indexes))]
+        position = mention.end
+    return "".join([*parts, text[position:]])
 
-    `known` are the words of labels in lower case, with blanks between their pieces.
+
+def lines_of(marked: str, labels: Sequence[str]) -> Iterator[ReplyLine | str]:
+    """Yield the content of the lines and sentences of a text with marked labels.
+
+    A line without a list is yielded as it is.
     """
-    label = alternatives(list(known))
-    gloss = re.compile(rf"(?:\W|\d{{1,2}}[.)])*({label.pattern})\W{{0,3}}?(?:[:=]|\s[-–—]+\s)(.*)", re.IGNORECASE)
-    text = re.sub(rf"({label.pattern})\s*\([^()]*\)", r"\1", text, flags=re.IGNORECASE)
-    text = "\n".join(line for line in text.splitlines() if not line.rstrip().endswith(":") or label.search(line))
-    ends = rf"\n|(?<=\w)[.!]\s+|[,;]\s*(?=(?:{label.pattern})\s*[:=])"
-    for line in re.split(ends, text, flags=re.IGNORECASE):
-        rest = label.sub(" ", line)
-        labels = frozenset(known[" ".join(pieces(one[0]))] for one in label.finditer(line))
-        told = gloss.match(line)
-        verdict = told and VERDICT.match(told[2])
-        if told and verdict:
-            yield ReplyLine(frozenset({known[" ".join(pieces(told[1]))]}) if verdict["yes"] else frozenset())
-        elif labels and BESIDE.fullmatch(rest):
-            yield ReplyLine(labels)
-        elif labels and (NOTHING.fullmatch(rest) or (EITHER.search(rest) and BESIDE.fullmatch(EITHER.sub(" ", rest)))):
+
+    def label_of(mark: str) -> str:
+        return labels[index_of(mark)]
+
+    text = ASIDE.sub(r"\1", marked)
+    text = "\n".join(line for line in text.splitlines() if not line.rstrip().endswith(":") or re.search(TEXT, line))
+    for line in ENDS.split(text):
+        rest = re.sub(TEXT, " ", line)
+        named = frozenset(map(label_of, re.findall(TEXT, line)))
+        gloss = GLOSS.match(line)
+        verdict = gloss and VERDICT.match(gloss[2])
+        if gloss and verdict:
+            yield ReplyLine(frozenset({label_of(gloss[1])}) if verdict["yes"] else frozenset())
+        elif named and BESIDE.fullmatch(rest):
+            yield ReplyLine(named)
+        elif named and (NOTHING.fullmatch(rest) or (EITHER.search(rest) and BESIDE.fullmatch(EITHER.sub(" ", rest)))):
             yield ReplyLine(status="ambiguous")
-        elif told:
-            yield ReplyLine(frozenset({known[" ".join(pieces(told[1]))]}))
+        elif gloss:
+            yield ReplyLine(frozenset({label_of(gloss[1])}))
         elif NOTHING.fullmatch(line):
             yield ReplyLine(is_none=True)
         elif not BESIDE.fullmatch(line):
-            yield line
+            yield re.sub(TEXT, lambda match: label_of(match[0]), line)
+
+
+def count_words(line: str) -> int:
+    """Return the number of words; in scripts without blanks, three clusters count as one."""
+    return max(len(line.split()), len(split_words(line)) // 3)
 
 
 def listed(lines: list[ReplyLine | str], labels: int, *, is_cut: bool) -> ReplyLine:
@@ -99,7 +123,7 @@ def listed(lines: list[ReplyLine | str], labels: int, *, is_cut: bool) -> ReplyL
     for line in lines:
         if isinstance(line, ReplyLine):
             said.append(line)
-        elif said and len(line.split()) > SHORT:
+        elif said and count_words(line) > SHORT:
             is_cut = False  # the list had ended
             break
         else:

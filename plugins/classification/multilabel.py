@@ -49,7 +49,7 @@ from .requests import TextLabels
 NOTHING = "none"  # a list without labels, unless a label is called so
 EMPTY = "[]"  # a list without labels otherwise
 HALF = {"threshold": 0.5}
-READER = ReplyReader(f"{__package__}.label_replies:read_list", version="2")
+READER = ReplyReader(f"{__package__}.label_replies:read_list", version="3")
 YES_NO = {"yes": "Yes", "no": "No"}
 
 

@@ -173,7 +173,7 @@ def _best(word: Mapping[str, float], labels: Sequence[str]) -> tuple[str, ...]:
     return tuple(label for label in labels if word.get(label, 0.0) == most)
 
 
-READER = ReplyReader(f"{__package__}.word_replies:read_quotes", version="2")
+READER = ReplyReader(f"{__package__}.word_replies:read_quotes", version="3")
 
 
 def by_quotes(example: LabellingExample, context: PromptContext) -> Dialogue:

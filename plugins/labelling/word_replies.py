@@ -18,12 +18,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, islice
 
-from figeval.answers.places import CUTOFF, fold, locate
+from figeval.answers.folding import fold
+from figeval.answers.places import CUTOFF, locate
 from figeval.answers.quotes import quotation
 from figeval.answers.reply_text import REFUSAL, answering_part, not_written, one_turn
 from figeval.prompts import PromptContext
 from figeval.types import Prediction, Reply, Span, Status
-from figeval.words import is_boundary
+from figeval.words import is_boundary, is_cluster_boundary
 
 from .labelling import LabellingExample, answer_of
 from .tags import OUTSIDE
@@ -83,6 +84,7 @@ class QuotedText:
     text: str
     given: str = ""
     known: str = ""
+    language: str = ""
 
 
 def read_quotes(example: LabellingExample, context: PromptContext, reply: Reply) -> Prediction:
@@ -90,25 +92,26 @@ def read_quotes(example: LabellingExample, context: PromptContext, reply: Reply)
     text = one_turn(answering_part(reply.text))
     if (silent := not_written(reply, text)) is not None:
         return Prediction(example_id=example.id, value=None, status=silent[0])
-    lines = lines_of(text, example.text)
-    if lines and (behind := nothing_in(lines[0], example.text)) is not None:
-        return denied(example, any(standing(line, example.text) for line in (*lines[1:], behind)))
+    source = QuotedText(example.text, language=example.language)
+    lines = lines_of(text, source)
+    if lines and (behind := nothing_in(lines[0], source)) is not None:
+        return denied(example, any(standing(line, source) for line in (*lines[1:], behind)))
     if REFUSAL.search(text):
         return Prediction(example_id=example.id, value=None, status="refusal")
-    if lines and reply.finish == "length" and not any(quotes_in(lines[-1], example.text)):
+    if lines and reply.finish == "length" and not any(quotes_in(lines[-1], source)):
         del lines[-1]  # its end was cut off
-    quotes = list(dict.fromkeys(quote for line in lines for quote in quotes_in(line, example.text)))
+    quotes = list(dict.fromkeys(quote for line in lines for quote in quotes_in(line, source)))
     if quotes:
         return aligned(quotes, example, context.labels)
-    if any(nothing_in(line, example.text) is not None for line in lines):
+    if any(nothing_in(line, source) is not None for line in lines):
         return denied(example, contradicted=False)
     return Prediction(example_id=example.id, value=None, status=without_quotes(lines, reply))
 
 
-def nothing_in(line: str, text: str) -> str | None:
+def nothing_in(line: str, source: QuotedText) -> str | None:
     """Return the rest of a line that says that there is nothing, or None if it does not, or only quotes such words."""
     behind = behind_nothing(line)
-    return None if behind is None or (len(line.split()) > 1 and standing(line, text)) else behind
+    return None if behind is None or (len(line.split()) > 1 and standing(line, source)) else behind
 
 
 def behind_nothing(line: str) -> str | None:
@@ -155,7 +158,7 @@ def aligned(quotes: Sequence[str], example: LabellingExample, labels: Sequence[s
 # ---- from a reply to quotations --------------------------------------------------------------------------------------
 
 
-def lines_of(text: str, whole: str) -> list[str]:
+def lines_of(text: str, source: QuotedText) -> list[str]:
     """Return the lines that may be quotations, without numbering and without the introduction of a list.
 
     The strings of a JSON list, or of one in an object, count as lines.
@@ -164,7 +167,7 @@ def lines_of(text: str, whole: str) -> list[str]:
     if listed is not None:
         return listed or ["none"]
     lines = (NUMBER.sub("", line).strip() for line in text.splitlines()[:LINES])
-    return [line for line in lines if line and (not line.endswith(":") or standing(line, whole))]
+    return [line for line in lines if line and (not line.endswith(":") or standing(line, source))]
 
 
 def json_list(text: str) -> list[str] | None:
@@ -180,47 +183,47 @@ def json_list(text: str) -> list[str] | None:
     return [one for one in value[:LINES] if one.strip()]
 
 
-def quotes_in(line: str, text: str) -> Iterator[str]:
+def quotes_in(line: str, source: QuotedText) -> Iterator[str]:
     """Yield the quotations of a line: all of it, one in quotation marks, or several separated by commas.
 
     A line without quotation marks that resembles no part of the text is prose.
     """
-    if standing(line, text):
+    if standing(line, source):
         yield line
         return
-    line = ASIDE.sub(lambda aside: aside[0] if standing(aside[0], text) else "", line)
+    line = ASIDE.sub(lambda aside: aside[0] if standing(aside[0], source) else "", line)
     line = INTRODUCED.sub("", line, count=1) or line
-    if quote := before_gloss(line, text):
+    if quote := before_gloss(line, source):
         yield quote
         return
     parts = [part for part in PARTS.split(line) if part]
-    for part in parts if len(parts) > 1 and any(one_quote(part, text) for part in parts) else [line]:
-        quote = before_gloss(part, text) or one_quote(part, text)
+    for part in parts if len(parts) > 1 and any(one_quote(part, source) for part in parts) else [line]:
+        quote = before_gloss(part, source) or one_quote(part, source)
         if quote:
             yield quote
 
 
-def before_gloss(part: str, text: str) -> str:
+def before_gloss(part: str, source: QuotedText) -> str:
     """Return the longest beginning of a line that occurs in the text before an explanation, or "" if there is none."""
     heads = (part, *(part[: gloss.start()] for gloss in islice(GLOSS.finditer(part[:LONG]), GLOSSES)))
-    return max((head for head in heads if standing(head, text)), key=len, default="")
+    return max((head for head in heads if standing(head, source)), key=len, default="")
 
 
-def one_quote(part: str, text: str) -> str:
+def one_quote(part: str, source: QuotedText) -> str:
     """Return the quotation in a part of a line, or "" if there is none."""
-    said = quotation(Reply(text=part), QuotedText(text))
+    said = quotation(Reply(text=part), source)
     if said.status == "ok" and said.quote:
         return said.quote
-    return part if locate(part, text).span is not None else ""
+    return part if locate(part, source.text, source.language).span is not None else ""
 
 
 # ---- from a quotation to words ---------------------------------------------------------------------------------------
 
 
-def standing(quote: str, text: str) -> bool:
+def standing(quote: str, source: QuotedText) -> bool:
     """Return whether a quotation occurs in a text as whole words, ignoring case, blanks and punctuation."""
-    place = locate(quote, text)
-    return place.span is not None and place.kind != "near" and is_whole(place.span, text)
+    place = locate(quote, source.text, source.language)
+    return place.span is not None and place.kind != "near" and is_whole(place.span, source.text)
 
 
 def is_whole(span: Span, text: str) -> bool:
@@ -229,8 +232,9 @@ def is_whole(span: Span, text: str) -> bool:
     The last of several words may be longer: "kick the bucket" occurs in "kick the buckets", but "bucket" does not occur
     in "buckets", nor "he art" in "the art".
     """
-    is_longer = not is_boundary(text, span.end)
-    return is_boundary(text, span.start) and (not is_longer or len(text[span.start : span.end].split()) > 1)
+    if not is_boundary(text, span.start) or not is_cluster_boundary(text, span.end):
+        return False
+    return is_boundary(text, span.end) or len(text[span.start : span.end].split()) > 1
 
 
 def places(quote: str, example: LabellingExample) -> Iterator[tuple[tuple[int, int], float]]:
@@ -242,7 +246,7 @@ def places(quote: str, example: LabellingExample) -> Iterator[tuple[tuple[int, i
     text, offset, wanted, likeness = example.text, 0, quote, 0.0
     ends = list(accumulate((len(word) + 1 for word in example.tokens), initial=0))
     for number in range(PLACES):
-        place = locate(wanted, text[offset:])
+        place = locate(wanted, text[offset:], example.language)
         if place.span is None or (number and place.kind == "near"):
             return
         span = Span(place.span.start + offset, place.span.end + offset)
@@ -250,7 +254,7 @@ def places(quote: str, example: LabellingExample) -> Iterator[tuple[tuple[int, i
         if not number:
             wanted, likeness = found, place.likeness
         start, end = bisect_right(ends, span.start) - 1, bisect_left(ends, span.end)
-        is_same = fold(found).text.split() == fold(wanted).text.split()
+        is_same = fold(found, example.language).text.split() == fold(wanted, example.language).text.split()
         if is_same and is_whole(span, text) and span.end - span.start >= CUTOFF * (ends[end] - 1 - ends[start]):
             yield (start, end), likeness
         offset = ends[end]

@@ -38,7 +38,7 @@ from ..baselines.guessing import gold_answers
 
 METRICS = f"{__package__}.rating_metrics"
 ON_SCALE = ("by_head", "by_expected_value", "by_number", GIVEN)  # routes whose answers are points of the scale
-READER = ReplyReader(f"{__package__}.rating:read_number", version="2")
+READER = ReplyReader(f"{__package__}.rating:read_number", version="3")
 
 
 # ---- examples --------------------------------------------------------------------------------------------------------

@@ -32,6 +32,7 @@ from figeval.testing import CapabilityCheck, check_metric, check_model, check_ta
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden/plugins/classification.json").read_text(encoding="utf-8"))
 LISTS = json.loads((Path(__file__).parents[1] / "golden/plugins/multilabel_replies.json").read_text(encoding="utf-8"))
+MARKS = json.loads((Path(__file__).parents[1] / "golden/task_types/answers_marks.json").read_text(encoding="utf-8"))
 LABELS = tuple(GOLDEN["labels"])
 TWO = ("sarcastic", "earnest")
 SINGLE = {"f1": POSITIVE_F1, "macro_f1": macro_f1, "balanced_acc": balanced_accuracy, "acc": pair_accuracy}
@@ -124,6 +125,17 @@ def test_lists_of_labels(case: dict[str, Any]) -> None:
     found = read(case["reply"], case.get("finish", "stop"))
     assert found.status == case["status"]
     assert found.value == (None if case["value"] is None else frozenset(case["value"]))
+
+
+@pytest.mark.parametrize("case", MARKS["lists"], ids=lambda case: case["why"])
+def test_lists_in_other_scripts(case: dict[str, Any]) -> None:
+    context = PromptContext(block=lambda *_: "", labels=tuple(case["labels"]))
+    example = MultilabelExample(id="1", text="t", labels=None, language=case["language"])
+    (route,) = (route for route in Multilabel.routes if route.name == "by_list")
+    assert route.reader is not None
+    prediction = route.reader.read(example, context, Reply(text=case["reply"]))
+    value = None if case["value"] is None else frozenset(case["value"])
+    assert (prediction.status, prediction.value) == (case["status"], value)
 
 
 @given(st.text(max_size=80), st.sampled_from(["stop", "length"]))

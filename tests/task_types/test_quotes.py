@@ -123,9 +123,9 @@ def test_a_place_lies_in_the_text_and_is_not_empty(text, quote):
 @given(st.text(max_size=60))
 def test_a_folded_text_knows_where_its_characters_come_from(text):
     folded = fold(text)
-    assert len(folded.text) == len(folded.origin)
-    assert list(folded.origin) == sorted(folded.origin)
-    assert all(0 <= place < len(text) for place in folded.origin)
+    assert len(folded.text) == len(folded.starts) == len(folded.ends)
+    assert list(folded.starts) == sorted(folded.starts)
+    assert all(0 <= start < end <= len(text) for start, end in zip(folded.starts, folded.ends, strict=True))
 
 
 @example_of(reply="{[]}", finish="stop")

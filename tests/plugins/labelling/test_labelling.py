@@ -28,6 +28,7 @@ from figeval.testing import CapabilityCheck, check_metric, check_model, check_ta
 GOLDEN = Path(__file__).parents[2] / "golden" / "plugins"
 SCORED = json.loads((GOLDEN / "labelling_metrics.json").read_text("utf-8"))
 SAID = json.loads((GOLDEN / "labelling_replies.json").read_text("utf-8"))
+MARKS = json.loads((GOLDEN.parent / "task_types" / "answers_marks.json").read_text("utf-8"))
 LABELS = ("B-FIG", "I-FIG", OUTSIDE)
 ROWS: list[dict[str, Any]] = [
     {"id": "1", "tokens": ["He", "got", "cold", "feet"], "tags": ["O", "O", "B-FIG", "I-FIG"], "seen": [[2, 4]]},
@@ -291,6 +292,14 @@ def test_replies(case: dict[str, Any]) -> None:
     assert (found.status, words) == (case["status"], case["words"])
     if "found" in case:
         assert chunk_metrics.quotes_found(one, found) == case["found"]
+
+
+@pytest.mark.parametrize("case", MARKS["words"], ids=lambda case: case["why"])
+def test_replies_in_other_scripts(case: dict[str, Any]) -> None:
+    example = LabellingExample(id="1", tokens=tuple(case["tokens"]), tags=None, language=case["language"])
+    prediction = READER.read(example, PromptContext(block=lambda *_: "", labels=LABELS), Reply(text=case["reply"]))
+    words = None if prediction.value is None else [[start, end] for start, end, _ in chunks(prediction.value)]
+    assert (prediction.status, words) == (case["status"], case["words"])
 
 
 @given(st.lists(st.sampled_from(SAID["tokens"]), min_size=1, max_size=12), st.data())

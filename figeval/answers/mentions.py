@@ -1,0 +1,212 @@
+"""Search for given texts, such as options or the words of labels, in a reply.
+
+Spelling does not matter (`figeval.answers.folding`), nor do blanks and punctuation between words. A text is found only
+where it begins and ends at the borders of a word or, in scripts without blanks, of a grapheme cluster: "art" is not
+found in "artist", पान not in पानी, and 👩 not in 👩‍👩‍👧.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+from typing import TypeAlias
+
+import regex
+
+from figeval.answers.folding import Folded, fold
+from figeval.words import UNSPACED, find_words, is_boundary, normalize
+
+Pieces: TypeAlias = tuple[tuple[str, ...], ...]
+
+APART = r"[^\p{L}\p{N}\p{M}]+"
+"""Pattern of what stands between the words of a text."""
+
+_CASES = "Ii\u0307\u0301"  # a language that folds this otherwise has its own rules of case
+# What Korean attaches to a word: particles, and the forms of the copula.
+_PARTICLE = regex.compile(
+    r"(?:은|는|이|가|을|를|의|에|에서|에게|께|로|으로|와|과|랑|이랑|도|만|까지|부터|보다|처럼|라|이?라고|이?라는|이?란|이?다|"
+    r"입니다|예요|이에요|에요|이?네요|이?야|임|인|이?며|이?고|이?지만|이?므로|이?라서|였습니다|이었습니다|일|번)(?!\p{sc=Hangul})"
+)
+_HANGUL = regex.compile(r"\p{sc=Hangul}")
+_LETTER = regex.compile(r"[\p{L}\p{N}]")
+_SPACED_LETTER = regex.compile(rf"[[\p{{L}}\p{{N}}]--{UNSPACED}--\p{{sc=Hangul}}]", regex.V1)
+
+
+@dataclass(frozen=True, slots=True)
+class Mention:
+    """Place where a reply mentions a text, `reply[start:end]`, and the indexes of the texts with these words."""
+
+    start: int
+    end: int
+    indexes: frozenset[int]
+
+
+Finder: TypeAlias = Callable[[str], list[Mention]]
+
+
+def find_pieces(text: str, language: str = "") -> Pieces:
+    """Return the words of a text in its plainest spelling.
+
+    Words without anything between them, as in Chinese, form one piece. A text without words is one piece of one word.
+    """
+    folded = fold(text, language).text
+    words = [(word.start, word.end) for word in find_words(folded)]
+    if not words:
+        return ((folded.strip(),),)
+    pieces: list[list[str]] = []
+    for (_, previous_end), (start, end) in pairwise([(-1, -1), *words]):
+        first, *others = folded[start:end].split("'")  # some replies leave the apostrophe out
+        if start > previous_end:
+            pieces.append([])
+        pieces[-1].append(first)
+        pieces += [[part] for part in others]
+    return tuple(map(tuple, pieces))
+
+
+@lru_cache(maxsize=256)
+def text_finder(texts: tuple[tuple[str, int], ...], language: str = "", between: str = APART) -> Finder:
+    """Return a function that finds the mentions of texts in a reply, from left to right.
+
+    Of overlapping mentions, the first counts, and the longest of those that begin at one place.
+
+    Args:
+        texts: each text and its index, which several may share.
+        language: BCP 47 tag of the texts, for the rules of case. A reply may follow those of other languages too.
+        between: pattern of what may stand between the words of a text.
+    """
+    searches = [
+        (rules, [*_searches_by_words(texts, rules, between), *_searches_by_spelling(texts, rules)])
+        for rules in _case_rules(language)
+    ]
+
+    def find(reply: str) -> list[Mention]:
+        mentions: list[Mention] = []
+        for rules, of_texts in searches:
+            folded = fold(reply, rules)
+            for search in of_texts:
+                if search.beginning in folded.text:
+                    mentions += search.find(reply, folded)
+        return _without_overlaps(mentions)
+
+    return find
+
+
+@dataclass(frozen=True, slots=True)
+class _Search:
+    beginning: str
+    pattern: regex.Pattern[str]
+    indexes: frozenset[int]
+    fits: Callable[[str, int, int], bool]
+
+    def find(self, reply: str, folded: Folded) -> Iterator[Mention]:
+        match = self.pattern.search(folded.text)
+        while match:
+            start, end = match.span()
+            span = folded.span(start, end)
+            is_whole = folded.is_edge(start) and folded.is_edge(end) and self.fits(reply, span.start, span.end)
+            if is_whole:
+                yield Mention(span.start, span.end, self.indexes)
+            match = self.pattern.search(folded.text, end if is_whole else start + 1)
+
+
+@lru_cache(maxsize=256)
+def identity_finder(texts: tuple[tuple[str, int], ...], language: str = "") -> Callable[[str], frozenset[int]]:
+    """Return a function that finds the indexes of the texts that a reply consists of.
+
+    The strictest comparison that finds any counts: texts that differ in punctuation or case only are told apart if the
+    reply spells one of them exactly.
+    """
+    tables = []
+    for spell in _SPELLINGS:
+        table: dict[str, frozenset[int]] = {}
+        for text, index in texts:
+            spelling = spell(text, language)
+            table[spelling] = table.get(spelling, frozenset()) | {index}
+        tables.append(table)
+    lengths = [len(spelling) for table in tables for spelling in table] or [0]
+    shortest, longest = min(lengths), max(lengths)
+
+    def find(reply: str) -> frozenset[int]:
+        reply = reply.strip()
+        factor = 1 if reply.isascii() else MOST_CHARS_FOR_ONE
+        if not reply or not shortest <= factor * len(reply) <= factor * factor * longest:
+            return frozenset()
+        spelt = (table.get(spell(reply, language)) for spell, table in zip(_SPELLINGS, tables, strict=True))
+        return next((indexes for indexes in spelt if indexes), frozenset())
+
+    return find
+
+
+MOST_CHARS_FOR_ONE = 4  # a decomposed letter with two marks and a joiner
+_SPELLINGS: tuple[Callable[[str, str], str], ...] = (
+    lambda text, _: unicodedata.normalize("NFC", text.strip()),
+    lambda text, language: normalize(text.strip(), language),
+    lambda text, language: fold(text, language).text.strip(),
+)
+
+
+def _case_rules(language: str) -> tuple[str, ...]:
+    return (language, "") if normalize(_CASES, language) != normalize(_CASES) else ("",)
+
+
+def _grouped(texts: Sequence[tuple[str, int]], language: str) -> dict[Pieces, list[tuple[str, int]]]:
+    grouped: dict[Pieces, list[tuple[str, int]]] = {}
+    for text, index in texts:
+        pieces = find_pieces(text, language)
+        if pieces[0][0]:
+            grouped.setdefault(pieces, []).append((text, index))
+    return grouped
+
+
+def _searches_by_words(texts: Sequence[tuple[str, int]], language: str, between: str) -> Iterator[_Search]:
+    for pieces, of_words in _grouped(texts, language).items():
+        pattern = between.join(" ?".join(map(regex.escape, piece)) for piece in pieces)
+        beginning = pieces[0][0]
+        fits = _fits_word if _LETTER.search(beginning) else _fits_symbol
+        yield _Search(beginning, regex.compile(pattern), frozenset(index for _, index in of_words), fits)
+
+
+def _searches_by_spelling(texts: Sequence[tuple[str, int]], language: str) -> Iterator[_Search]:
+    """Yield searches that tell texts with the same words apart, such as C, C++ and C#."""
+    for of_words in _grouped(texts, language).values():
+        spellings: dict[str, set[int]] = {}
+        for text, index in of_words:
+            spellings.setdefault(fold(text, language).text.strip(), set()).add(index)
+        if len(spellings) > 1:
+            for spelling, indexes in spellings.items():
+                yield _Search(spelling, regex.compile(regex.escape(spelling)), frozenset(indexes), _fits_word)
+
+
+def _without_overlaps(mentions: list[Mention]) -> list[Mention]:
+    kept: list[Mention] = []
+    for mention in sorted(mentions, key=lambda mention: (mention.start, -mention.end, len(mention.indexes))):
+        if not kept or mention.start >= kept[-1].end:
+            kept.append(mention)
+    return kept
+
+
+# ---- borders --------------------------------------------------------------------------------------------------------
+
+
+def _fits_word(text: str, start: int, end: int) -> bool:
+    return is_boundary(text, start) and (is_boundary(text, end) or _is_before_particle(text, end))
+
+
+def _is_before_particle(text: str, end: int) -> bool:
+    if not _HANGUL.match(text, end):
+        return False
+    return bool(_PARTICLE.match(text, end)) or not _HANGUL.match(text, end - 1)
+
+
+def _fits_symbol(text: str, start: int, end: int) -> bool:
+    """Return whether a mention without letters is neither a part of a row of the same sign nor within a word."""
+    if not (is_boundary(text, start) and is_boundary(text, end)):
+        return False
+    neighbours = ((text[start], text[start - 1 : start]), (text[end - 1], text[end : end + 1]))
+    return all(
+        sign != neighbour and (unicodedata.category(sign) == "So" or not _SPACED_LETTER.match(neighbour))
+        for sign, neighbour in neighbours
+    )

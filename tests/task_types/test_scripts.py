@@ -1,0 +1,160 @@
+"""Replies in many scripts: borders of words and clusters, Unicode forms, case, punctuation and announcements."""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from figeval.answers.extract import extract_choice, extract_label
+from figeval.answers.folding import fold
+from figeval.answers.mentions import text_finder
+from figeval.answers.numbers import extract_number
+from figeval.answers.places import locate
+from figeval.types import Reply
+from figeval.words import is_boundary, is_cluster_boundary, letters
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "task_types"
+SCRIPTS = json.loads((GOLDEN / "answers_scripts.json").read_text("utf-8"))
+MARKS = json.loads((GOLDEN / "answers_marks.json").read_text("utf-8"))
+Case = dict[str, Any]
+
+
+def replies() -> Iterator[Any]:
+    """Every situation in every script."""
+    for script in SCRIPTS["scripts"]:
+        option = script["options"][0]
+        signs = {"stop": ".", "comma": ",", "question": "?", "open": "“", "close": "”", "inside": ""} | script
+        words = {
+            "announced": script["announced"].format(option),
+            "announced_letter": script["announced"].format("A"),
+            "nfc": unicodedata.normalize("NFC", option),
+            "nfd": unicodedata.normalize("NFD", option),
+            "upper": script.get("upper", option.upper()),
+        }
+        for situation in SCRIPTS["situations"]:
+            if (situation["name"] == "inside" and not signs["inside"]) or (
+                situation["name"] == "upper" and words["upper"] == option
+            ):
+                continue
+            form = "NFD" if situation.get("decomposed") else "NFC"
+            options = [unicodedata.normalize(form, text) for text in script["options"]]
+            reply = situation["reply"].format(*options, **signs | words)
+            yield pytest.param(
+                reply, options, script["language"], situation["index"], id=f"{script['name']}, {situation['name']}"
+            )
+
+
+@pytest.mark.parametrize(("reply", "options", "language", "index"), list(replies()))
+def test_an_option_is_read_in_every_script(reply: str, options: list[str], language: str, index: int | None) -> None:
+    extracted = extract_choice(Reply(text=reply), options, "ABC", language=language)
+    assert extracted.index == index, extracted
+
+
+def test_the_matrix_has_many_scripts_and_a_reason_for_each() -> None:
+    assert len({script["name"] for script in SCRIPTS["scripts"]}) >= 30
+    assert all(entry["why"] for entry in SCRIPTS["scripts"] + SCRIPTS["situations"])
+
+
+def reply_of(case: Case) -> Reply:
+    return Reply(text=case["reply"], finish=case.get("finish", "stop"))
+
+
+@pytest.mark.parametrize("case", MARKS["choices"], ids=lambda case: case["why"])
+def test_choices(case: Case) -> None:
+    named = "ABC"[: len(case["options"])]
+    extracted = extract_choice(reply_of(case), case["options"], named, language=case["language"])
+    assert (extracted.status, extracted.index) == (case["status"], case["index"]), extracted.rule
+
+
+@pytest.mark.parametrize("case", MARKS["labels"], ids=lambda case: case["why"])
+def test_labels(case: Case) -> None:
+    for form in ("NFC", "NFD"):
+        words = [[unicodedata.normalize(form, word) for word in label] for label in case["words"]]
+        extracted = extract_label(reply_of(case), words, case["language"])
+        assert (extracted.status, extracted.index) == (case["status"], case["index"]), extracted.rule
+
+
+@pytest.mark.parametrize("case", MARKS["numbers"], ids=lambda case: case["why"])
+def test_numbers(case: Case) -> None:
+    assert extract_number(reply_of(case), [1, 2, 3, 4])[1] == case["value"]
+
+
+@pytest.mark.parametrize("case", MARKS["quotes"], ids=lambda case: case["why"])
+def test_quotations(case: Case) -> None:
+    place = locate(case["quote"], case["text"], case.get("language", ""))
+    found = None if place.span is None else [place.span.start, place.span.end]
+    assert (found, place.kind) == (case["found"], case["kind"])
+    assert (place.likeness == 1) == (case["kind"] == "verbatim")
+
+
+# ---- what holds for any text ----------------------------------------------------------------------------------------
+
+ALPHABETS = (
+    *("abcdeéßǰ", "αβγδσς", "абвгйё", "ابتثج\u064e\u064f\u0650\u0652", "אבגדש\u05b8\u05b0\u05c1"),
+    *("कखगनपािीु\u094d", "কখগিী\u09cd", "கஙசிை\u0bcd", "కఖగిీ", "ಕಗನಿೀ", "കഖഗിീ", "ກຂຄິີ່ຳ", "กขคิี่ำ"),
+    *("ကခဂိီု", "កខគិី", "한글밤나", "漢字口如井", "かがきぎ", "አበገደ", "\u1ecdẹńàs\u0300\u0301", "ıiİI"),
+)
+WORDS = (
+    st.sampled_from(ALPHABETS)
+    .flatmap(lambda alphabet: st.text(alphabet, min_size=1, max_size=6))
+    .filter(lambda word: unicodedata.category(fold(word).text[0])[0] != "M")
+)
+TEXTS = st.lists(WORDS, min_size=1, max_size=3).map(" ".join)
+EMOJI = st.sampled_from(["👩", "👩‍👩‍👧", "👩🏽", "❤️", "❤️‍🔥", "🇩🇪", "🇪🇬", "1️⃣", "♣", "+", "++"])
+SENTENCES = st.sampled_from(["{}", "The answer is {}.", "“{}”।", "({})", "**{}**!"])
+FORMS = st.sampled_from(["NFC", "NFD"])
+
+
+def is_option(text: str) -> bool:
+    """Not the letter of an option."""
+    return len(text) > 1
+
+
+@given(st.lists(st.one_of(TEXTS.filter(is_option), EMOJI), min_size=2, max_size=4), st.data(), FORMS, SENTENCES)
+def test_the_text_of_an_option_is_that_option(options: list[str], data: Any, form: str, sentence: str) -> None:
+    assume(len({fold(option).text.strip() for option in options}) == len(options))
+    index = data.draw(st.integers(0, len(options) - 1))
+    shown = [unicodedata.normalize(form, option) for option in options]
+    reply = Reply(text=sentence.format(unicodedata.normalize(data.draw(FORMS), options[index])))
+    extracted = extract_choice(reply, shown, "ABCD"[: len(options)])
+    assert (extracted.status, extracted.index) == ("ok", index), extracted.rule
+
+
+@given(WORDS.filter(is_option), st.data(), SENTENCES)
+def test_the_beginning_of_an_option_is_never_read_in_its_place(word: str, data: Any, sentence: str) -> None:
+    beginning = word[: data.draw(st.integers(1, len(word) - 1))]
+    assume(letters(beginning) not in ("", letters(word)) and fold(beginning).text != fold(word).text)
+    reply = Reply(text=sentence.format(word))
+    for options in ([beginning, word], [word, beginning], [beginning, "xyz"]):
+        if options[-1] == "xyz" and is_boundary(word, len(beginning)):
+            continue  # of a script without blanks
+        extracted = extract_choice(reply, options, "AB")
+        assert extracted.index is None or options[extracted.index] != beginning, extracted.rule
+
+
+@given(st.lists(st.one_of(TEXTS, EMOJI), max_size=4).map(" ".join), st.one_of(TEXTS, EMOJI))
+def test_mentions_are_apart_and_divide_no_cluster(reply: str, text: str) -> None:
+    mentions = text_finder(((text, 0),))(reply)
+    ends = [0, *(mention.end for mention in mentions)]
+    for mention, end in zip(mentions, ends, strict=False):
+        assert end <= mention.start < mention.end <= len(reply)
+        assert is_cluster_boundary(reply, mention.start) and is_cluster_boundary(reply, mention.end)
+        assert letters(reply[mention.start : mention.end]) == letters(text)
+
+
+@given(st.lists(st.one_of(TEXTS, EMOJI), min_size=1, max_size=4).map(" ".join), st.data(), FORMS)
+def test_a_place_lies_in_the_original_text(text: str, data: Any, form: str) -> None:
+    borders = st.sampled_from([index for index in range(len(text) + 1) if is_boundary(text, index)])
+    start, end = sorted((data.draw(borders), data.draw(borders)))
+    assume(letters(text[start:end]))
+    place = locate(unicodedata.normalize(form, text[start:end]), text)
+    assert place.span is not None
+    assert is_cluster_boundary(text, place.span.start) and is_cluster_boundary(text, place.span.end)
+    assert letters(text[place.span.start : place.span.end]) == letters(text[start:end])
