@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import hashlib
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from importlib.resources.abc import Traversable
+from itertools import islice
 from typing import Any, Protocol, TypeAlias
 
 from jinja2 import FunctionLoader, Template, nodes
@@ -21,8 +23,10 @@ from jinja2.meta import find_referenced_templates, find_undeclared_variables
 
 from figeval.errors import TaskError, near
 from figeval.files import read_template
+from figeval.questions import question_keys
 from figeval.sandbox import MAX_SOURCE, EvaluationError, compiling, environment, evaluating
 from figeval.steps import joined
+from figeval.text import counted
 from figeval.types import AnswerFormat, Example, Message, Prompt, plain_text
 
 Chat: TypeAlias = Callable[[Sequence[Message]], str]
@@ -149,40 +153,104 @@ class SolvedExamples(Protocol):
         """Return the examples to show before a question."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
+class Leaks:
+    """Finds the examples of a pool that would give away the answer to a question.
+
+    These are the examples with its id, those of its cluster (a text about the same expression), and those that ask the
+    same.
+
+    Attributes:
+        pool: examples with visible answers.
+        originals: function that returns the questions as they stand in the data. A probe changes what a question asks
+            but not its answer, so examples that ask the same as the original are found by its id.
+        keys: function that returns what identifies an example's question; those that share a key ask the same.
+    """
+
+    pool: Sequence[Example]
+    originals: Callable[[], Iterable[Example]] = tuple
+    keys: Callable[[Example], Iterable[Hashable]] = question_keys
+
+    def of(self, question: Example) -> set[int]:
+        """Return the indices in the pool of the examples that may not be shown before a question."""
+        names = [("id", question.id), ("cluster", question.cluster), *self.keys(question)]
+        return self._union(names).union(self._repeats.get(question.id, ()))
+
+    def repeats(self, question: Example) -> set[int]:
+        """Return the indices in the pool of the examples that ask the same as a question."""
+        return self._union(self.keys(question))
+
+    def _union(self, names: Iterable[Hashable]) -> set[int]:
+        return set[int]().union(*(self._places.get(name, ()) for name in names))
+
+    @cached_property
+    def _places(self) -> dict[Hashable, list[int]]:
+        found: dict[Hashable, list[int]] = defaultdict(list)
+        for index, example in enumerate(self.pool):
+            cluster = [] if example.cluster is None else [("cluster", example.cluster)]
+            for name in (("id", example.id), *cluster, *self.keys(example)):
+                found[name].append(index)
+        return dict(found)
+
+    @cached_property
+    def _repeats(self) -> dict[str, set[int]]:
+        """The indices of the examples that ask the same as an original, by its id; most originals have none."""
+        found = ((original.id, self.repeats(original)) for original in self.originals())
+        return {name: indices for name, indices in found if indices}
+
+
+@dataclass(frozen=True)
 class Shots:
     """Solved examples: k of the training split, in a random order.
 
     Every question has an order of its own, from (seed, question id), or all share one (`shared`), so that nearly all
     prompts have the same prefix, which a model may compute once. A question of a task with rows in several languages
-    gets examples in its own language, if the split has any. No example comes from the question's own cluster: a text
-    about the same expression would give the answer away.
+    gets examples in its own language, if the split has any. Examples that would give away the answer are skipped
+    (`Leaks`), and the next ones of the order are shown instead.
+
+    Attributes:
+        pool: examples with visible answers.
+        k: number of examples before each question.
+        seed: seed of the order.
+        shared: whether all questions share one order.
+        originals: function that returns the questions as they stand in the data (`Leaks`).
     """
 
     pool: Sequence[Example]
     k: int
     seed: int
     shared: bool = False
+    originals: Callable[[], Iterable[Example]] = tuple
+
+    @cached_property
+    def leaks(self) -> Leaks:
+        """What may not be shown before a question."""
+        return Leaks(self.pool, self.originals)
 
     def before(self, question: Example) -> list[Example]:
         """Return the examples to show before a question.
 
         Raises:
-            TaskError: fewer than k examples are left outside the question's cluster.
+            TaskError: fewer than k examples may be shown before it.
         """
         if not self.k:
             return []
         generator = random.Random(str(self.seed) if self.shared else f"{self.seed} {question.id}")
         order = generator.sample(range(len(self.pool)), len(self.pool))
         order.sort(key=lambda index: self.pool[index].language != question.language)  # same language first
-        chosen: list[Example] = []
-        for index in order:
-            shot = self.pool[index]
-            if shot.id != question.id and (shot.cluster is None or shot.cluster != question.cluster):
-                chosen.append(shot)
-                if len(chosen) == self.k:
-                    return chosen
-        raise TaskError(f"--num_fewshot {self.k} exceeds the {len(chosen)} training examples of other clusters")
+        leaks = self.leaks.of(question)
+        chosen = list(islice((index for index in order if index not in leaks), self.k))
+        if len(chosen) < self.k:
+            raise too_few(f"--num_fewshot {self.k}", question.id, len(chosen))
+        return [self.pool[index] for index in chosen]
+
+
+def too_few(flag: str, question: str, n: int) -> TaskError:
+    """Return the error for a question before which only n examples may be shown."""
+    return TaskError(
+        f"{flag} cannot be met for {question!r:.80}: only {counted(n, 'training example')} may be shown before it, "
+        "since none may ask the same or come from its cluster; ask for fewer"
+    )
 
 
 # ---- the context of a route ------------------------------------------------------------------------------------------

@@ -11,7 +11,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeAlias
-from unicodedata import normalize
 
 JSON: TypeAlias = dict[str, Any]
 
@@ -22,14 +21,6 @@ Meta: TypeAlias = Mapping[str, str]
 FINGERPRINTED_AS = "fingerprinted_as"  # metadata key of a renamed field: its former name, which fingerprints still use
 Role: TypeAlias = Literal["trained", "chosen"]  # how a model has seen an example
 LATER = {"later": True}  # a field that was added later: while it is empty, it does not change a task's fingerprint
-
-
-def letters(text: str) -> str:
-    """Return the letters and digits of a text in lower case.
-
-    They are the same for texts that differ in punctuation, case, blanks or the Unicode form of their accents.
-    """
-    return "".join(filter(str.isalnum, normalize("NFC", text.lower())))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,10 +66,19 @@ class Example:
     def asked(self) -> tuple[str, ...]:
         """The texts that are asked about, taken together; options do not count.
 
-        Two examples with the same texts, up to spelling (`letters`), are the same question: a model that was trained
-        on one of them has seen the other.
+        Two examples with the same texts, up to spelling (`words.letters`), are the same question: a model that was
+        trained on one of them has seen the other.
         """
         return (self.subject,)
+
+    @property
+    def identities(self) -> tuple[tuple[str, ...], ...]:
+        """What identifies the question: all texts of its input together. A type may have several such lists of texts.
+
+        Two examples that share one, blanks, punctuation and case aside, ask the same, whatever their ids. Neither is
+        a solved example of the other (`questions.question_keys`).
+        """
+        return (self.asked,)
 
     @property
     def hidden(self) -> bool:

@@ -32,6 +32,7 @@ PLUMBING = {
     "nltk_data",
     "plots",
     "plugins",
+    "questions",
     "reasoning",
     "registry",
     "sandbox",

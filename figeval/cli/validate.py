@@ -18,11 +18,19 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("targets", nargs=-1, metavar="[TASK|SUITE|FILE|FOLDER]...")
 @include_path
-def validate(targets: tuple[str, ...], include_path: tuple[Path, ...]) -> int:
+@click.option(
+    "--num_fewshot",
+    "-f",
+    type=click.IntRange(min=0),
+    default=0,
+    help="Warn of test rows that cannot get so many solved examples of the train split.",
+)
+def validate(targets: tuple[str, ...], include_path: tuple[Path, ...], num_fewshot: int) -> int:
     """Check tasks from end to end without a model; exit code 2 if a task has errors.
 
-    Reads every row of every split, compares gold with options, renders every prompt, and looks up every name that a
-    task file mentions. Without arguments: the tasks of the --include_path folders, or all tasks of all plugins.
+    Reads every row of every split, compares gold with options, renders every prompt, looks up every name that a task
+    file mentions, and counts the test rows that train, dev or validation has as well. Without arguments: the tasks of
+    the --include_path folders, or all tasks of all plugins.
 
     \b
     figeval validate my_task.task.yaml
@@ -38,7 +46,7 @@ def validate(targets: tuple[str, ...], include_path: tuple[Path, ...]) -> int:
     for problem in found.problems:
         echo(f"error: {problem}")
     for task in found.tasks:
-        verdict = validate_task(task, harness)
+        verdict = validate_task(task, harness, num_fewshot)
         report(verdict)
         errors += verdict.errors
         warnings += len(verdict.findings) - verdict.errors

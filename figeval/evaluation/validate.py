@@ -11,9 +11,10 @@ from figeval.config import RunConfig
 from figeval.errors import CapabilityError, DataError, FigevalError, RowError, TaskError
 from figeval.evaluation.harness import Harness
 from figeval.evaluation.plan import check_settings, context_of, template_file, template_of
+from figeval.evaluation.retrieval.shots import NAMED, Room
 from figeval.evaluation.task_metrics import signatures
 from figeval.models.model import open_model
-from figeval.prompts import PromptContext, Shots
+from figeval.prompts import Leaks, PromptContext, Shots
 from figeval.records.predictions import form_problem
 from figeval.spec import TaskSpec
 from figeval.spec.examples import build_examples, check_languages, row_builder
@@ -25,6 +26,7 @@ from figeval.words import notion_of
 
 MOST_KINDS = 20  # number of different errors of a field, and of fields with errors, that are remembered
 MOST_ALIKE = 3  # number of errors of one field and of warnings of one kind that are printed, and of rows in them
+LEARNT = ("train", "dev", "validation")  # splits in which no test row should be
 FEWEST_EQUAL = 10  # this many gold answers are all equal by chance at most once in 512 times
 
 
@@ -60,14 +62,23 @@ class Verdict:
         self.findings.append(Finding("warning", message))
 
 
-def validate(task: TaskSpec, harness: Harness) -> Verdict:
-    """Check one task. Every problem becomes a finding; none is raised."""
+def validate(task: TaskSpec, harness: Harness, num_fewshot: int = 0) -> Verdict:
+    """Check one task. Every problem becomes a finding; none is raised.
+
+    Args:
+        task: task to check.
+        harness: registries that provide the data.
+        num_fewshot: number of solved examples that every test row should be able to get.
+    """
     verdict = Verdict(task.name, task.origin)
     for problem in definition_problems(task, harness):
         verdict.error(problem)
     ways = prompted(task, harness, verdict)
     for split in task.data or ("test",):
         survey_split(task, split, harness, ways if split == "test" else [], verdict)
+    if "test" in task.data and not verdict.errors:
+        for split in (one for one in LEARNT if one in task.data):
+            compare_with_test(task, split, harness, num_fewshot, verdict)
     return verdict
 
 
@@ -276,6 +287,35 @@ def survey_split(task: TaskSpec, split: str, harness: Harness, ways: list[Prompt
     verdict.findings.extend(one_sided(task, split, census))
     verdict.findings.extend(without_rows(task, split, census))
     verdict.facts.append(census.describe(split))
+
+
+def compare_with_test(task: TaskSpec, split: str, harness: Harness, num_fewshot: int, verdict: Verdict) -> None:
+    """Count the test rows that another split has as well and, for train, the solved examples that each row may get."""
+    pool = list(harness.examples(task, split))
+    leaks, solved = Leaks(pool), Leaks([example for example in pool if not example.hidden])
+    room, repeats, n = Room(solved), list[str](), 0
+    for example in harness.examples(task):
+        n += 1
+        room.add(example)
+        if same := leaks.repeats(example):
+            repeats.append(f"{example.id!r:.80} as {pool[min(same)].id!r:.80}")
+    if repeats:
+        shown = ", ".join(repeats[:NAMED]) + (", …" if len(repeats) > NAMED else "")
+        are = "is" if len(repeats) == 1 else "are"
+        what = f"{len(repeats):,} of {n:,} test rows {are} in {split} too, apart from blanks, punctuation and case"
+        verdict.warn(f"{task.name}, {split}: {what} ({shown})")
+    if split == "train" and solved.pool:
+        count_solved(task, room, num_fewshot, verdict)
+
+
+def count_solved(task: TaskSpec, room: Room, num_fewshot: int, verdict: Verdict) -> None:
+    """Add how many solved examples all test rows may get, and a warning for rows that get fewer than wanted."""
+    beyond, wanted = room.least + 1, max(num_fewshot, 1)
+    share = f"{room.count_below(beyond):,} of {room.rows:,} test rows"
+    verdict.facts.append(f"--num_fewshot {room.least} is possible; {beyond} is impossible for {share}")
+    if few := room.below(wanted):
+        why = "solved examples never ask the same as a row, nor are they from its cluster"
+        verdict.warn(f"{task.name}, train: --num_fewshot {wanted} is impossible for {few}; {why}")
 
 
 def totals(task: TaskSpec, split: str, census: Census, odd: Mapping[str, int]) -> Iterator[Finding]:

@@ -12,6 +12,7 @@ from typing import Annotated
 from figeval.answers import VERSION
 from figeval.errors import ExampleError
 from figeval.prompts import LETTERS, PromptContext
+from figeval.questions import core_of
 from figeval.task_types.base import HIDDEN, TaskType, blank_texts, metric, repeated_texts
 from figeval.task_types.fields import ColumnsField, IndexField, TextField, TextsField, index_problem
 from figeval.task_types.given import Given, decided, place_of
@@ -55,6 +56,13 @@ class ChoiceExample(Example):
     @property
     def subject(self) -> str:  # noqa: D102
         return self.query
+
+    @property
+    def identities(self) -> tuple[tuple[str, ...], ...]:
+        """The query with all options in any order; and the query with its right option, whatever the others are."""
+        options = sorted(self.options, key=core_of)
+        right = () if self.gold is None else ((self.query, self.options[self.gold], ""),)
+        return ((self.query, *options), *right)
 
     @property
     def hidden(self) -> bool:  # noqa: D102

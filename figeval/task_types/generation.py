@@ -41,12 +41,20 @@ class GenerationExample(Example):
 
     @property
     def texts(self) -> tuple[str, ...]:  # noqa: D102
-        given = ((value,) if isinstance(value, str) else value for value in self.inputs.values())
-        return (*(text for values in given for text in values), *self.references)
+        return (*self._given, *self.references)
 
     @property
     def subject(self) -> str:  # noqa: D102
         return self.references[0] if self.references else self.id
+
+    @property
+    def identities(self) -> tuple[tuple[str, ...], ...]:  # noqa: D102
+        return (self._given,)
+
+    @property
+    def _given(self) -> tuple[str, ...]:
+        values = ((value,) if isinstance(value, str) else value for value in self.inputs.values())
+        return tuple(text for texts in values for text in texts)
 
 
 # ---- routes ----------------------------------------------------------------------------------------------------------

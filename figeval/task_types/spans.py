@@ -63,6 +63,10 @@ class SpanExample(Example):
         return self.text
 
     @property
+    def identities(self) -> tuple[tuple[str, ...], ...]:  # noqa: D102
+        return ((self.text, self.given, self.known),)
+
+    @property
     def hidden(self) -> bool:  # noqa: D102
         return self.answer is None
 

@@ -8,6 +8,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -244,8 +245,10 @@ class _CheckedType:
         """Check that descriptions of examples are texts, and that hidden answers are recognised."""
         for example in (*self.examples, *self._hidden()):
             about = f"{example!r:.200}"
-            texts = (*example.texts, *example.asked, example.subject)
-            assert all(isinstance(one, str) for one in texts), f"texts, asked and subject are not all texts in {about}"
+            texts = (*example.texts, *example.asked, example.subject, *chain.from_iterable(example.identities))
+            assert all(isinstance(one, str) for one in texts), (
+                f"texts, asked, subject and identities are not all texts in {about}"
+            )
             shown = asserting(partial(self.kind.shown_gold, example), f"{self.name}.shown_gold()")
             assert isinstance(shown, str), f"{self.name}.shown_gold() returned {shown!r:.80} for {about}"
             counted = asserting(partial(self.kind.gold_class, example), f"{self.name}.gold_class()")

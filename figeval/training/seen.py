@@ -2,22 +2,19 @@
 
 `seen.txt` lies beside the weights. Its first line is a JSON header: the scheme of the digests, the models that this one
 was trained from (nearest first), those among them whose examples are unknown, the numbers of digests, and their
-checksum. Then come the sorted digests of trained and of chosen examples, one per line. The digests of ancestors are
-copied, so nothing is lost if their folders are moved or deleted.
-
-Scheme 1: the first 64 bits of a SHA-256, as 16 hexadecimal digits, over the letters and digits of the text in lower
-case. A question (`Example.asked`) is digested as a whole, so a pair matches only with both sides. A text that was read
-without a question (further pre-training) is digested separately, and matches every question that contains it.
+checksum. Then come the sorted digests of trained and of chosen examples and of the parts of both, one per line, as 16
+hexadecimal digits (`digests`). The digests of ancestors are copied, so nothing is lost if their folders are moved or
+deleted.
 """
 
 from __future__ import annotations
 
 import json
+import sys
 from array import array
-from bisect import bisect_left
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from hashlib import file_digest, sha256
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -25,56 +22,14 @@ from figeval.errors import TrainError
 from figeval.files import expand_user, is_folder
 from figeval.jsonfile import parse_json, read_json
 from figeval.storage import replace_text
-from figeval.types import JSON, Example, Role, letters
+from figeval.training.digests import Digests, Question, SeenTexts
+from figeval.types import JSON, Example, Role
 
 FILE = "seen.txt"
 DECLARED = "figeval.json"
-SCHEME = 1
+SCHEME = 2
+SETS = ("trained", "chosen", "trained_parts", "chosen_parts")  # numbers of digests in the header, in order
 RESTORE = "restore it, or train the model again"
-
-
-# ---- digests --------------------------------------------------------------------------------------------------------
-
-
-class Digests:
-    """An immutable set of 64-bit digests, eight bytes each."""
-
-    def __init__(self, values: Iterable[int] = ()) -> None:
-        self._sorted = array("Q", sorted(set(values)))
-
-    def __len__(self) -> int:
-        return len(self._sorted)
-
-    def __iter__(self) -> Iterator[int]:
-        return iter(self._sorted)
-
-    def __contains__(self, value: int) -> bool:
-        place = bisect_left(self._sorted, value)
-        return place < len(self._sorted) and self._sorted[place] == value
-
-    def __or__(self, other: Digests) -> Digests:
-        return Digests((*self, *other)) if len(self) and len(other) else self if len(self) else other
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Digests) and self._sorted == other._sorted
-
-    def __hash__(self) -> int:
-        return hash(self._sorted.tobytes())
-
-
-def questions(examples: Iterable[Example]) -> Iterator[int]:
-    """Yield the digest of each example's question; examples without letters or digits have none."""
-    yield from (_digest("question", example.asked) for example in examples if any(map(letters, example.asked)))
-
-
-def passages(texts: Iterable[str]) -> Iterator[int]:
-    """Yield the digest of each text that was read as a passage; texts without letters or digits have none."""
-    yield from (_digest("passage", (text,)) for text in texts if letters(text))
-
-
-def _digest(kind: str, texts: Iterable[str]) -> int:
-    content = "\n".join((kind, *map(letters, texts)))
-    return int.from_bytes(sha256(content.encode()).digest()[:8], "big")
 
 
 # ---- ancestors ------------------------------------------------------------------------------------------------------
@@ -108,8 +63,8 @@ class Lineage:
     """
 
     ancestors: tuple[Ancestor, ...] = ()
-    trained: Digests = field(default_factory=Digests)
-    chosen: Digests = field(default_factory=Digests)
+    trained: SeenTexts = field(default_factory=SeenTexts)
+    chosen: SeenTexts = field(default_factory=SeenTexts)
     unknown: tuple[str, ...] = ()
 
     def __or__(self, other: Lineage) -> Lineage:
@@ -130,10 +85,10 @@ class Lineage:
 
     def role(self, example: Example) -> Role | None:
         """Return how the example was seen, or None; "trained" if it was both trained on and chosen on."""
-        found = (*questions([example]), *passages(example.asked))
-        if any(digest in self.trained for digest in found):
+        question = Question(example.asked)
+        if self.trained.know(question):
             return "trained"
-        return "chosen" if any(digest in self.chosen for digest in found) else None
+        return "chosen" if self.chosen.know(question) else None
 
 
 def lineage_of(model: str, folder: Path | None, passed: frozenset[str] = frozenset()) -> Lineage:
@@ -211,16 +166,20 @@ def weights_in(folder: Path) -> str:
 
 def write(folder: Path, lineage: Lineage) -> None:
     """Write the lineage of the model in this folder, without the model itself, with all examples that it has seen."""
-    body = "".join(f"{digest:016x}\n" for digest in (*lineage.trained, *lineage.chosen))
+    sets = dict(zip(SETS, _sets(lineage), strict=True))
+    body = "".join(f"{digest:016x}\n" for part in sets.values() for digest in part)
     header = {
         "scheme": SCHEME,
         "ancestors": [_described(one.identified()) for one in lineage.ancestors],
         "unknown": list(lineage.unknown),
-        "trained": len(lineage.trained),
-        "chosen": len(lineage.chosen),
+        **{name: len(part) for name, part in sets.items()},
         "sha256": sha256(body.encode()).hexdigest(),
     }
     replace_text(folder / FILE, json.dumps(header, ensure_ascii=False) + "\n" + body)
+
+
+def _sets(lineage: Lineage) -> tuple[Digests, ...]:
+    return lineage.trained.whole, lineage.chosen.whole, lineage.trained.parts, lineage.chosen.parts
 
 
 def _described(ancestor: Ancestor) -> JSON:
@@ -237,20 +196,24 @@ def read(file: Path) -> Lineage:
     try:
         first, _, body = file.read_text(encoding="utf-8").partition("\n")
         header: dict[str, Any] = parse_json(first)
-        if header["scheme"] != SCHEME:
-            raise TrainError(f"{file} has digests of scheme {header['scheme']}; this figeval reads scheme {SCHEME}")
+        if header["scheme"] not in range(1, SCHEME + 1):
+            raise TrainError(f"{file} has digests of scheme {header['scheme']}; this figeval reads up to {SCHEME}")
         if header["sha256"] != sha256(body.encode()).hexdigest():
             raise ValueError("its checksum differs")
-        digests = [int(line, 16) for line in body.split()]
+        digests = array("Q", bytes.fromhex(body))
+        if sys.byteorder == "little":
+            digests.byteswap()
         ancestors = tuple(
             Ancestor(str(one["model"]), dict(one.get("about", {})), weights=str(one.get("weights", "")))
             for one in header["ancestors"]
         )
-        count, unknown = int(header["trained"]), tuple(map(str, header["unknown"]))
-        if count < 0 or count + int(header["chosen"]) != len(digests):
+        unknown = tuple(map(str, header["unknown"]))
+        counts = [int(header[name]) for name in SETS[: 2 if header["scheme"] == 1 else None]]
+        if min(counts) < 0 or sum(counts) != len(digests):
             raise ValueError("it does not have as many digests as it declares")
-        trained, chosen = Digests(digests[:count]), Digests(digests[count:])
+        ends = [*accumulate(counts, initial=0), *[len(digests)] * 2]
+        whole, more, parts, others = (Digests(digests[begin:end]) for begin, end in pairwise(ends[:5]))
     except (OSError, ArithmeticError, AttributeError, ValueError, KeyError, TypeError) as error:
         cure = "delete it and repeat this model's `figeval train` command, which writes it again"
         raise TrainError(f"{file} is damaged ({error}); {cure}") from error
-    return Lineage(ancestors, trained, chosen, unknown)
+    return Lineage(ancestors, SeenTexts(whole, parts), SeenTexts(more, others), unknown)

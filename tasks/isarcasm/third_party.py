@@ -16,7 +16,8 @@ from typing import Any
 
 from figeval.errors import CapabilityError
 from figeval.models.model import refuse_model_name
-from figeval.types import JSON, letters
+from figeval.types import JSON
+from figeval.words import letters
 
 from .isarcasm_rows import LANGUAGES, SARCASTIC, votes
 

@@ -1,7 +1,9 @@
 """Reader of the sample's files, in which options are ids.
 
 The rows are `mini:proverbs`, `mini:retrieval`, `mini:fables`, `mini:alignment`, `mini:joint`, `mini:narrative`,
-`mini:narrative_train`, `mini:motif`, `mini:situations_train` and `mini:situations_dev`.
+`mini:narrative_train`, `mini:motif`, `mini:situations_train` and `mini:situations_dev`. Those to learn from are
+`mini:proverbs_train`, `mini:retrieval_train`, `mini:fables_train`, `mini:alignment_train` and `mini:joint_train`, from
+the files `train_*.jsonl`, which have other proverbs and fables.
 """
 
 from __future__ import annotations
@@ -14,6 +16,8 @@ from typing import Any
 from figeval.data import DataContext, Row
 from figeval.data.formats import read_jsonl
 from figeval.errors import DataError, near
+
+TRAIN = "train_"  # prefix of the files with rows to learn from
 
 
 def _read(name: str) -> Iterator[Row]:
@@ -31,14 +35,14 @@ def _with_options(rows: Iterator[Row], texts: Mapping[str, str]) -> Iterator[Row
         yield {**row, "options": [texts[identity] for identity in row["options"]], "option_ids": row["options"]}
 
 
-def proverbs() -> Iterator[Row]:
-    """Return the narratives with five proverbs each."""
-    return _with_options(_read("narratives.jsonl"), _texts("proverbs.jsonl", "proverb"))
+def proverbs(prefix: str = "") -> Iterator[Row]:
+    """Return the narratives with five proverbs each, from the files with a prefix."""
+    return _with_options(_read(f"{prefix}narratives.jsonl"), _texts(f"{prefix}proverbs.jsonl", "proverb"))
 
 
-def retrieval() -> Iterator[Row]:
-    """Return the narratives with all thirty proverbs."""
-    return _with_candidates(_read("narratives.jsonl"))
+def retrieval(prefix: str = "") -> Iterator[Row]:
+    """Return the narratives with all proverbs."""
+    return _with_candidates(_read(f"{prefix}narratives.jsonl"), prefix)
 
 
 def situations(split: str) -> Iterator[Row]:
@@ -47,17 +51,17 @@ def situations(split: str) -> Iterator[Row]:
     return _with_candidates({**row, "narrative": row["situation"]} for row in found)
 
 
-def _with_candidates(rows: Iterator[Row]) -> Iterator[Row]:
-    """Yield the rows with all thirty proverbs, and the place of the right one."""
-    texts = _texts("proverbs.jsonl", "proverb")
+def _with_candidates(rows: Iterator[Row], prefix: str = "") -> Iterator[Row]:
+    """Yield the rows with all proverbs, and the place of the right one."""
+    texts = _texts(f"{prefix}proverbs.jsonl", "proverb")
     candidates, places = tuple(texts.values()), {identity: place for place, identity in enumerate(texts)}
     for row in rows:
         yield {**row, "candidates": candidates, "relevant": places[row["proverb_id"]]}
 
 
-def fables() -> Iterator[Row]:
+def fables(prefix: str = "") -> Iterator[Row]:
     """Return the fables with five morals each."""
-    return _with_options(_read("fables.jsonl"), _texts("fables.jsonl", "moral"))
+    return _with_options(_read(f"{prefix}fables.jsonl"), _texts(f"{prefix}fables.jsonl", "moral"))
 
 
 def motif() -> Iterator[Row]:
@@ -65,10 +69,10 @@ def motif() -> Iterator[Row]:
     return retrieval()
 
 
-def joint() -> Iterator[Row]:
+def joint(prefix: str = "") -> Iterator[Row]:
     """Yield the first narrative of each proverb, with its aligned spans and its keywords."""
-    aligned = {row["id"]: row for row in _read("alignments.jsonl")}
-    for row in retrieval():
+    aligned = {row["id"]: row for row in _read(f"{prefix}alignments.jsonl")}
+    for row in retrieval(prefix):
         if row["id"] in aligned:
             yield {**row, **_aligned(row, aligned[row["id"]])}
 
@@ -92,9 +96,9 @@ def other_narratives() -> Iterator[Row]:
             yield {**row, "proverb": row["candidates"][row["relevant"]], "keywords": []}
 
 
-def alignment() -> Iterator[Row]:
+def alignment(prefix: str = "") -> Iterator[Row]:
     """Yield one row per span."""
-    for row in joint():
+    for row in joint(prefix):
         for part in row["parts"]:
             yield {**row, **part, "weight": 1 / len(row["parts"])}
 
@@ -108,6 +112,7 @@ PATHS: dict[str, Callable[[], Iterator[Row]]] = {
     "narrative": joint,
     "narrative_train": other_narratives,
     "motif": motif,
+    **{f"{rows.__name__}_train": partial(rows, TRAIN) for rows in (proverbs, retrieval, fables, alignment, joint)},
     "situations_train": partial(situations, "train"),
     "situations_dev": partial(situations, "dev"),
 }

@@ -58,7 +58,7 @@ def test_the_built_in_sample_is_sound_and_described(cli: Cli) -> None:
 
 def test_a_file_a_folder_and_an_include_path_mean_the_same(task: Path, cli: Cli) -> None:
     by_file = cli("validate", task)
-    assert (by_file.code, by_file.out.splitlines()[-1]) == (0, "1 task, 0 errors, 0 warnings")
+    assert (by_file.code, by_file.out.splitlines()[-1]) == (0, "1 task, 0 errors, 1 warning")  # train is test
     assert "test: 20 examples, 5 clusters; gold 0 ×15, 1 ×5" in by_file.out
     assert "train: 20 examples" in by_file.out
     assert cli("validate", task.parent).out == by_file.out
@@ -299,7 +299,7 @@ def test_repeated_options_and_empty_texts_are_warnings(task: Path, cli: Cli) -> 
     assert done.code == 0
     assert "warning: t, test: row 5, id 't4': option 1 ('Same ', as option 0) repeats another one" in done.out
     assert "warning: t, test: row 7, id 't6': query is empty" in done.out
-    assert done.out.splitlines()[-1] == "1 task, 0 errors, 4 warnings"  # in both splits
+    assert done.out.splitlines()[-1] == "1 task, 0 errors, 5 warnings"  # in both splits, which are one
     write_task(task.parent, "t", n=30, **{f"row{i}": {"o": ["a", "a"]} for i in range(30)})
     assert "… in total, 30 rows have a text that repeats another one" in cli("validate", task).out
 
@@ -326,7 +326,7 @@ def test_a_suite_file_stands_for_its_tasks(task: Path, cli: Cli) -> None:
     suite = task.parent / "s.suite.yaml"
     suite.write_text("name: s\ntasks: [t, mini_fables]\n")
     done = cli("validate", suite)
-    assert (done.code, done.out.splitlines()[-1]) == (0, "2 tasks, 0 errors, 0 warnings")
+    assert (done.code, done.out.splitlines()[-1]) == (0, "2 tasks, 0 errors, 1 warning")
     suite.write_text("name: s\ntasks: [t, mini_fbles]\n")
     done = cli("validate", suite)
     assert done.code == 2
@@ -486,3 +486,25 @@ def test_a_suite_that_cannot_be_run(suite: str, message: str, task: Path, cli: C
         done = cli("validate", target)
         assert done.code == 2
         assert message in done.out
+
+
+def test_test_rows_in_train_are_counted_and_what_shots_can_be_met(tmp_path: Path, cli: Cli) -> None:
+    row = {"id": "a", "q": "He spilled the beans.", "o": ["He ate.", "He told."], "g": 1}
+    train = [{**row, "id": "b", "q": "he spilled the beans"}, {**row, "id": "c", "q": "She left."}]
+    (tmp_path / "test.jsonl").write_text(json.dumps(row) + "\n")
+    (tmp_path / "train.jsonl").write_text("".join(json.dumps(one) + "\n" for one in train))
+    (tmp_path / "shots.task.yaml").write_text(
+        "name: shots\ntype: choice\n"
+        'data: {test: "jsonl:test.jsonl", train: "jsonl:train.jsonl", validation: "jsonl:train.jsonl"}\n'
+        "fields: {id: row.id, query: row.q, options: row.o, gold: row.g}\n"
+    )
+    done = cli("validate", tmp_path / "shots.task.yaml")
+    assert (done.code, done.out.splitlines()[-1]) == (0, "1 task, 0 errors, 2 warnings")
+    assert done.out.count("1 of 1 test rows is in") == 2 and "('a' as 'b')" in done.out
+    assert "--num_fewshot 1 is possible; 2 is impossible for 1 of 1 test rows" in done.out
+    more = cli("validate", tmp_path / "shots.task.yaml", "--num_fewshot", "2")
+    assert "--num_fewshot 2 is impossible for 1 of 1 test rows ('a')" in more.out
+    refused = cli("run", "--tasks", "shots", "--include_path", tmp_path, "-m", "overlap", "--num_fewshot", "2")
+    assert refused.code == 2
+    preview = cli("preview", "shots", "--include_path", tmp_path, "--num_fewshot", "1").out
+    assert "She left." in preview and "he spilled the beans\n" not in preview

@@ -28,7 +28,7 @@ from figeval.evaluation.run import run
 from figeval.records.conditions import notes
 from figeval.records.run_folder import RunFolder
 from figeval.task_types.choice import Choice, ChoiceExample
-from figeval.types import letters
+from figeval.words import letters
 from tests.fakes import FakeEncoder, FakeGenerator, FakePairScorer
 from tests.plugins.tiny import Workshop as Tiny
 from tests.runs import Deaf
@@ -360,7 +360,7 @@ def test_where_nothing_can_be_written(colours, own_home):
 @pytest.mark.parametrize(
     ("changes", "error", "message"),
     [
-        ({"k": 9}, TaskError, "--augment k=9 exceeds the 3 training examples outside the cluster of 'q1'"),
+        ({"k": 9}, TaskError, "--augment k=9 cannot be met for 'q1': only 3 training examples"),
         ({"from": "dev"}, TaskError, "t has no dev split to retrieve from"),
         ({"from": "test"}, TaskError, "would reveal the answers to be predicted"),
         ({"retriever": "words"}, CapabilityError, "the retriever words cannot embed texts"),

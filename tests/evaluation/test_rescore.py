@@ -11,7 +11,8 @@ from figeval.errors import RecordError
 from figeval.evaluation.rescore import rescore
 from figeval.task_types.choice import ChoiceExample, read_letter
 from figeval.task_types.routes import ReplyReader
-from figeval.training.seen import Digests, Lineage, questions, write
+from figeval.training.digests import SeenTexts
+from figeval.training.seen import Lineage, write
 from figeval.types import Reply
 from tests.evaluation.conftest import write_task
 from tests.evaluation.test_variants import letter_of_the_word, write_prompted
@@ -143,7 +144,7 @@ def test_marks_of_seen_examples_stay(workshop, tmp_path):
     folder.mkdir()
     (folder / "figeval.json").write_text(json.dumps({"about": {"trained_from": "something"}}))
     query = ChoiceExample(id="", query="Word3 here!", options=("a", "b"), gold=0)
-    write(folder, Lineage(trained=Digests(questions([query]))))
+    write(folder, Lineage(trained=SeenTexts.of_questions([query])))
     workshop.backend = FakeGenerator(function=letter_of_the_word)
     workshop.backend.source = lambda: folder
     (before,) = workshop.run().tasks

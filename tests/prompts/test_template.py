@@ -8,7 +8,11 @@ import pytest
 
 from figeval.errors import TaskError
 from figeval.prompts import Shots, load_template
+from figeval.questions import question_keys
 from figeval.task_types.choice import ChoiceExample
+from figeval.task_types.generation import GenerationExample
+from figeval.task_types.pairs import PairExample
+from figeval.task_types.spans import SpanExample
 
 TEMPLATE = """{% block context %}
 {{ query }}
@@ -103,7 +107,7 @@ def test_shots_are_in_the_question_s_language_as_far_as_there_are_any(shared):
 
 def test_too_few_training_examples():
     question = ChoiceExample(id="q", query="?", options=("a",), gold=0, cluster="x")
-    with pytest.raises(TaskError, match="exceeds the 1 training examples of other clusters"):
+    with pytest.raises(TaskError, match="only 1 training example may be shown before it"):
         Shots(pool("xxy"), 2, seed=1).before(question)
     assert Shots((), 0, seed=1).before(question) == []
 
@@ -122,3 +126,56 @@ def test_shared_shots_are_one_order_without_the_question_s_cluster():
         places = [order.index(shot.id) for shot in mine]
         assert places == sorted(places), "what is left of the one order"
     assert any(chosen[4] != Shots(shots.pool, 3, seed=seed, shared=True).before(questions[4]) for seed in range(2, 9))
+
+
+@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize(
+    ("twin", "is_same"),
+    [
+        (ChoiceExample(id="b", query="he SPILLED the beans ,", options=("He told.", "He ate"), gold=0), True),
+        (ChoiceExample(id="b", query="He spilled the beans.", options=("he ate.", "he told."), gold=1), True),
+        (ChoiceExample(id="b", query="He spilled the beans.", options=("He hid.", "He told."), gold=1), True),
+        (ChoiceExample(id="b", query="He spilled the beans.", options=("He hid.", "He rose."), gold=1), False),
+        (ChoiceExample(id="b", query="He spilled the milk.", options=("He ate.", "He told."), gold=1), False),
+        (ChoiceExample(id="a", query="Something else.", options=("x", "y"), gold=1), True),
+    ],
+)
+def test_an_example_that_asks_the_same_is_never_shown(shared, twin, is_same):
+    question = ChoiceExample(id="a", query="He spilled the beans.", options=("He ate.", "He told."), gold=1)
+    others = pool("vwxyz")
+    shown = [twin in Shots([twin, *others], 5, seed, shared=shared).before(question) for seed in range(20)]
+    assert any(shown) is not is_same
+    if is_same:
+        with pytest.raises(TaskError, match="only 5 training examples may be shown before it"):
+            Shots([twin, *others], 6, 1, shared=shared).before(question)
+
+
+def test_a_shared_premise_is_no_duplicate_and_marks_of_letters_count():
+    def pair(name, left, right):
+        return PairExample(id=name, left=left, right=right, label="a")
+
+    question = pair("q", "He kicked the bucket.", "He died.")
+    assert Shots([pair("1", question.left, "He kicked a pail.")], 1, 1).before(question)
+    with pytest.raises(TaskError, match="may be shown before"):
+        Shots([pair("1", "he kicked the bucket", "HE DIED!")], 1, 1).before(question)
+    assert Shots([pair("1", "काम", "x")], 1, 1).before(pair("q", "कम", "x")), "a vowel sign makes another word"
+    assert Shots([pair("1", "🙂", "🙂")], 1, 1).before(pair("q", "🙃", "🙃")), "texts without letters as they are"
+
+
+def test_a_probe_does_not_hide_that_an_example_asks_the_same():
+    question = ChoiceExample(id="a", query="He spilled the beans.", options=("He ate.", "He told."), gold=1)
+    twin, probed = replace(question, id="b"), replace(question, query="")
+    shots = Shots([twin, *pool("v")], 1, 1, originals=lambda: iter([question]))
+    assert all(twin not in replace(shots, seed=seed).before(probed) for seed in range(9))
+
+
+def test_inputs_of_a_text_and_parts_of_a_span_are_compared_together():
+    def written(name, keyword):
+        return GenerationExample(id=name, inputs={"proverb": "Haste makes waste", "k": (keyword,)}, references=("r",))
+
+    def span(name, given):
+        return SpanExample(id=name, text="He ran.", given=given, known="Run!", gold=None)
+
+    for make in (written, span):
+        assert question_keys(make("1", "a")) == question_keys(make("2", "A!"))
+        assert not question_keys(make("1", "a")) & question_keys(make("2", "b"))

@@ -14,7 +14,8 @@ from figeval.data import DataContext, Row
 from figeval.data.cache import fetch
 from figeval.errors import DataError
 from figeval.evaluation import Harness
-from figeval.training.seen import Digests, Lineage, questions
+from figeval.training.digests import SeenTexts
+from figeval.training.seen import Lineage
 
 PROVERBS = {"Q2": "Still WATERS run deep", "Q1": "Look before you leap", "Q55": "Mind your hatLink to proverb"}
 
@@ -203,6 +204,6 @@ def test_which_tasks_hold_narratives_of_the_seen_training_split(task: str, seen:
     """README says on which ones a model that was trained on it may be scored."""
     harness = Harness()
     tasks = harness.catalogue.tasks
-    line = Lineage(trained=Digests(questions(harness.examples(tasks.get("epic_retrieval_seen"), "train"))))
+    line = Lineage(trained=SeenTexts.of_questions(harness.examples(tasks.get("epic_retrieval_seen"), "train")))
     roles = [line.role(example) for example in harness.examples(tasks.get(task))]
     assert (sum(role is not None for role in roles), len(roles)) == (seen, n)

@@ -16,6 +16,7 @@ import pytest
 Rows = list[dict[str, Any]]
 MINI = files("figeval.builtin.tasks.mini")
 FILES = ("proverbs", "narratives", "pairs", "fables", "situations")
+TRAIN = ("train_proverbs", "train_narratives", "train_pairs", "train_fables")
 FIELDS = {
     "proverbs": ["id", "proverb"],
     "narratives": ["id", "proverb_id", "narrative", "options", "gold"],
@@ -52,8 +53,23 @@ def read(name: str) -> Rows:
 PROVERBS, NARRATIVES, PAIRS, FABLES, SITUATIONS = map(read, FILES)
 PROVERB = {row["id"]: row["proverb"] for row in PROVERBS}
 MORAL = {row["id"]: row["moral"] for row in FABLES}
-CHOICES = [*((row, "narrative", PROVERB) for row in NARRATIVES), *((row, "fable", MORAL) for row in FABLES)]
-MINIMAL = {(a["pair"]): (a, b) for a, b in combinations(PAIRS, 2) if a["pair"] == b["pair"]}
+TRAIN_PROVERBS, TRAIN_NARRATIVES, TRAIN_PAIRS, TRAIN_FABLES = map(read, TRAIN)
+TRAIN_PROVERB = {row["id"]: row["proverb"] for row in TRAIN_PROVERBS}
+TRAIN_MORAL = {row["id"]: row["moral"] for row in TRAIN_FABLES}
+TEST_CHOICES = [*((row, "narrative", PROVERB) for row in NARRATIVES), *((row, "fable", MORAL) for row in FABLES)]
+CHOICES = [
+    *TEST_CHOICES,
+    *((row, "narrative", TRAIN_PROVERB) for row in TRAIN_NARRATIVES),
+    *((row, "fable", TRAIN_MORAL) for row in TRAIN_FABLES),
+]
+
+
+def minimal_pairs(rows: Rows) -> dict[str, tuple[dict[str, Any], dict[str, Any]]]:
+    return {a["pair"]: (a, b) for a, b in combinations(rows, 2) if a["pair"] == b["pair"]}
+
+
+MINIMAL = minimal_pairs(PAIRS)
+TRAIN_MINIMAL = minimal_pairs(TRAIN_PAIRS)
 
 
 def words(text: str) -> list[str]:
@@ -100,17 +116,17 @@ def count(text: str) -> int:
 # ---- shape ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("name", [*FILES, *TRAIN])
 def test_every_row_has_exactly_its_fields_and_no_stray_blanks(name: str) -> None:
     for row in read(name):
-        assert list(row) == FIELDS[name]
+        assert list(row) == FIELDS[name.removeprefix("train_")]
         for value in row.values():
             assert not isinstance(value, str) or (value and value == " ".join(value.split()))
 
 
 def test_counts_and_unique_ids() -> None:
-    whole = (PROVERBS, NARRATIVES, PAIRS, FABLES, SITUATIONS)
-    assert [len(rows) for rows in whole] == [30, 60, 60, 20, 120]
+    whole = (*map(read, FILES), *map(read, TRAIN))
+    assert [len(rows) for rows in whole] == [30, 60, 60, 20, 120, 10, 10, 20, 5]
     ids = [row["id"] for rows in whole for row in rows]
     assert len(set(ids)) == len(ids)
 
@@ -119,6 +135,8 @@ def test_ids_resolve_and_gold_is_the_answer() -> None:
     for row, answer, known in [
         *((row, row["proverb_id"], PROVERB) for row in NARRATIVES),
         *((row, row["id"], MORAL) for row in FABLES),
+        *((row, row["proverb_id"], TRAIN_PROVERB) for row in TRAIN_NARRATIVES),
+        *((row, row["id"], TRAIN_MORAL) for row in TRAIN_FABLES),
     ]:
         assert len(set(row["options"])) == 5
         assert set(row["options"]) <= set(known)
@@ -128,20 +146,38 @@ def test_ids_resolve_and_gold_is_the_answer() -> None:
 
 
 def test_lengths() -> None:
-    assert all(40 <= count(row["narrative"]) <= 80 for row in NARRATIVES)
-    assert all(60 <= count(row["fable"]) <= 110 for row in FABLES)
-    assert all(count(row["moral"]) <= 20 and len(sentences(row["moral"])) == 1 for row in FABLES)
+    assert all(40 <= count(row["narrative"]) <= 80 for row in NARRATIVES + TRAIN_NARRATIVES)
+    assert all(60 <= count(row["fable"]) <= 110 for row in FABLES + TRAIN_FABLES)
+    assert all(count(row["moral"]) <= 20 and len(sentences(row["moral"])) == 1 for row in FABLES + TRAIN_FABLES)
+
+
+def test_train_and_test_share_no_proverb_expression_or_moral() -> None:
+    for name, rows, others in [
+        ("proverb", PROVERBS, TRAIN_PROVERBS),
+        ("expression", PAIRS, TRAIN_PAIRS),
+        ("moral", FABLES, TRAIN_FABLES),
+    ]:
+        known = {" ".join(words(row[name])) for row in rows}
+        assert known.isdisjoint(" ".join(words(row[name])) for row in others)
+
+
+def test_aligned_words_of_train_are_in_their_narratives() -> None:
+    told = {row["id"]: row for row in TRAIN_NARRATIVES}
+    for row in read("train_alignments"):
+        narrative, proverb = told[row["id"]]["narrative"], TRAIN_PROVERB[told[row["id"]]["proverb_id"]]
+        assert all(narrative.count(part["words"]) == 1 and part["given"] in proverb for part in row["parts"])
+        assert set(row["keywords"]) <= set(re.findall(r"\w+", narrative))
 
 
 # ---- balance -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("rows", "each"), [(NARRATIVES, 12), (FABLES, 4)], ids=["narratives", "fables"])
+@pytest.mark.parametrize(("rows", "each"), [(NARRATIVES, 12), (FABLES, 4), (TRAIN_NARRATIVES, 2), (TRAIN_FABLES, 1)])
 def test_gold_stands_equally_often_at_every_position(rows: Rows, each: int) -> None:
     assert Counter(row["gold"] for row in rows) == dict.fromkeys(range(5), each)
 
 
-@pytest.mark.parametrize(("rows", "each"), [(NARRATIVES, 10), (FABLES, 5)], ids=["narratives", "fables"])
+@pytest.mark.parametrize(("rows", "each"), [(NARRATIVES, 10), (FABLES, 5), (TRAIN_NARRATIVES, 5), (TRAIN_FABLES, 5)])
 def test_every_option_is_offered_equally_often(rows: Rows, each: int) -> None:
     """Otherwise the options without the query would tell the answer."""
     assert set(Counter(option for row in rows for option in row["options"]).values()) == {each}
@@ -163,14 +199,15 @@ def test_pairs_are_balanced_over_label_and_figure() -> None:
 
 def test_minimal_pairs() -> None:
     assert len(MINIMAL) == 30
+    assert len(TRAIN_MINIMAL) == 10
     assert Counter(row["pair"] for row in PAIRS) == dict.fromkeys(MINIMAL, 2)
-    for first, second in MINIMAL.values():
+    for first, second in (*MINIMAL.values(), *TRAIN_MINIMAL.values()):
         assert {first["label"], second["label"]} == {"entailment", "non-entailment"}
         assert all(first[key] == second[key] for key in ("premise", "expression", "figure"))
 
 
 def test_a_hypothesis_is_the_premise_with_its_expression_replaced() -> None:
-    for row in PAIRS:
+    for row in PAIRS + TRAIN_PAIRS:
         assert row["premise"].count(row["expression"]) == 1
         before, after = row["premise"].split(row["expression"])
         assert row["hypothesis"].startswith(before)
@@ -199,8 +236,9 @@ def test_a_situation_shares_no_content_word_with_its_proverb() -> None:
 
 
 def test_no_offered_proverb_shares_content_words_with_its_narrative() -> None:
-    for row in NARRATIVES:
-        assert not any(content(row["narrative"]) & content(PROVERB[option]) for option in row["options"]), row["id"]
+    for row in NARRATIVES + TRAIN_NARRATIVES:
+        known = PROVERB | TRAIN_PROVERB
+        assert not any(content(row["narrative"]) & content(known[option]) for option in row["options"]), row["id"]
 
 
 def test_near_synonyms_are_not_offered_against_the_answer() -> None:
@@ -213,7 +251,7 @@ def test_near_synonyms_are_not_offered_against_the_answer() -> None:
 def test_word_overlap_is_as_good_as_the_readme_says(field: str, stated: str) -> None:
     """Ties count by expectation, so an option that shares nothing is not a lucky first."""
     chances = []
-    for row, name, known in CHOICES:
+    for row, name, known in TEST_CHOICES:
         if name == field:
             scores = [overlap(row[field], known[option]) for option in row["options"]]
             best = [i for i, score in enumerate(scores) if score == max(scores)]
@@ -238,12 +276,12 @@ def test_no_sentence_is_shared_between_items() -> None:
     """The premise of a minimal pair is one sentence, counted once."""
     owners: dict[str, set[str]] = defaultdict(set)
     texts = [
-        *((row["id"], row["proverb"]) for row in PROVERBS),
-        *((row["id"], row["narrative"]) for row in NARRATIVES),
+        *((row["id"], row["proverb"]) for row in PROVERBS + TRAIN_PROVERBS),
+        *((row["id"], row["narrative"]) for row in NARRATIVES + TRAIN_NARRATIVES),
         *((row["id"], row["situation"]) for row in SITUATIONS),
-        *((row["id"], row[part]) for row in FABLES for part in ("fable", "moral")),
-        *((row["id"], row["hypothesis"]) for row in PAIRS),
-        *((row["pair"], row["premise"]) for row in PAIRS),
+        *((row["id"], row[part]) for row in FABLES + TRAIN_FABLES for part in ("fable", "moral")),
+        *((row["id"], row["hypothesis"]) for row in PAIRS + TRAIN_PAIRS),
+        *((row["pair"], row["premise"]) for row in PAIRS + TRAIN_PAIRS),
     ]
     for owner, text in texts:
         for sentence in sentences(text):
@@ -273,6 +311,13 @@ def test_no_item_occurs_twice() -> None:
         ("hypotheses, non-entailment", [row["hypothesis"] for row in PAIRS if row["label"] != "entailment"]),
         ("fables", [row["fable"] for row in FABLES]),
         ("morals", list(MORAL.values())),
+        ("proverbs", list(TRAIN_PROVERB.values())),
+        ("narratives", [row["narrative"] for row in TRAIN_NARRATIVES]),
+        ("premises", [first["premise"] for first, _ in TRAIN_MINIMAL.values()]),
+        ("hypotheses, entailment", [row["hypothesis"] for row in TRAIN_PAIRS if row["label"] == "entailment"]),
+        ("hypotheses, non-entailment", [row["hypothesis"] for row in TRAIN_PAIRS if row["label"] != "entailment"]),
+        ("fables", [row["fable"] for row in TRAIN_FABLES]),
+        ("morals", list(TRAIN_MORAL.values())),
     ],
 )
 def test_the_readme_states_measured_lengths(what: str, texts: list[str]) -> None:

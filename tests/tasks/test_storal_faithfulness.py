@@ -35,8 +35,10 @@ from figeval.reporting.exporters import load_exporters
 from figeval.task_types.generation import GenerationExample
 from figeval.task_types.pairs import PairExample
 from figeval.testing import check_metric
-from figeval.training.seen import Digests, Lineage, questions, write
-from figeval.types import Inputs, PairLabel, Prediction, letters
+from figeval.training.digests import SeenTexts
+from figeval.training.seen import Lineage, write
+from figeval.types import Inputs, PairLabel, Prediction
+from figeval.words import letters
 from tests.evaluation.conftest import Heard, Models
 from tests.fakes import FakeGenerator
 from tests.plugins.tiny import Workshop
@@ -324,7 +326,7 @@ def test_scores_by_different_classifiers_are_not_compared(bench: Bench) -> None:
 def test_texts_that_were_cut_and_pairs_that_were_learned_are_counted(bench: Bench) -> None:
     bench.classifier.longest = 3
     learned = PairExample(id="", left=STORIES[1]["story"], right=STORIES[1]["moral"], label=None)
-    write(bench.judged, Lineage(trained=Digests(questions([learned]))))
+    write(bench.judged, Lineage(trained=SeenTexts.of_questions([learned])))
     counts = bench.run("morals").tasks[0].counts
     assert counts["texts cut to the length of the classifier"] == 2
     assert counts["pairs that the classifier was trained on"] == 1

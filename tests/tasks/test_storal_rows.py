@@ -19,7 +19,7 @@ from figeval.data import DataContext
 from figeval.data.cache import copies, fetch
 from figeval.errors import DataError
 from figeval.evaluation import Harness
-from figeval.types import letters
+from figeval.words import letters
 from tests.processes import figeval
 
 SPLITS = ("train", "valid", "test")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,8 @@ from figeval.task_types.joint import JointExample
 from figeval.task_types.pairs import PairExample
 from figeval.task_types.ranking import RankingExample
 from figeval.task_types.spans import SpanExample
-from figeval.training.seen import FILE, Ancestor, Digests, Lineage, lineage_of, passages, questions, read, write
+from figeval.training.digests import SeenTexts
+from figeval.training.seen import FILE, Ancestor, Lineage, lineage_of, read, write
 from figeval.types import Example
 
 
@@ -40,11 +42,11 @@ def written(text: str) -> GenerationExample:
 
 
 def trained_on(*examples: Example) -> Lineage:
-    return Lineage(trained=Digests(questions(examples)))
+    return Lineage(trained=SeenTexts.of_questions(examples))
 
 
 def read_before(*texts: str) -> Lineage:
-    return Lineage(trained=Digests(passages(texts)))
+    return Lineage(trained=SeenTexts.of_passages(texts))
 
 
 NARRATIVE = "He mended the roof, before it rained - 2 days early."
@@ -90,8 +92,77 @@ def test_a_text_that_was_only_read_counts_wherever_it_is_asked_about() -> None:
     assert line.role(choice("Which one?", NARRATIVE)) is None
 
 
+STORY = (
+    "A ferryman who could not swim told nobody. Each spring he bought a longer rope, and each autumn he was praised "
+    "for his care. When the river rose, the rope held the boat, the goat and the widow, and he stood dry among them."
+)
+TEMPLATES = (
+    "Story: {}", "text:{}", "17\t{}\tmetaphor", "{} => idiom", 'The text "{}" is figurative.', "[TEXT] {} [/TEXT]",
+    "Which proverb fits this story? {} Answer:", "Read it.\n{}\nMoral:", "<|user|>\n{}\n<|assistant|>\nyes",
+    "premise: {} hypothesis: He sank.", "12. {}", "{} Label: literal",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "text", [STORY, "He kicked the bucket at noon.", "Time is a thief", "नाच न जाने आँगन टेढ़ा", "画蛇添足反而失酒"]
+)
+@pytest.mark.parametrize("template", TEMPLATES)
+def test_a_text_behind_a_prefix_is_known(template: str, text: str) -> None:
+    framed = template.format(text)
+    assert read_before(framed).role(choice(text)) == "trained"
+    assert trained_on(choice(framed)).role(choice(text)) == "trained"
+    assert trained_on(choice(text)).role(choice(framed)) == "trained"
+
+
+@pytest.mark.parametrize("template", TEMPLATES)
+def test_a_text_with_another_word_is_not_known(template: str) -> None:
+    """Minimal pairs differ in one word, often the last or the first one."""
+    for text in (STORY, "He kicked the bucket at noon."):
+        words = text.split()
+        for place in (0, 1, len(words) // 2, len(words) - 1):
+            other = " ".join([*words[:place], "otherwise", *words[place + 1 :]])
+            framed = template.format(other)
+            assert read_before(framed).role(choice(text)) is None
+            assert trained_on(choice(framed)).role(choice(text)) is None
+
+
+def test_labels_part_a_line_into_the_two_sides_of_a_pair() -> None:
+    line = "premise: He kicked the bucket hypothesis: He died"
+    assert read_before(line).role(pair("He kicked the bucket.", "He died.")) == "trained"
+    assert trained_on(choice(line)).role(pair("He kicked the bucket.", "He died.")) == "trained"
+    assert trained_on(choice(line)).role(pair("He kicked the bucket.", "He ran.")) is None
+
+
+def test_what_a_story_says_in_passing_is_not_known() -> None:
+    line = read_before(STORY)
+    assert line.role(choice("each spring he bought a longer rope")) is None
+    assert line.role(choice("the goat and the widow")) is None
+
+
+def test_vowel_signs_tell_texts_apart() -> None:
+    assert trained_on(choice("कम")).role(choice("काम")) is None
+    assert trained_on(choice("काम")).role(choice("काम।")) == "trained"
+
+
+def test_marks_of_scheme_1_match_what_they_matched(tmp_path: Path) -> None:
+    """Frozen digests: the question "one", the pair of "left" and "right", the passage "कम" without its marks."""
+    contents = ["question\none", "question\nleft\nright", "passage\nकम"]
+    digests = sorted(sha256(text.encode()).hexdigest()[:16] for text in contents)
+    body = "".join(f"{digest}\n" for digest in digests)
+    header = {"scheme": 1, "ancestors": [], "unknown": [], "trained": 3, "chosen": 0}
+    header["sha256"] = sha256(body.encode()).hexdigest()
+    (tmp_path / FILE).write_text(json.dumps(header) + "\n" + body)
+    old = read(tmp_path / FILE)
+    for example in (choice("One!"), pair("Left", "right."), choice("काम")):
+        assert old.role(example) == "trained"
+    assert old.role(choice("two")) is None
+    write(tmp_path, old | trained_on(choice("two")))
+    again = read(tmp_path / FILE)
+    assert again.role(choice("One!")) == again.role(choice("two")) == "trained"
+
+
 def test_to_be_trained_on_is_more_than_to_be_chosen_on() -> None:
-    digests = Digests(questions([choice(NARRATIVE)]))
+    digests = SeenTexts.of_questions([choice(NARRATIVE)])
     assert Lineage(chosen=digests).role(choice(NARRATIVE)) == "chosen"
     assert Lineage(trained=digests, chosen=digests).role(choice(NARRATIVE)) == "trained"
 
@@ -100,14 +171,14 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
     about = {"task": "t", "trained_from": "minilm"}
     line = Lineage(
         (Ancestor("models/a", about), Ancestor("minilm")),
-        Digests(questions([choice("one"), choice("two")])),
-        Digests(questions([choice("three")])),
+        SeenTexts.of_questions([choice("one"), choice("two")]),
+        SeenTexts.of_questions([choice("three")]),
         ("models/old",),
     )
     write(tmp_path, line)
     assert read(tmp_path / FILE) == line
     lines = (tmp_path / FILE).read_text().splitlines()
-    assert json.loads(lines[0])["scheme"] == 1
+    assert json.loads(lines[0])["scheme"] == 2
     assert len(lines) == 4 and all(len(line) == 16 for line in lines[1:])
 
 
@@ -115,7 +186,7 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
     ("old", "new", "says"),
     [
         ("\n", "\n0", "its checksum differs"),
-        ('"scheme": 1', '"scheme": 2', "digests of scheme 2; this figeval reads scheme 1"),
+        ('"scheme": 2', '"scheme": 3', "digests of scheme 3; this figeval reads up to 2"),
         ('{"scheme"', '["scheme"', "is damaged"),
         ('"trained": 1', '"trained": "x"', "is damaged"),
         ('"trained": 1', '"trained": 0', "it does not have as many digests as it declares"),

@@ -161,7 +161,13 @@ def augmenter(
     source: Callable[[], Iterable[Example]] = partial(harness.examples, task, wanted.split)
     retriever = Retriever(wanted.retriever, harness, device)
     neighbours = NearestExamples(
-        task.task_type, source if pool is None else lambda: pool, retriever, wanted.k, f"{FLAG} k={wanted.k}"
+        task.task_type,
+        source if pool is None else lambda: pool,
+        retriever,
+        wanted.k,
+        f"{FLAG} k={wanted.k}",
+        originals=partial(harness.examples, task) if pool is None else tuple,
+        adds_texts=True,
     )
     first = neighbours.pool[0]
     task.task_type.augmented(first, ("",))  # raises if the task type cannot be augmented

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain, islice
@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from figeval.errors import TaskError
 from figeval.evaluation.retrieval.vectors import Retriever
+from figeval.prompts import Leaks, too_few
+from figeval.questions import core_of, question_keys
 from figeval.task_types.base import TaskType
-from figeval.types import Example, letters
+from figeval.types import Example
 
 if TYPE_CHECKING:
     from figeval.evaluation.retrieval.vectors import Vectors
@@ -26,8 +28,9 @@ DECIMALS = 6  # similarities are rounded, since their last digits depend on the 
 class NearestExamples:
     """Solved examples ordered by cosine similarity to a question; ties keep the order of the split.
 
-    Examples are left out if they have the id or the cluster of the question, if they ask the same up to punctuation and
-    case, or if their answers are hidden. If a question has a language, examples in that language come first.
+    Examples that would give away the answer to the question are left out (`Leaks`), as are those that ask about the
+    same texts (`Example.asked`) with other options, and those with hidden answers. If a question has a language,
+    examples in that language come first.
 
     Attributes:
         task_type: task type, which defines the query text of an example.
@@ -35,6 +38,9 @@ class NearestExamples:
         retriever: model that embeds the texts.
         k: number of neighbours.
         flag: flag that error messages name, e.g. if there are fewer than k.
+        originals: function that returns the questions as they stand in the data (`Leaks`).
+        adds_texts: whether texts of the neighbours are added to the question. Neighbours with its query text are then
+            left out even if their other texts differ: they would add its own.
     """
 
     task_type: TaskType[Any]
@@ -42,6 +48,8 @@ class NearestExamples:
     retriever: Retriever
     k: int
     flag: str
+    originals: Callable[[], Iterable[Example]] = tuple
+    adds_texts: bool = False
     _found: dict[tuple[str, str], tuple[int, ...]] = field(default_factory=dict, repr=False)
 
     @cached_property
@@ -70,12 +78,15 @@ class NearestExamples:
         return self.retriever.vectors(self.texts, "training examples")
 
     @cached_property
-    def _wordings(self) -> list[tuple[Any, str]]:
-        return list(map(self._wording, self.pool))
+    def leaks(self) -> Leaks:
+        """What may not be shown before a question."""
+        return Leaks(self.pool, self.originals, self._keys)
 
-    def _wording(self, example: Example) -> tuple[Any, str]:
-        """Return what an example asks and its query text, both without punctuation and case."""
-        return tuple(map(letters, example.asked)), letters(self.task_type.query_text(example))
+    def _keys(self, example: Example) -> Iterator[Hashable]:
+        yield from question_keys(example)
+        yield "asked", tuple(map(core_of, example.asked))
+        if self.adds_texts:
+            yield "query", core_of(self.task_type.query_text(example))
 
     def prepare(self, questions: Iterable[Example]) -> None:
         """Find the neighbours of many questions at once, which is faster than one after the other."""
@@ -102,7 +113,7 @@ class NearestExamples:
         if self._key(question) not in self._found:
             self.prepare([question])
         found = self._found[self._key(question)]
-        if besides is not None and any(map(self._gives_away(besides), found)):
+        if besides is not None and not self.leaks.of(besides).isdisjoint(found):
             found = self._places(question, (self.retriever.vectors([text]) @ self._vectors.T)[0], besides)
         return [self.pool[place] for place in found]
 
@@ -119,28 +130,11 @@ class NearestExamples:
         if question.language:
             same = [example.language == question.language for example in self.pool]
             order = chain(nearest_first(similarities, same), nearest_first(similarities, [not one for one in same]))
-        left_out = [self._gives_away(example) for example in (question, *others)]
-        found: list[int] = []
-        for place in order:
-            if not any(gives_away(place) for gives_away in left_out):
-                found.append(place)
-                if len(found) == self.k:
-                    return tuple(found)
-        raise TaskError(
-            f"{self.flag} exceeds the {len(found)} training examples outside the cluster of {question.id!r:.80}, "
-            "without its own cluster; ask for fewer"
-        )
-
-    def _gives_away(self, question: Example) -> Callable[[int], bool]:
-        """Return a predicate: does the example at an index of the pool ask the same, or have the same cluster?"""
-        asked, text = self._wording(question)
-
-        def gives_away(place: int) -> bool:
-            other, (other_asked, other_text) = self.pool[place], self._wordings[place]
-            same = other.id == question.id or other_asked == asked or other_text == text
-            return same or (other.cluster is not None and other.cluster == question.cluster)
-
-        return gives_away
+        leaks = set[int]().union(*map(self.leaks.of, (question, *others)))
+        found = tuple(islice((place for place in order if place not in leaks), self.k))
+        if len(found) < self.k:
+            raise too_few(self.flag, question.id, len(found))
+        return found
 
 
 # ---- exact search ----------------------------------------------------------------------------------------------------

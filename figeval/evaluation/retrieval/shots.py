@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 from figeval.config import RunConfig
@@ -11,9 +12,11 @@ from figeval.errors import TaskError
 from figeval.evaluation.harness import Harness
 from figeval.evaluation.retrieval.augmentation import Augmenter, retriever_of
 from figeval.evaluation.retrieval.neighbours import NearestExamples
-from figeval.prompts import Shots, SolvedExamples
+from figeval.prompts import Leaks, Shots, SolvedExamples
 from figeval.spec import TaskSpec
 from figeval.types import JSON, Example
+
+NAMED = 5  # ids of rows that a message names
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +69,8 @@ def shots_of(task: TaskSpec, harness: Harness, config: RunConfig, augment: Augme
         raise TaskError(f"all gold answers in the train split of {task.name} are hidden; leave out --num_fewshot")
     if augment is not None:
         augment.neighbours.prepare(pool)
-    drawn = Shots(pool, config.num_fewshot, config.seed, shared=config.shots == "shared")
+    originals = partial(harness.examples, task)
+    drawn = Shots(pool, config.num_fewshot, config.seed, shared=config.shots == "shared", originals=originals)
     if not nearest:
         return ShownShots(drawn, augment)
     neighbours = NearestExamples(
@@ -75,16 +79,83 @@ def shots_of(task: TaskSpec, harness: Harness, config: RunConfig, augment: Augme
         retriever_of(task, config.augment, harness, config.device),
         config.num_fewshot,
         f"--num_fewshot {config.num_fewshot}",
+        originals,
     )
     return ShownShots(NearestShots(neighbours, drawn), augment)
 
 
 def shots_record(shots: SolvedExamples, questions: Callable[[], Iterable[Example]]) -> JSON:
-    """Return the record of retrieved few-shot examples, after finding those of all questions; empty for random ones."""
-    if not isinstance(shots, ShownShots) or not isinstance(shots.chosen, NearestShots):
+    """Return the record of retrieved few-shot examples; empty for random ones.
+
+    Whether every question has enough of them is known before a model is asked.
+
+    Raises:
+        TaskError: fewer than k examples may be shown before some questions.
+    """
+    if not isinstance(shots, ShownShots):
         return {}
-    neighbours = shots.chosen.neighbours
+    chosen = shots.chosen
+    drawn = chosen if isinstance(chosen, Shots) else chosen.otherwise
+    check_enough(drawn, questions())
+    if isinstance(chosen, Shots):
+        return {}
+    neighbours = chosen.neighbours
     neighbours.prepare(questions())
     retriever = neighbours.retriever
     told = {"retriever": retriever.name, "model": retriever.fingerprint, "index": neighbours.digest}
     return {"fewshot_sampler": {"sampler": "nearest", **told}}
+
+
+def check_enough(shots: Shots, questions: Iterable[Example]) -> None:
+    """Raise `TaskError` if fewer than k examples may be shown before some of the questions."""
+    room = Room(shots.leaks)
+    for question in questions:
+        room.add(question)
+    if few := room.below(shots.k):
+        raise TaskError(
+            f"--num_fewshot {shots.k} cannot be met for {few}: examples that ask the same, and those of the "
+            f"question's cluster, are never shown; {f'ask for {room.least} at most' if room.least else 'leave it out'}"
+        )
+
+
+@dataclass
+class Room:
+    """Counts how many solved examples may be shown before each question.
+
+    Attributes:
+        leaks: the solved examples, and those that may not be shown.
+    """
+
+    leaks: Leaks
+    _rows: Counter[int] = field(default_factory=Counter)
+    _names: dict[int, list[str]] = field(default_factory=dict)
+
+    def add(self, question: Example) -> None:
+        """Add a question."""
+        n = len(self.leaks.pool) - len(self.leaks.of(question))
+        self._rows[n] += 1
+        names = self._names.setdefault(n, [])
+        if len(names) < NAMED:
+            names.append(question.id)
+
+    @property
+    def rows(self) -> int:
+        """The number of questions."""
+        return self._rows.total()
+
+    @property
+    def least(self) -> int:
+        """The largest number of examples that may be shown before every question."""
+        return min(self._rows, default=len(self.leaks.pool))
+
+    def count_below(self, k: int) -> int:
+        """Return the number of questions before which fewer than k examples may be shown."""
+        return sum(rows for n, rows in self._rows.items() if n < k)
+
+    def below(self, k: int) -> str:
+        """Return these questions, e.g. `6 of 60 test rows ('a', 'b', 'c', 'd', 'e', …)`; empty if there are none."""
+        if not (count := self.count_below(k)):
+            return ""
+        names = [name for n in sorted(self._names) if n < k for name in self._names[n]][:NAMED]
+        shown = ", ".join(f"{name!r:.80}" for name in names) + (", …" if count > NAMED else "")
+        return f"{count:,} of {self.rows:,} test rows ({shown})"

@@ -16,7 +16,8 @@ from figeval.spec import TaskSpec
 from figeval.spec.subset import examples_in
 from figeval.spec.survey import survey
 from figeval.training.config import TrainConfig
-from figeval.types import Example, letters
+from figeval.types import Example
+from figeval.words import letters
 
 DEV = ("dev", "validation")
 FEW = 30  # examples to choose on, below which training warns
@@ -214,7 +215,7 @@ def clusters_of(examples: Sequence[Example]) -> dict[str, Rows]:
 
 
 def subject(example: Example) -> str:
-    """Return the text that an example is about, reduced to lowercase letters and digits."""
+    """Return the letters and digits of the text that an example is about."""
     return letters(example.subject)
 
 

@@ -35,10 +35,11 @@ from figeval.records.training import (
 from figeval.spec import TaskSpec
 from figeval.training.config import TrainConfig
 from figeval.training.contract import Learner, Setup
+from figeval.training.digests import SeenTexts
 from figeval.training.distributed import Distributed, connect
 from figeval.training.learners import load_learners
 from figeval.training.loop import LOSS, Job, TrainingObserver, train
-from figeval.training.seen import FILE, RESTORE, Digests, Lineage, lineage_of, passages, questions, weights_in, write
+from figeval.training.seen import FILE, RESTORE, Lineage, lineage_of, weights_in, write
 from figeval.training.selection import Criterion, improved
 from figeval.training.train_folder import DECLARED, Progress, TrainFolder, write_json
 from figeval.types import JSON, Example
@@ -189,9 +190,9 @@ def seen_by(training: TrainingPlan, harness: Harness) -> Lineage:
         both = (splits, splits.originals or splits)
         trained_on = chain.from_iterable(one.train for one in both)
         chosen_on = chain.from_iterable(one.dev for one in both)
-        return line | Lineage((), Digests(questions(trained_on)), Digests(questions(chosen_on)))
+        return line | Lineage((), SeenTexts.of_questions(trained_on), SeenTexts.of_questions(chosen_on))
     held_out = (text for example in splits.dev for text in example.texts)
-    return line | Lineage((), Digests(passages(texts(splits.train))), Digests(passages(held_out)))
+    return line | Lineage((), SeenTexts.of_passages(texts(splits.train)), SeenTexts.of_passages(held_out))
 
 
 def catch_up(config: TrainConfig, harness: Harness) -> None:

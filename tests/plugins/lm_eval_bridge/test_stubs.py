@@ -99,9 +99,12 @@ def test_they_are_made_without_lm_eval(tmp_path: Path) -> None:
 # ---- tasks that something is wrong with ------------------------------------------------------------------------------
 
 
-def test_no_train_split_to_show_examples_from(workshop: Workshop) -> None:
-    with pytest.raises(TaskError, match="mini_fables has no train split"):
-        in_lm_eval({"pretrained": str(workshop("gpt2", "LMHeadModel"))}, "mini_fables", stubs_folder(), num_fewshot=1)
+def test_no_train_split_to_show_examples_from(tmp_path: Path, workshop: Workshop) -> None:
+    write_task(tmp_path, "own")
+    file = tmp_path / "own.task.yaml"
+    file.write_text(file.read_text().replace(', train: "jsonl:own.jsonl"', ""))
+    with pytest.raises(TaskError, match="own has no train split"):
+        in_lm_eval({"pretrained": str(workshop("gpt2", "LMHeadModel"))}, "own", stubs_folder([tmp_path]), num_fewshot=1)
 
 
 def test_data_that_is_broken(tmp_path: Path) -> None:
