@@ -52,6 +52,7 @@ from figeval.records.predictions import PredictionRow
 from figeval.records.run_folder import RunFolder
 from figeval.records.schema import RunRecord, TaskRecord
 from figeval.spec import TaskSpec
+from figeval.task_types.given import GIVEN
 from figeval.training.seen import Lineage
 from figeval.types import Prompt
 
@@ -177,7 +178,7 @@ def announce(model: Model, plans: Sequence[Plan], folder: RunFolder) -> None:
     The estimate covers only the first round of requests, since later ones are not known beforehand.
     """
     for plan in plans:
-        for remark in plan.remarks:
+        for remark in plan.remarks if plan.route.name != GIVEN else ():
             warn(f"{plan.name}: {remark}")
     estimate = getattr(model.backend, "estimate", None)
     if estimate is None:

@@ -43,7 +43,7 @@ def test_tasks(cli: Cli) -> None:
     assert set(found) >= MINI
     pairs = found["mini_pairs"]
     assert pairs["type"] == "pairs"
-    assert pairs["data"] == {"test": "jsonl:pairs.jsonl"}
+    assert pairs["data"]["test"] == "jsonl:pairs.jsonl"
     assert pairs["metrics"] == ["acc", "macro_f1"]
     assert pairs["owner"] == "figeval.builtin.tasks.mini"
 

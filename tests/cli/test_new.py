@@ -48,6 +48,7 @@ def test_a_new_task_is_valid(kind: str, cli: Cli, tmp_path: Path) -> None:
         "mine.jinja",
         "mine.jsonl",
         "mine.task.yaml",
+        *(["mine_train.jsonl"] if kind == "generation" else []),
         "test_mine.py",
     ]
     done = cli("validate", "mine/mine.task.yaml")

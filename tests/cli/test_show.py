@@ -66,7 +66,8 @@ def test_a_task(cli: Cli) -> None:
 def test_a_task_as_json(cli: Cli) -> None:
     shown = json.loads(cli("show", "mini_pairs", "--json").out)
     assert shown["name"] == "mini_pairs"
-    assert shown["splits"] == [{"name": "test", "source": "jsonl:pairs.jsonl", "n": 60, "problem": ""}]
+    assert shown["splits"][0] == {"name": "test", "source": "jsonl:pairs.jsonl", "n": 60, "problem": ""}
+    assert [split["name"] for split in shown["splits"]] == ["test", "train", "prior"]
     assert shown["routes"][0] == {"name": "by_head", "needs": ["label_pairs"], "owner": "figeval.defaults"}
 
 

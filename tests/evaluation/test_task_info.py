@@ -16,7 +16,11 @@ def facts(name: str) -> TaskInfo:
 
 def test_a_task_that_travels_with_figeval() -> None:
     found = facts("mini_pairs")
-    assert [(split.name, split.source, split.n) for split in found.splits] == [("test", "jsonl:pairs.jsonl", 60)]
+    assert [(split.name, split.source, split.n) for split in found.splits] == [
+        ("test", "jsonl:pairs.jsonl", 60),
+        ("train", "jsonl:train_pairs.jsonl", 20),
+        ("prior", "jsonl:pairs.jsonl", 60),
+    ]
     assert found.sources == {}
     assert found.readme is not None
     assert "mini" in found.readme.read_text(encoding="utf-8")
