@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from figeval.api.judgement_tables import interval, number
 from figeval.evaluation.annotation.differences import SystemDifference
+from figeval.evaluation.annotation.judge_record import describe_constant
 from figeval.evaluation.annotation.judge_results import JudgedSystem, JudgeResults
 from figeval.metrics.prediction_powered import PoweredMean
 from figeval.reporting.grid import Grid
@@ -81,6 +82,7 @@ def judge_notes(judges: Sequence[JudgeResults], *, has_people: bool) -> Iterator
             passed, checks = record.checks
             hint = "; it may not understand the prompt, so read some of its answers" if 2 * passed < checks else ""
             yield f"judge {judge.name}: {passed} of {checks} answers to attention checks as requested{hint}"
+        yield from (f"judge {judge.name}: {describe_constant(name, *given)}" for name, given in judge.constant.items())
         yield from (f"judge {judge.name}: {kin}" for kin in record.kin())
         if has_people:
             yield from _missing(judge)

@@ -133,9 +133,10 @@ def people_notes(found: HumanResults, given: Judgements) -> Iterator[str]:
         yield f"{counted(given.skipped, 'cell')} without a label{names}, which do not count as judgements"
     if given.ground_truth:
         yield f"{counted(given.ground_truth, 'annotation')} marked as ground truth, which do not count as judgements"
-    for name, (passed, answered) in found.checks.items():
-        hint = f"; --exclude {shlex.quote(name)} leaves this annotator out" if 2 * passed < answered else ""
-        yield f"{name}: {passed} of {answered} answers to attention checks as requested{hint}"
+    for name, (passed, answered, total) in found.checks.items():
+        hint = f"; --exclude {shlex.quote(name)} leaves this annotator out" if 2 * passed < total else ""
+        empty = f", {total - answered} empty" if answered < total else ""
+        yield f"{name}: {passed} of {answered} answers to attention checks as requested{empty}{hint}"
     yield from _missing_agreement(found)
     yield from _missing_correlations(found)
     for test in found.tests:

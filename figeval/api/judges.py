@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +14,7 @@ from figeval.api.runs import Folders, given_options, model_name, paths_in
 from figeval.errors import OptionError
 from figeval.evaluation.annotation.judge import Judging
 from figeval.evaluation.annotation.judge import judge_items as judged_by
-from figeval.evaluation.annotation.judge_record import Judged
+from figeval.evaluation.annotation.judge_record import Judged, constant_labels, describe_constant
 from figeval.evaluation.harness import Guests, Harness
 from figeval.text import clean, counted
 from figeval.types import JSON
@@ -136,11 +137,16 @@ class JudgedItems:
 
     def _lines(self) -> Iterator[str]:
         record = self.judged.record
-        answered, parsed = sum(record.statuses.values()), record.statuses.get("ok", 0)
-        others = ", ".join(f"{status}: {count}" for status, count in record.statuses.items() if status != "ok")
-        yield f"{record.model} judged {counted(record.items, 'item')}: {parsed} of {answered} answers parsed"
-        if others:
+        own = [row for row in self.judged.rows if row.item in self.judged.items]
+        statuses = Counter(row.status for row in own)
+        what = counted(len(self.judged.items), "item")
+        yield f"{record.model} judged {what}: {statuses['ok']} of {len(own)} answers parsed"
+        if others := ", ".join(f"{status}: {count}" for status, count in sorted(statuses.items()) if status != "ok"):
             yield f"without a label: {others}"
+        if rest := len(self.judged.rows) - len(own):
+            yield f"{counted(rest, 'answer')} about other items stored earlier"
+        for criterion, given in constant_labels(own).items():
+            yield describe_constant(criterion, *given)
         if record.truncated:
             yield f"{counted(record.truncated, 'question')} did not fit the model, which saw only a part of the text"
         if record.checks[1]:

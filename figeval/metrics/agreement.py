@@ -186,10 +186,13 @@ def cohen_kappa(ratings: Ratings, weights: Weights = "unweighted", seed: int = 0
 
 
 def fleiss_kappa(ratings: Ratings, seed: int = 0) -> Score:
-    """Return Fleiss' kappa (1971), for items that all have the same number of ratings, by whichever raters."""
+    """Return Fleiss' kappa (1971), for items that all have the same number of ratings, by whichever raters.
+
+    Items with a single rating say nothing about agreement and are left out: `n` counts the others.
+    """
     counts = ratings.counts()
     sizes = counts.sum(axis=1)
-    if len(set(sizes[sizes > 0].tolist())) > 1:
+    if len(set(sizes[sizes > 1].tolist())) > 1:
         unequal = "items have different numbers of ratings; see Krippendorff's alpha"
         return Score(metric="fleiss_kappa", value=None, n=int((sizes > 1).sum()), interval=f"none: {unequal}")
     features = np.column_stack((counts, _share_agreeing(counts, np.eye(counts.shape[1])), np.ones(len(counts))))

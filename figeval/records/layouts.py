@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from figeval.errors import DuplicateName, RecordError
 from figeval.plugins import PluginManager
+from figeval.records.measured import MEAN, MeasuredNumber, Rule
 from figeval.registry import Registry, fill
 from figeval.yamlfile import read_yaml
 
@@ -36,12 +37,18 @@ class Measure(Part):
         metric: a metric, or `examples` for the number of examples of the task.
         percent: whether shares are printed as percentages.
         digits: decimals.
+        rule: how the table makes one value of several people's labels of a text: their mean, or the label of most.
     """
 
     head: str
     metric: str
     percent: bool = False
     digits: int = Field(3, ge=0, le=6)
+    rule: Rule = MEAN
+
+    def takes(self, number: MeasuredNumber) -> bool:
+        """Return whether a number is made by the rule of this column."""
+        return number.rule in (None, self.rule)
 
     def shown(self, value: float | None) -> str | None:
         """Return a number as printed in this column, or None if there is none."""

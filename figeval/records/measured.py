@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal, TypeAlias
 
 from pydantic import AfterValidator, Field, FiniteFloat, model_validator
 
@@ -22,6 +22,9 @@ from figeval.text import one_line
 FILE = "measured.json"
 JUDGED = "_judged"  # ends the part of a task's judged texts: storal_st2mo_en_judged
 CURE = "make it with `figeval analyze epic` or `figeval annotate import --to`, or write one (docs/exports.md)"
+Rule: TypeAlias = Literal["mean", "majority"]  # how several people's labels of a text become its value
+MEAN: Rule = "mean"
+MAJORITY: Rule = "majority"
 KAPPA = "_kappa"  # ends the metric with the agreement on a criterion: fluency_kappa
 
 
@@ -45,6 +48,10 @@ class MeasuredNumber(Stored):
     low: FiniteFloat | None = Field(default=None, description="lower end of the 95 % interval")
     high: FiniteFloat | None = Field(default=None, description="upper end of the 95 % interval")
     n: int | None = Field(default=None, ge=0, description="examples that the number is about")
+    rule: Literal["mean", "majority"] | None = Field(
+        default=None,
+        description="how several people's labels of a text became its value; without it, any table takes it",
+    )
 
     @model_validator(mode="after")
     def _has_a_whole_interval(self) -> MeasuredNumber:
@@ -76,9 +83,11 @@ def read_measured(paths: Sequence[Path]) -> Iterator[MeasuredNumbers]:
     for path in paths:
         file = path / FILE if path.is_dir() else path
         found = read_model(file, MeasuredNumbers, RecordError, cure=CURE)
-        cells = Counter((one.part, one.metric, one.model) for one in found.numbers)
+        cells = Counter((one.part, one.metric, one.model, one.rule or "") for one in found.numbers)
         if doubled := next((cell for cell, times in cells.items() if times > 1), None):
-            raise RecordError(f"{file}: two numbers for {one_line(', '.join(doubled), 200)}; remove one of them")
+            raise RecordError(
+                f"{file}: two numbers for {one_line(', '.join(filter(None, doubled)), 200)}; remove one of them"
+            )
         yield found
 
 

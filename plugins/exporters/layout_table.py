@@ -144,9 +144,12 @@ def _blocks(
         tasks = {task.task: task for task in _of_layout(run, layout)}
         measured.rows.append((name, [_measured(tasks.get(group.task), measure) for group, measure in panel.columns]))
         _add_trivial(trivial, name, tasks, panel)
-    found = {(one.part, one.metric, one.model): one for one in numbers if (one.part, one.metric) in about}
-    for model in dict.fromkeys(one.model for one in found.values()):
-        cells = [_own(found.get((group.about, measure.metric, model)), measure) for group, measure in panel.columns]
+    found: dict[tuple[str, Measure, str], MeasuredNumber] = {}
+    for group, measure in panel.columns:
+        own_numbers = [one for one in numbers if (one.part, one.metric) == (group.about, measure.metric)]
+        found |= {(group.about, measure, one.model): one for one in own_numbers if measure.takes(one)}
+    for model in dict.fromkeys(model for _, _, model in found):
+        cells = [_own(found.get((group.about, measure, model)), measure) for group, measure in panel.columns]
         measured.rows.append((model, cells))
     yield measured
     yield trivial

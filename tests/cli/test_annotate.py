@@ -313,6 +313,16 @@ def test_people_answer_the_questions_of_a_choice_task(cli: Cli, tmp_path: Path) 
     assert [(one["system"], one["score"]["value"]) for one in found["systems"]] == [("people", 1.0)]
     assert {one["metric"] for one in found["correlations"]} >= {"acc of overlap"}
     assert (
+        "kim: 0 of 0 answers to attention checks as requested, 1 empty"
+        in cli("annotate", "import", "kim.csv", "--to", "mcq").out
+    )
+    measured = json.loads((tmp_path / "mcq" / "measured.json").read_text("utf-8"))
+    for number in measured["numbers"]:
+        number["part"] = "epic_mcq"  # whose table has a column for it
+    (tmp_path / "own.json").write_text(json.dumps(measured), "utf-8")
+    table = cli("export", "--to", "latex", "--layout", "epic_table_10", "--measured", "own.json").out
+    assert r"people & 100.0 & {--} \\" in table
+    assert (
         "mini_narrative has no questions"
         in cli("annotate", "export", "--task", "mini_narrative", "--output", "x").complaint
     )
@@ -352,4 +362,5 @@ def test_a_criterion_named_like_the_agreement_on_another_one(cli: Cli, tmp_path:
             writer.writerows(rows)
     assert cli("annotate", "import", "--to", "items").code == 0
     (measured,) = read_measured([tmp_path / "items"])
-    assert sorted(one.metric for one in measured.numbers) == ["fluency", "fluency_kappa", "fluency_kappa_kappa"]
+    assert sorted({one.metric for one in measured.numbers}) == ["fluency", "fluency_kappa", "fluency_kappa_kappa"]
+    assert [one.rule for one in measured.numbers if one.metric == "fluency_kappa"] == [None]

@@ -106,6 +106,19 @@ def test_a_judge_is_recorded_and_asked_once(cli: Cli, desk: Desk, tmp_path: Path
     assert record(tmp_path / "items")["description"]["cost"] == about["description"]["cost"]
 
 
+def test_a_judge_that_always_says_the_same_is_of_no_use(cli: Cli, desk: Desk, tmp_path: Path) -> None:
+    exported(tmp_path / "items", *(f"Text {number}." for number in range(6)))
+    first = cli(*at(desk, "--limit", "2"))
+    assert "judged 2 items: 4 of 4 answers parsed" in first.out
+    assert "useless" not in first.out  # two answers may well be the same
+    rest = cli(*at(desk, "--limit", "6"))
+    assert "judged 6 items: 12 of 12 answers parsed" in rest.out
+    assert "judged 2 items: 4 of 4 answers parsed" in (again := cli(*at(desk, "--limit", "2")).out)
+    assert "8 answers about other items stored earlier" in again
+    assert rest.out.count("useless as a judge") == 2
+    assert cli("annotate", "import", "--to", "items").out.count("useless as a judge") == 2
+
+
 def test_a_judge_is_told_what_people_are(cli: Cli, desk: Desk, tmp_path: Path) -> None:
     exported(tmp_path / "items", "One.", instructions="Read slowly.", scales=DESCRIBED)
     assert cli(*at(desk)).code == 0

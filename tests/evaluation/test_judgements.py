@@ -298,7 +298,7 @@ def test_people_who_answer_questions_are_right_or_wrong() -> None:
     )
     found = human_results(own, checked(own, given), {})
     assert found.systems[0].score.value == 0.5
-    assert found.checks == {"kim": (1, 1), "lou": (0, 1)}
+    assert found.checks == {"kim": (1, 1, 1), "lou": (0, 1, 1)}
     assert found.agreement[0].scale == "nominal"
 
 
@@ -321,3 +321,27 @@ def test_a_system_with_a_long_name_has_numbers_for_tables() -> None:
     own = key(1, authors=(name,), items={"0": Item(author=name, example="e0", cluster=None)})
     found = numbers_for_tables(own, of(("0", "kim", "fluency", "4")).found)
     assert {one.model for one in found.numbers} == {name}
+
+
+def test_tables_get_the_number_of_their_rule() -> None:
+    """Two of three people say yes to every text: the mean is 2/3, and the majority says yes always."""
+    own = key(n=3, criteria=criteria_of({"fluent": "yes/no"}), authors=("anna",))
+    said = {"kim": "yes", "lou": "yes", "max": "no"}
+    numbers = [str(item) for item, about in own.items.items() if about.author == "anna"]
+    found = numbers_for_tables(
+        own, of(*((item, who, "fluent", label) for item in numbers for who, label in said.items())).found
+    )
+    values = {(one.metric, one.rule): one.value for one in found.numbers}
+    assert values == {
+        ("fluent", "mean"): pytest.approx(2 / 3),
+        ("fluent", "majority"): 1.0,
+        ("fluent_kappa", None): pytest.approx(-0.5),
+    }
+
+
+def test_what_tables_do_not_get_is_said() -> None:
+    own = key(n=2, criteria=criteria_of({"fluent": "yes/no"}), authors=("anna",))
+    first, second = (item for item, about in own.items.items() if about.author == "anna")
+    rows = [(first, "kim", "yes"), (first, "lou", "no"), (second, "kim", "yes")]
+    found = numbers_for_tables(own, of(*((item, who, "fluent", label) for item, who, label in rows)).found)
+    assert "1 text of anna without a majority left out where it counts" in found.source

@@ -194,7 +194,11 @@ def test_what_is_undefined_says_why() -> None:
     assert reasons["gwet_ac1"] == "none: only one category is known; name the whole scale"
     apart = agreement(ratings([["1", None], [None, "2"]]))
     assert apart[1].interval == "none: r0 and r1 rated no item in common"
-    assert "different numbers of ratings" in fleiss_kappa(ratings([["1", None], ["1", "2"]])).interval
+    uneven = ratings([["1", "2", None], ["1", "2", "2"]])
+    assert "different numbers of ratings" in fleiss_kappa(uneven).interval
+    alone = fleiss_kappa(ratings([["1", None], ["1", "2"], ["2", "2"]]))  # a single rating agrees with nothing
+    both = fleiss_kappa(ratings([["1", "2"], ["2", "2"]]))
+    assert (alone.value, alone.n) == (both.value, both.n) == (pytest.approx(-1 / 3), 2)
     assert {score.interval for score in agreement(ratings([["1"], ["2"]]))} == {"none: only one rater"}
     many = cohen_kappa(ratings([["1"] * 6 + ["2"] * 6]))
     assert many.value is None

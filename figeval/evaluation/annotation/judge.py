@@ -173,7 +173,7 @@ class _Session:
                 record = record.model_copy(update={"description": cleaned(self.model.description())})
             record = self._stored(record, rows.values())
         failed = sum((item, one.name) not in rows for item, one in missing)
-        return Judged(self.name, record, tuple(rows.values()), failed)
+        return Judged(self.name, record, tuple(rows.values()), failed, frozenset(items))
 
     # ---- the record --------------------------------------------------------------------------------------------------
 

@@ -4,7 +4,7 @@ criterion), and `judge_NAME.json`, the record of which model was asked how, and 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -16,6 +16,7 @@ from figeval.evaluation.annotation.sheets import Key
 from figeval.jsonfile import InvalidJSON, parse_json, read_model
 from figeval.types import Status
 
+MIN_ANSWERS = 5  # fewer equal answers may be right
 PREFIX = "judge_"
 SELF_PREFERENCE = "models tend to prefer their own texts and those of relatives"
 CURE = "remove both files of the judge, and judge again"
@@ -101,12 +102,41 @@ class JudgeRecord(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """The answers of one judge, with its name and record; `failed` counts questions that were asked in vain."""
+    """The answers of one judge.
+
+    Attributes:
+        name: name of its files.
+        record: its record.
+        rows: all answers that are stored.
+        failed: number of questions that were asked in vain.
+        items: number of items of this call, which --limit may bound; those of earlier calls are in `rows`, too.
+    """
 
     name: str
     record: JudgeRecord
     rows: tuple[JudgeRow, ...]
     failed: int = 0
+    items: frozenset[str] = frozenset()
+
+
+def constant_labels(rows: Iterable[JudgeRow]) -> dict[str, tuple[str, int]]:
+    """Return the criteria for which all answers with a label have the same one: that label, and how many answers."""
+    labels: dict[str, list[str]] = {}
+    for row in rows:
+        if row.label is not None:
+            labels.setdefault(row.criterion, []).append(row.label)
+    return {
+        name: (given[0], len(given))
+        for name, given in labels.items()
+        if len(given) >= MIN_ANSWERS and len(set(given)) == 1
+    }
+
+
+def describe_constant(criterion: str, label: str, answers: int) -> str:
+    """Return a sentence about a judge that always gives the same label."""
+    return (
+        f"{criterion}: always {label!r} ({answers} answers), so it tells no text from another and is useless as a judge"
+    )
 
 
 def read_judges(folder: Path, key: Key) -> tuple[Judged, ...]:

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import combinations
 
 from figeval.evaluation.annotation.differences import SystemDifference, corrected
-from figeval.evaluation.annotation.judge_record import Judged, JudgeRecord
+from figeval.evaluation.annotation.judge_record import Judged, JudgeRecord, constant_labels
 from figeval.evaluation.annotation.judgements import Judgement
 from figeval.evaluation.annotation.results import Labels, item_means, system_score
 from figeval.evaluation.annotation.sheets import Key
@@ -57,13 +57,17 @@ class JudgeAgreement:
 
 @dataclass(frozen=True, slots=True)
 class JudgeResults:
-    """Everything that is known about one judge."""
+    """Everything that is known about one judge.
+
+    `constant` has the criteria for which it gives all texts the same label, and how many.
+    """
 
     name: str
     record: JudgeRecord
     systems: tuple[JudgedSystem, ...]
     differences: tuple[SystemDifference[PoweredMean], ...]
     agreement: tuple[JudgeAgreement, ...]
+    constant: Mapping[str, tuple[str, int]] = field(default_factory=dict)
 
 
 def judge_results(key: Key, judgements: Sequence[Judgement], judged: Judged, seed: int = 0) -> JudgeResults:
@@ -83,6 +87,7 @@ def judge_results(key: Key, judgements: Sequence[Judgement], judged: Judged, see
         systems=tuple(compared.system(system) for compared in of_criteria for system in key.authors),
         differences=corrected(differences),
         agreement=tuple(compared.agreement(seed) for compared in of_criteria if compared.people),
+        constant=constant_labels(row for row in judged.rows if row.item in key.items),
     )
 
 

@@ -23,10 +23,13 @@ from figeval.metrics.agreement import PairAgreement, Ratings, Scale, agreement, 
 from figeval.metrics.correlation import correlations
 from figeval.metrics.paired import PairedTest, paired
 from figeval.metrics.statistic import mean_of
-from figeval.records.measured import JUDGED, KAPPA, MeasuredNumber, MeasuredNumbers
+from figeval.records.measured import JUDGED, KAPPA, MAJORITY, MEAN, MeasuredNumber, MeasuredNumbers, Rule
 from figeval.spec.criteria import Criterion
+from figeval.text import counted, one_line
 from figeval.types import Score
 
+ACCURACY = "acc"  # the metric of tasks whose questions people answer
+MAX_SOURCE_CHARS = 480
 ANSWER = "answer"  # criterion of questions with options, whose value is whether the label is right
 Labels: TypeAlias = dict[str, dict[str, str]]  # item → annotator → label
 
@@ -69,8 +72,8 @@ class MetricCorrelation:
 class HumanResults:
     """Everything that judgements say.
 
-    `checks` maps annotators to passed and answered attention checks. `inferred` has the scales, by criterion, that are
-    only the labels that occur.
+    `checks` maps annotators to passed, answered and all attention checks. `inferred` has the scales, by criterion, that
+    are only the labels that occur.
     """
 
     task: str
@@ -80,7 +83,7 @@ class HumanResults:
     agreement: tuple[CriterionAgreement, ...]
     tests: tuple[SystemDifference[PairedTest], ...]
     correlations: tuple[MetricCorrelation, ...]
-    checks: Mapping[str, tuple[int, int]]
+    checks: Mapping[str, tuple[int, int, int]]
     inferred: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
@@ -187,37 +190,68 @@ def human_results(
 
 
 def numbers_for_tables(key: Key, judgements: Sequence[Judgement], seed: int = 0) -> MeasuredNumbers:
-    """Return means and Fleiss' kappa of each system by each criterion, as the tables of papers have them.
+    """Return the scores and Fleiss' kappa of each system by each criterion, as the tables of papers have them.
 
-    The part of the numbers is that of the task's judged texts, e.g. `storal_st2mo_en_judged`, and metrics are called
-    after criteria: `fluency`, `fluency_kappa`, `not_a_moral`. Kappa is that of the texts of the one system. If a
-    criterion is called like the kappa of another one, the first of them has the column.
+    A score stands twice: by the mean over annotators and by the label of their majority, since each table has a rule of
+    its own. The part of the numbers is that of the task's judged texts, e.g. `storal_st2mo_en_judged`, and metrics are
+    called after criteria: `fluency`, `fluency_kappa`, `not_a_moral`. Accuracies of people who answered the questions of
+    a task are numbers of that task: its `acc`. Kappa is that of the texts of the one system. If a criterion is called
+    like the kappa of another one, the first of them has the column.
     """
-    found: dict[tuple[str, str], MeasuredNumber] = {}
+    found: list[MeasuredNumber] = []
+    owners: dict[str, str] = {}  # metric → criterion
+    remarks: dict[str, None] = {}
+    part = key.task if key.gold else f"{key.task}{JUDGED}"
     for criterion in key.judged:
+        name = ACCURACY if key.gold else slug(criterion.name)
         for system in key.authors:
             labels: Labels = defaultdict(dict)
             for one in judgements:
                 if one.criterion == criterion.name and one.item in key.items and key.items[one.item].author == system:
                     labels[one.item][one.annotator] = one.label
             clusters = {item: key.items[item].cluster or key.items[item].example for item in labels}
-            mean = system_score(key, criterion, system, labels, item_means(key, criterion, labels)).score
+            of_mean = system_score(key, criterion, system, labels, item_means(key, criterion, labels))
+            voted = majority_labels(labels)
+            of_majority = system_score(key, criterion, system, voted, item_means(key, criterion, voted))
             kappa = fleiss_kappa(Ratings.of(labels, criterion.labels, clusters), seed)
-            for score, suffix in ((mean, ""), (kappa, KAPPA)):
-                if score.value is not None:
+            rows: tuple[tuple[Score, str, Rule | None], ...] = (
+                (of_mean.score, name, MEAN),
+                (of_majority.score, name, MAJORITY),
+                (kappa, f"{name}{KAPPA}", None),
+            )
+            for score, metric, rule in rows:
+                if score.value is not None and owners.setdefault(metric, criterion.name) == criterion.name:
                     number = MeasuredNumber(
-                        part=f"{key.task}{JUDGED}",
-                        metric=slug(criterion.name) + suffix,
+                        part=part,
+                        metric=metric,
                         model=system,
                         value=score.value,
                         low=score.low,
                         high=score.high,
                         n=score.n,
+                        rule=rule,
                     )
-                    found.setdefault((number.metric, system), number)
+                    found.append(number)
+            if of_mean.undecided:
+                what = f"{counted(of_mean.undecided, 'text')} of {system} without a majority left out where it counts"
+                remarks[f"{criterion.name}: {what}"] = None
+            if labels and kappa.value is None:
+                remarks[f"no kappa of {criterion.name} for {system}: {kappa.interval.removeprefix('none: ')}"] = None
     people = len({one.annotator for one in judgements})
     by = "one person" if people == 1 else f"{people} people"
-    return MeasuredNumbers(source=f"texts of {key.task} as judged by {by}", numbers=tuple(found.values()))
+    what = "questions" if key.gold else "texts"
+    told = "; ".join(dict.fromkeys((f"{what} of {key.task} as judged by {by}", *remarks)))
+    return MeasuredNumbers(source=one_line(told, MAX_SOURCE_CHARS), numbers=tuple(found))
+
+
+def majority_labels(labels: Labels) -> Labels:
+    """Return the label that most annotators gave each item, as that of one rater; an item without one is left out."""
+    found: Labels = {}
+    for item, own in labels.items():
+        (best, votes), *others = Counter(own.values()).most_common()
+        if not others or others[0][1] < votes:
+            found[item] = {MAJORITY: best}
+    return found
 
 
 def _values(key: Key, criterion: Criterion, item: str, own: Mapping[str, str]) -> dict[str, float]:
@@ -338,11 +372,13 @@ def _correlated(
             yield MetricCorrelation(name, system, metric, correlations(x, y, clusters, seed))
 
 
-def _checks(key: Key, judgements: Sequence[Judgement]) -> dict[str, tuple[int, int]]:
-    found: dict[str, tuple[int, int]] = {}
+def _checks(key: Key, judgements: Sequence[Judgement]) -> dict[str, tuple[int, int, int]]:
+    """Return passed, answered and all attention checks of each annotator; nobody has any if there are none."""
+    total = sum(map(len, key.checks.values()))
+    found = {one.annotator: (0, 0, total) for one in judgements} if total else {}
     for one in judgements:
         if one.item in key.checks:
-            passed, answered = found.get(one.annotator, (0, 0))
+            passed, answered, _ = found[one.annotator]
             expected = key.checks[one.item].get(one.criterion)
-            found[one.annotator] = (passed + (one.label == expected), answered + 1)
+            found[one.annotator] = (passed + (one.label == expected), answered + 1, total)
     return dict(sorted(found.items()))
