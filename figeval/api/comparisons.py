@@ -16,6 +16,7 @@ from figeval.evaluation.task_comparison import TaskComparison
 from figeval.metrics.caveats import ALPHA
 from figeval.metrics.power import reachable
 from figeval.records import conditions
+from figeval.records import notes as run_notes
 from figeval.reporting import table
 from figeval.reporting.grid import Grid, page, plain
 from figeval.types import JSON
@@ -196,8 +197,7 @@ class Comparison:
         result = self.result
         names = ("A", "B") if len(result.runs) == 2 and (0, 1) in result.pairs else self.labels
         of_runs = [
-            [*conditions.partial(run), *conditions.notes(run), *table.warnings(run, self._tasks_of(place))]
-            for place, run in enumerate(result.runs)
+            list(run_notes.notes(run, self._tasks_of(place), [self.metric])) for place, run in enumerate(result.runs)
         ]
         for note in dict.fromkeys(note for notes in of_runs for note in notes):
             having = [name for name, own in zip(names, of_runs, strict=True) if note in own]
@@ -226,15 +226,16 @@ class Comparison:
             yield line if len(pairs) == len(result.pairs) else f"{'; '.join(pairs)}: {line}"
 
     def _tasks_of(self, place: int) -> set[str]:
-        """Return the tasks of a run, as it names them, that were compared."""
+        """Return the tasks and contrasts of a run, as it names them, that were compared."""
         found = set[str]()
         for places, pair in self.result.pairs.items():
             if place not in places:
                 continue
             prompt = pair.prompts[places.index(place)] if pair.prompts else None
             known = tasks_of(self.result.runs[place], prompt)
-            names = (one.task.partition(" (")[0] for one in pair.tasks)
+            names = {one.task.partition(" (")[0] for one in pair.tasks}
             found |= {known[name].task for name in names if name in known}
+            found |= {one.name for one in self.result.runs[place].contrasts if one.name in names}
         return found
 
     def _remarks(self) -> Iterator[str]:

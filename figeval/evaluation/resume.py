@@ -27,6 +27,7 @@ from figeval.evaluation.task_metrics import described
 from figeval.models.model import Model
 from figeval.records import conditions, provenance
 from figeval.records.ids import Ids
+from figeval.records.notes import LEFT_OUT
 from figeval.records.predictions import PredictionRow
 from figeval.records.rows_file import is_own
 from figeval.records.run_folder import SEEDS, RunFolder, own_folder
@@ -232,7 +233,7 @@ def warnings_of_run(record: RunRecord, plans: list[Plan], left_out: list[TaskSpe
         yield f"{', '.join(plain)}: not stratified, since no example has a value of {column}"
     if left_out:
         names = ", ".join(task.name for task in left_out)
-        yield f"left out, since the model cannot answer them: {names}; name one in --tasks to see why"
+        yield f"{LEFT_OUT} the model cannot answer them: {names}; name one in --tasks to see why"
 
 
 def _resumed(path: Path, stored: TaskRecord | None, fresh: TaskRecord) -> TaskRecord:

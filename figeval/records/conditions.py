@@ -116,10 +116,11 @@ def partial(run: RunRecord) -> Iterator[str]:
     tasks = [task for task in run.tasks if task.kind == "task"]
     some = sum(task.n < task.available for task in tasks)
     of = "examples" if len(tasks) == 1 else f"examples of {some} of {len(tasks)} tasks"
+    flags = portion(run.config) or "part of the data"
     if any(task.sample_sha256 for task in tasks):
-        yield f"{portion(run.config)}: random {of}, seed {run.config.get('seed', 0)}"
+        yield f"{flags}: random {of}, seed {run.config.get('seed', 0)}"
     elif any(task.n < task.available for task in tasks):
-        yield f"{portion(run.config)}: the first {of}, not a random sample"
+        yield f"{flags}: the first {of}, not a random sample"
 
 
 def portion_of(run: RunRecord, task: TaskRecord) -> str:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from itertools import chain
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from figeval.records import conditions
+from figeval.records import notes as run_notes
 from figeval.records.conditions import OF_ALL, if_answered
 from figeval.records.schema import (
     SEEN_NOTES,
@@ -19,7 +18,6 @@ from figeval.records.schema import (
     TaskRecord,
 )
 from figeval.reporting.grid import AND, Grid, say
-from figeval.text import one_line
 from figeval.types import UNRELIABLE
 
 if TYPE_CHECKING:
@@ -34,37 +32,11 @@ OF_CHOICES = ("offered", "chosen", "95 % interval", "of wrong", "interval of it"
 RIGHT = frozenset({"value", "95 % interval", "n", "clusters"})
 SPARE = ("clusters", "route")
 NOTHING = "–"
-NONE = "none: "  # prefix of the reason why there is no value or no interval
 FEW = "*"  # marks an unreliable interval
 FEW_NOTE = f"{FEW} fewer than 10 effective clusters: the interval is unreliable"
 MARKS: dict[Role | None, str] = {"trained": "‡", "chosen": "†", None: ""}  # for scores on examples that were seen
 MEAN = "  mean"  # head of a line with the unweighted mean over languages
 REST = "  remaining examples"  # head of a line with the score on examples that the model has not seen
-STRADDLING = (
-    "with a token across the border of prompt and option, which is kept so that all of the option is scored; lm-eval "
-    "leaves that token out"
-)
-COUNTED = {  # one, and several
-    "ties": ("tie, scored by expectation", "ties, scored by expectation"),
-    "truncated_inputs": (
-        "input truncated to the model's maximum length",
-        "inputs truncated to the model's maximum length",
-    ),
-    "straddling": (f"example {STRADDLING}", f"examples {STRADDLING}"),
-    "nan": ("NaN", "NaN"),
-    "ambiguous": ("ambiguous answer", "ambiguous answers"),
-    "unparseable": ("answer that names none of the options", "answers that name none of the options"),
-    "absent": ("quotation that is not in the text", "quotations that are not in the text"),
-    "refusal": ("refusal", "refusals"),
-    "empty": ("empty answer", "empty answers"),
-    "truncated": (
-        "truncated answer (increase --max_new_tokens)",
-        "truncated answers (increase --max_new_tokens)",
-    ),
-    "error": ("example without a reply", "examples without a reply"),
-    "unasked": ("example that this route cannot ask about", "examples that this route cannot ask about"),
-    "spans_unanswered": ("span without an answer", "spans without an answer"),
-}
 
 
 def number(value: float | None) -> str:
@@ -158,59 +130,9 @@ def cells(score: ScoreRecord, trivial: Sequence[BaselineRecord], task: TaskRecor
 
 
 def notes(record: RunRecord) -> Iterator[str]:
-    """Yield the notes under the table: changed conditions, legend, invalid answers, ties, cut inputs, warnings."""
+    """Yield the lines below the table: the meaning of its signs, and the notes about the run."""
     yield from signs(record)
-    yield from conditions.notes(record)
-    yield from legend(record)
-    for task in record.tasks:
-        if task.hidden:
-            yield f"{task.task}: {task.hidden} of {task.n} gold answers are hidden and not scored"
-        if task.variant is None and (remark := task.settings.get("remark")):  # variants have the same data
-            yield f"{task.task}: {one_line(remark)}"
-        counts = ((kind, count) for kind, count in task.counts.items() if kind != "ok" and count)
-        odd = [f"{count} {COUNTED.get(kind, (kind, kind))[count != 1]}" for kind, count in counts]
-        if odd:
-            yield f"{task.task}: {'; '.join(odd)}"
-        yield from (f"{task.task}: {warning}" for warning in task.warnings)
-        if task.error:
-            yield f"{task.task} failed: {task.error.strip().splitlines()[-1]}"
-    answered = (
-        task for task in record.tasks if task.counts.get("ok") or any(score.value is not None for score in task.scores)
-    )
-    told = chain(
-        ((task.task, one) for task in answered for one in explained(task)),
-        ((one.name, score) for one in record.contrasts for score in one.scores),
-    )
-    yield from missing(told)
-    yield from conditions.incomplete(record)
-    yield from unanswered(record)
-    yield from record.warnings
-    described = record.model.description
-    yield from described.get("warnings", ())
-    if "fell_back_because" in described:
-        yield f"log-likelihoods from {described['scoring']} ({described['fell_back_because']})"
-
-
-def warnings(record: RunRecord, tasks: Collection[str]) -> Iterator[str]:
-    """Yield the warnings of a run that also concern a comparison on some of its tasks."""
-    own = [task for task in record.tasks if task.task in tasks]
-    yield from _only_labels(own)
-    for task in own:
-        if remark := task.settings.get("remark"):
-            yield f"{task.task}: {one_line(remark)}"
-        yield from (f"{task.task}: {warning}" for warning in task.warnings)
-    yield from record.warnings
-    yield from record.model.description.get("warnings", ())
-
-
-def unanswered(record: RunRecord) -> Iterator[str]:
-    """Yield notes on how many examples contrasts leave out, one for all contrasts with the same numbers."""
-    told: dict[str, list[str]] = {}
-    for one in record.contrasts:
-        if one.unanswered:
-            of = one.positive + one.negative + one.unanswered
-            told.setdefault(f"{one.unanswered} of {of} unanswered, left out", []).append(one.name)
-    yield from (f"{', '.join(names)}: {line}" for line, names in told.items())
+    yield from run_notes.notes(record)
 
 
 def signs(record: RunRecord) -> Iterator[str]:
@@ -218,9 +140,6 @@ def signs(record: RunRecord) -> Iterator[str]:
     shown = list(record.shown_scores())
     seen = {score.seen for score in shown}
     yield from (f"{MARKS[role]} {text}" for role, text in SEEN_NOTES.items() if role in seen)
-    trained = {one.baseline: None for task in record.tasks for one in task.baselines if one.weights}
-    yield from (f"{name}: a second model, which was trained on this probe" for name in trained)
-    yield from dict.fromkeys(remark for one in record.contrasts for remark in one.remarks)
     if any(task.languages for task in record.tasks):
         yield "mean: unweighted mean over languages"
     if any(task.overlap is not None and task.overlap.scores for task in record.tasks):
@@ -229,64 +148,6 @@ def signs(record: RunRecord) -> Iterator[str]:
         yield "eff.: effective clusters, the number of clusters of equal size that would be as informative"
     if any(score.low is not None and score.interval.endswith(UNRELIABLE) for score in shown):
         yield FEW_NOTE
-
-
-def legend(record: RunRecord) -> Iterator[str]:
-    """Yield explanations of the tasks and of their routes' settings; none if nothing needs explaining."""
-    tasks = [task for task in record.tasks if task.kind == "task" and task.scores]
-    yield from _only_labels(tasks)
-    is_old = record.schema_version.startswith("1.")
-    told = ((task.route, task.legend or _undeclared(task, is_old=is_old), task.task) for task in tasks)
-    rules = _grouped((f"{route}: {rule}", name) for route, rule, name in told if rule)
-    for rule, names in rules:
-        yield rule if len(rules) == 1 else f"{rule} ({', '.join(names)})"
-
-
-def _only_labels(tasks: Iterable[TaskRecord]) -> Iterator[str]:
-    """Yield a sentence for each label that is the right answer to every example of some tasks."""
-    for label, names in _grouped((task.only_label, task.task) for task in tasks if task.only_label is not None):
-        yield f"the right answer is {label} for every example of {', '.join(names)}"
-
-
-def _undeclared(task: TaskRecord, *, is_old: bool) -> str:
-    """Return an explanation of a route's settings for a record that was stored before routes had legends.
-
-    In records of versions 1.x (`is_old`), all task types were figeval's own, and a threshold separated two labels.
-    """
-    match task.settings:
-        case {"labels": [first, second], "threshold": int() | float() as threshold} if is_old:
-            return f"a pair is labelled {first} if its score is {threshold:g} or more, otherwise {second}"
-    return ", ".join(f"{name} {task.settings[name]}" for name in ("threshold", "temperature") if name in task.settings)
-
-
-def _grouped(told: Iterable[tuple[str, str]]) -> list[tuple[str, list[str]]]:
-    """Return (text, tasks with this text) in the order of the table."""
-    groups: dict[str, list[str]] = {}
-    for said, task in told:
-        groups.setdefault(said, []).append(task)
-    return list(groups.items())
-
-
-def explained(task: TaskRecord) -> list[ScoreRecord]:
-    """Return the scores of a task, with the reason why there are none if there are examples, but no answers."""
-    if task.counts.get("ok"):
-        return task.scores
-    why = {f"{NONE}no examples": f"{NONE}no example has an answer"}
-    return [score.model_copy(update={"interval": why.get(score.interval, score.interval)}) for score in task.scores]
-
-
-def missing(scores: Iterable[tuple[str, ScoreRecord | SeedScore]]) -> Iterator[str]:
-    """Yield the reasons why scores have no value or no interval; each reason is given once for all of its tasks."""
-    reasons: dict[tuple[str, str, str], list[str]] = {}
-    for task, score in scores:
-        value = score.value if isinstance(score, ScoreRecord) else score.mean
-        if score.interval.startswith(NONE) and score.seen is None:
-            what = "" if value is None else "interval of "
-            reasons.setdefault((task, what, score.interval.removeprefix(NONE)), []).append(score.metric)
-    told: dict[str, list[str]] = {}
-    for (task, what, why), metrics in reasons.items():
-        told.setdefault(f"no {what}{', '.join(metrics)}: {why}", []).append(task)
-    yield from (f"{', '.join(tasks)}: {line}" for line, tasks in told.items())
 
 
 def spreads(record: RunRecord) -> Iterator[tuple[str, ...]]:

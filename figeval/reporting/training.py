@@ -6,10 +6,11 @@ from collections.abc import Collection, Iterator
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from figeval.records.notes import missing
 from figeval.records.schema import SEEN_NOTES
 from figeval.records.sweep import GridRecord, SeedScore, SeedsRecord
 from figeval.reporting.grid import Grid, say
-from figeval.reporting.table import MARKS, MEAN, NOTHING, REST, interval, marked, missing, number
+from figeval.reporting.table import MARKS, MEAN, NOTHING, REST, interval, marked, number
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -6,10 +6,22 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from figeval.errors import OptionError, RecordError
+from figeval.records.notes import of_tasks
 from figeval.records.schema import RunRecord, ScoreRecord
 
-from .side_by_side import Line, asked, baseline_names, headings, lines, notes, number, over_languages, roles, unreliable
-from .tex import between, column, figure, floating, printable, row
+from .side_by_side import (
+    Line,
+    baseline_names,
+    headings,
+    lines,
+    notes,
+    number,
+    over_languages,
+    roles,
+    routes,
+    unreliable,
+)
+from .tex import between, column, figure, floating, printable, row, sentence
 
 if TYPE_CHECKING:
     Compare = Callable[..., Any]
@@ -43,13 +55,17 @@ def comparison_table(  # noqa: PLR0913 - one argument per choice of the user
         raise OptionError("the layout comparison needs runs; name their folders")
     if against is not None and not 0 <= against < len(runs):
         raise OptionError(f"against {against} is no place of a run, from 0 to {len(runs) - 1}")
-    table = _chosen(_without_probes(runs, tasks), tasks, metrics)
+    known = _without_probes(runs, tasks)
+    table = _with_contrasts(_chosen(known, tasks, metrics), known, runs)
+    shown = [place for place in range(len(runs)) if any(place in line.scores for line in table)]
     differing, untested = _differing(table, compare, against)
     trivial = baseline_names(table)
-    heads = [*trivial, *headings(runs)]
-    body = _tabular(table, heads, trivial, len(runs), differing, intervals=intervals, examples=examples)
+    heads = [*trivial, *(headings(runs)[place] for place in shown)]
+    body = _tabular(table, heads, trivial, shown, differing, intervals=intervals, examples=examples)
     told = _notes(runs, table, untested, against, intervals=intervals, tested=bool(differing))
-    return "\n".join(floating(body, _caption(runs, table), "figeval-comparison", told))
+    return "\n".join(
+        floating(body, _caption([headings(runs)[place] for place in shown], table), "figeval-comparison", told)
+    )
 
 
 def _without_probes(runs: Sequence[RunRecord], tasks: Sequence[str]) -> list[Line]:
@@ -77,13 +93,22 @@ def _chosen(table: Sequence[Line], tasks: Sequence[str], metrics: Sequence[str])
     return sorted(found, key=lambda line: (order[line.task], kind.get(line.metric, 0)))
 
 
+def _with_contrasts(table: Sequence[Line], known: Sequence[Line], runs: Sequence[RunRecord]) -> list[Line]:
+    """Return the lines, followed by those of contrasts that say what tasks with a single right answer cannot say."""
+    one_label = {line.task.partition(" (")[0] for line in table if line.is_one_label}
+    names = {one.name for run in runs for one in run.contrasts if one_label.intersection(one.tasks)}
+    first = {line.task: line for line in reversed(known) if line.task in names}
+    shown = {line.task for line in table}
+    return [*table, *(line for line in known if line is first.get(line.task) and line.task not in shown)]
+
+
 def _differing(
     table: Sequence[Line], compare: Compare, against: int | None
 ) -> tuple[dict[int, set[int]], dict[str, str]]:
     """Return the places of runs that differ from the reference, by tested line, and why metrics could not be tested."""
     found: dict[int, set[int]] = {}
     untested: dict[str, str] = {}
-    tested = {place: line for place, line in enumerate(table) if len(line.scores) > 1}
+    tested = {place: line for place, line in enumerate(table) if len(line.scores) > 1 and not line.is_one_label}
     for metric in dict.fromkeys(line.metric for line in tested.values()):
         own = {place: line for place, line in tested.items() if line.metric == metric}
         try:
@@ -113,8 +138,8 @@ def _best(line: Line) -> list[int]:
     """Return the places of the runs with the best printed value; there are several if they tie."""
     values = {place: number(score) for place, score in line.scores.items()}
     shown = {place: float(value) for place, value in values.items() if value is not None and value != "nan"}
-    if len(shown) < 2:
-        return []  # nothing to be better than
+    if len(shown) < 2 or line.is_one_label:
+        return []  # nothing to be better than, or at
     higher = next(iter(line.scores.values())).higher_is_better
     best = max(shown.values()) if higher else min(shown.values())
     return [place for place, value in shown.items() if value == best]
@@ -124,15 +149,14 @@ def _tabular(  # noqa: PLR0913
     table: Sequence[Line],
     heads: Sequence[str],
     trivial: Sequence[str],
-    runs: int,
+    runs: Sequence[int],
     differing: Mapping[int, set[int]],
     *,
     intervals: bool,
     examples: bool,
 ) -> Iterator[str]:
     scores: list[list[ScoreRecord | None]] = [
-        [*(line.baselines.get(name) for name in trivial), *(line.scores.get(place) for place in range(runs))]
-        for line in table
+        [*(line.baselines.get(name) for name in trivial), *(line.scores.get(place) for place in runs)] for line in table
     ]
     shapes = []
     for place in range(len(heads)):
@@ -146,7 +170,7 @@ def _tabular(  # noqa: PLR0913
     for place, (line, found) in enumerate(zip(table, scores, strict=True)):
         best, differs = _best(line), differing.get(place, set())
         cells = [figure(_shown(score)) for score in found[: len(trivial)]]
-        for run in range(runs):
+        for run in runs:
             score = line.scores.get(run)
             mark = SEEN[score.seen] if score is not None and score.seen else ""
             mark += DIFFERS if run in differs else ""
@@ -179,8 +203,8 @@ def _shown(score: ScoreRecord | None) -> str | None:
     return None if text == "nan" else text
 
 
-def _caption(runs: Sequence[RunRecord], table: Sequence[Line]) -> str:
-    names = _listed([printable(one) for one in headings(runs)])
+def _caption(models: Sequence[str], table: Sequence[Line]) -> str:
+    names = _listed([printable(one) for one in models])
     tasks = _listed([printable(task) for task in dict.fromkeys(line.task for line in table)])
     return f"Scores of {names} on {tasks}, with trivial models."
 
@@ -214,12 +238,20 @@ def _notes(
     if any(line.own_n(place) is not None for line in table for place in line.scores):
         yield r"$\circ$ Rests on fewer examples than were asked, as said below."
     yield from (TOLD[role] for role in roles(runs))
-    shown = {line.task for line in table}
-    own = [
-        run.model_copy(update={"tasks": [task for task in run.tasks if task.task in shown], "contrasts": []})
-        for run in runs
-    ]
-    yield from (f"{printable(note)}." for note in (*notes(own), *asked(own), *over_languages(own)))
+    if any(line.is_one_label for line in table):
+        shown = {line.task for line in table}
+        has_contrast = any(one.name in shown for run in runs for one in run.contrasts)
+        yield (
+            "Where one answer is right for every example, no run is in bold and none is tested"
+            f"{'; the contrasts tell the answers apart' * has_contrast}."
+        )
+    tasks = {line.task.partition(" (")[0] for line in table}
+    own = [of_tasks(run, tasks) for run in runs]
+    metrics = {line.metric for line in table}
+    yield from map(sentence, (*routes(runs, tasks), *notes(runs, tasks, metrics), *over_languages(own)))
+    others = [name for place, name in enumerate(headings(runs)) if not any(place in line.scores for line in table)]
+    if others:
+        yield f"Left out: {printable(', '.join(others))} {'has' if len(others) == 1 else 'have'} none of these scores."
     made: dict[str, list[str]] = {}
     for name, run in zip(headings(runs), runs, strict=True):
         version = run.provenance.get("packages", {}).get("figeval", "unknown")

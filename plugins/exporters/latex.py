@@ -11,14 +11,12 @@ from figeval.records.layouts import COMPARISON, Layout
 from figeval.records.measured import read_measured
 from figeval.records.schema import SEEN_NOTES, Role, RunRecord, ScoreRecord
 from figeval.registry import Registry
-from figeval.text import one_line
 
 from .comparison_table import comparison_table
 from .layout_table import layout_table
 from .side_by_side import (
     Line,
     any_score,
-    asked,
     baseline_names,
     bounds,
     deviation,
@@ -27,11 +25,11 @@ from .side_by_side import (
     lines,
     notes,
     number,
-    of_contrasts,
     roles,
+    routes,
     signs,
 )
-from .tex import MISSING, escape, row
+from .tex import MISSING, below, escape, row, sentence
 
 MARKS: dict[Role | None, str] = {"trained": r"$^\ddagger$", "chosen": r"$^\dagger$", None: ""}
 
@@ -96,13 +94,12 @@ def export(  # noqa: PLR0913 - one argument per choice of the user
 
 
 def _every_score(runs: Sequence[RunRecord]) -> str:
-    """Return a float with caption and label; routes and warnings are comments above it."""
+    """Return a float with caption and label, and the notes below the numbers."""
     table = lines(runs)
     trivial = baseline_names(table)
     head = ["Task", "Metric", "$n$", *map(escape, trivial), *map(escape, headings(runs))]
     return "\n".join(
         [
-            *(f"% {one_line(note)}" for note in notes(runs)),
             r"\begin{table}",
             r"\centering",
             rf"\begin{{tabular}}{{ll{'r' * (len(head) - 2)}}}",
@@ -112,6 +109,7 @@ def _every_score(runs: Sequence[RunRecord]) -> str:
             *_body(table, trivial, len(runs)),
             r"\bottomrule",
             r"\end{tabular}",
+            *below(sentence(note) for note in (*routes(runs), *notes(runs))),
             rf"\caption{{{caption(runs, table)}}}",
             r"\label{tab:figeval}",
             r"\end{table}",
@@ -194,8 +192,7 @@ def caption(runs: Sequence[RunRecord], table: Sequence[Line]) -> str:
             f"Scores of {models}{examples}, with trivial baselines;",
             r"in brackets the 95\,\% interval, over clusters if examples are not independent.",
             *([means] if any_score(runs, deviation) else ()),
-            *(f"{escape(note)}." for note in (*asked(runs), *signs(runs))),
-            *(f"{escape(remark)}.".replace("×", r"$\times$") for remark in of_contrasts(runs)),
+            *(f"{escape(note)}." for note in signs(runs)),
             *marks,
         ]
     )

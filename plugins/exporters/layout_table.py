@@ -12,8 +12,8 @@ from figeval.records.measured import MeasuredNumber, MeasuredNumbers
 from figeval.records.reference import Published, printed
 from figeval.records.schema import RunRecord, ScoreRecord, TaskRecord
 
-from .side_by_side import asked, headings, roles
-from .tex import BRACKETS, MISSING, between, column, figure, floating, headed, printable, prose, row
+from .side_by_side import headings, notes, roles
+from .tex import BRACKETS, MISSING, between, column, figure, floating, headed, printable, prose, row, sentence
 
 MEASURED = "Measured"
 PAGE = 54  # rows that fit on a page with caption and notes, in the type size of tables
@@ -69,13 +69,9 @@ def layout_table(
     """Return the float of a layout, with the numbers of runs and numbers of your own that no run holds.
 
     Raises:
-        OptionError: one of the runs has none of the tasks of the layout, or `own` has numbers, but none of its columns.
+        OptionError: no run has a task of the layout, or `own` has numbers, but none of its columns.
     """
-    for name, run in zip(headings(runs), runs, strict=True):
-        if layout.tasks and not _of_layout(run, layout):
-            raise OptionError(
-                f"{name} has none of the tasks of {layout.name}; run `figeval run --tasks {','.join(layout.tasks)}`"
-            )
+    runs, left_out = _with_tasks(runs, layout)
     columns = dict.fromkeys(
         (group.about, measure.metric) for panel in layout.panels for group, measure in panel.columns
     )
@@ -96,7 +92,7 @@ def layout_table(
             pages.append([])
         pages[-1] += lines
     bracketed = intervals and any(BRACKETS in line for body in pages for line in body)
-    notes = list(_notes(layout, runs, own, footnotes, bracketed))
+    notes = [*_notes(layout, runs, own, footnotes, bracketed), *left_out]
     made: list[str] = []
     for number, body in enumerate(pages, 1):
         caption, label = printable(layout.caption), layout.name
@@ -114,6 +110,18 @@ def _height(lines: Sequence[str]) -> int:
 
 def _of_layout(run: RunRecord, layout: Layout) -> list[TaskRecord]:
     return [task for task in run.tasks if task.task in layout.tasks]
+
+
+def _with_tasks(runs: Sequence[RunRecord], layout: Layout) -> tuple[list[RunRecord], list[str]]:
+    """Return the runs that have tasks of a layout, and a note on the others. Raises `OptionError` if none has."""
+    if not layout.tasks:
+        return list(runs), []
+    kept = [run for run in runs if _of_layout(run, layout)]
+    others = [name for name, run in zip(headings(runs), runs, strict=True) if not _of_layout(run, layout)]
+    lack = f"{', '.join(others)} {'has' if len(others) == 1 else 'have'} none of the tasks of {layout.name}"
+    if runs and not kept:
+        raise OptionError(f"{lack}; run `figeval run --tasks {','.join(layout.tasks)}`")
+    return kept, [f"Left out: {printable(lack)}."] if others else []
 
 
 def _letter(place: int) -> str:
@@ -261,6 +269,7 @@ def _notes(
     if layout.hint and not own and not runs:
         yield prose(layout.hint)
     tasks = {name: _of_layout(run, layout) for name, run in zip(headings(runs), runs, strict=True)}
+    metrics = {measure.metric for panel in layout.panels for _, measure in panel.columns}
     scored = any(measure.metric != EXAMPLES for panel in layout.panels for _, measure in panel.columns)
     yield from (f"Measured: {printable(file.source)}." for file in own)
     if scored and any(tasks.values()):
@@ -268,6 +277,6 @@ def _notes(
         yield f"Measured: {printable(how)}."
     if intervals:
         yield r"In brackets the 95\,\% interval, over clusters if examples are not independent."
-    yield from (f"{printable(note)}." for note in asked(runs))
+    yield from map(sentence, notes(runs, layout.tasks, metrics))
     seen = {score.seen for own in tasks.values() for task in own for score in task.scores}
     yield from (TOLD[role] for role in roles(runs) if role in seen)

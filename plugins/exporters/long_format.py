@@ -13,8 +13,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from figeval.records.conditions import described
+from figeval.records.notes import notes
 from figeval.records.schema import RunRecord, ScoreRecord, TaskRecord
-from figeval.text import csv_cell, shown_json
+from figeval.text import csv_cell, one_line, shown_json
 
 OF_SCORE = (
     *("metric", "value", "sd", "low", "high", "stderr", "n", "clusters", "effective_clusters"),
@@ -23,7 +24,7 @@ OF_SCORE = (
 COLUMNS = (
     *("run", "started", "kind", "model", "backend", "task", "version", "task_type", "route", "status"),
     *OF_SCORE,
-    *("examples_sha256", "sample_sha256", "remark", "conditions"),
+    *("examples_sha256", "sample_sha256", "remark", "conditions", "only_label", "notes"),
 )
 
 
@@ -39,21 +40,22 @@ def rows(runs: Sequence[RunRecord]) -> Iterator[Row]:
     kind "options (…)" give the kinds of options that were chosen.
 
     `remark` is a note that belongs to every score of a metric made from an argument. `conditions` are those of the
-    model's prompts, e.g. augmented inputs; they do not concern the baselines.
+    model's prompts, e.g. augmented inputs; they do not concern the baselines. `only_label` is the right answer of every
+    example of a task, if all share one, and `notes` are those about a model that tables for people have below them.
 
     A task without scores keeps a row that says so in `status`.
     """
     for run in runs:
         about = {"run": run.identity, "started": run.started, "model": run.model.name, "backend": run.model.backend}
         for task in run.tasks:
-            yield from _of_task(about, task)
+            yield from _of_task({**about, "notes": _notes(run, task.task)}, task)
         for contrast in run.contrasts:
-            shared = {"task": contrast.name, "status": run.status}
+            shared = {"task": contrast.name, "status": run.status, "notes": _notes(run, contrast.name)}
             for score in contrast.scores:
                 yield _row(about, shared, {"kind": "contrast"}, _numbers(score))
             for one in contrast.baselines:
                 for score in one.scores:
-                    trivial = {"kind": "baseline", "model": one.baseline, "backend": one.baseline}
+                    trivial = {"kind": "baseline", "model": one.baseline, "backend": one.baseline, "notes": None}
                     yield _row(about, shared, trivial, _numbers(score))
         for macro in run.macro:
             numbers = {"metric": macro.metric, "value": macro.value, "seen": macro.seen}
@@ -61,7 +63,7 @@ def rows(runs: Sequence[RunRecord]) -> Iterator[Row]:
 
 
 def _of_task(about: Row, task: TaskRecord) -> Iterator[Row]:
-    same = ("task", "version", "task_type", "status", "examples_sha256", "sample_sha256")
+    same = ("task", "version", "task_type", "status", "examples_sha256", "sample_sha256", "only_label")
     shared = {key: getattr(task, key) for key in same}
     remarks = {name: one.get("remark") for name, one in task.settings.get("metric_arguments", {}).items()}
     kind = "model" if task.kind == "task" else task.kind
@@ -77,7 +79,7 @@ def _of_task(about: Row, task: TaskRecord) -> Iterator[Row]:
             own = {"kind": f"{kind}{examples}", "remark": remarks.get(score.metric)}
             yield _row(about, shared, how, own, _numbers(score))
         for one in baselines:
-            trivial = {"kind": f"baseline{examples}", "model": one.baseline, "backend": one.baseline}
+            trivial = {"kind": f"baseline{examples}", "model": one.baseline, "backend": one.baseline, "notes": None}
             for score in one.scores:
                 yield _row(about, shared, trivial, {"remark": remarks.get(score.metric)}, _numbers(score))
     for table in task.choices:
@@ -87,6 +89,11 @@ def _of_task(about: Row, task: TaskRecord) -> Iterator[Row]:
                 yield _row(about, shared, about_option, _numbers(score))
             expected = {"metric": "expected_wrong", "value": option.expected_wrong, "n": option.chosen_wrong.n}
             yield _row(about, shared, about_option, expected)
+
+
+def _notes(run: RunRecord, name: str) -> str | None:
+    """Return the notes about a task or contrast in one cell."""
+    return "; ".join(map(one_line, notes(run, [name]))) or None
 
 
 def _numbers(score: ScoreRecord) -> Row:

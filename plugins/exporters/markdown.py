@@ -12,7 +12,6 @@ from figeval.text import one_line
 from .side_by_side import (
     Line,
     any_score,
-    asked,
     baseline_names,
     bounds,
     deviation,
@@ -22,6 +21,7 @@ from .side_by_side import (
     notes,
     number,
     roles,
+    routes,
     signs,
 )
 
@@ -61,8 +61,8 @@ def remarks(runs: Sequence[RunRecord]) -> Iterator[str]:
     if any_score(runs, deviation):
         yield "± is the standard deviation over seeds; intervals of such means are over other seeds and other examples."
     yield from (f"{MARKS[role]} {SEEN_NOTES[role]}." for role in roles(runs))
-    yield from asked(runs)
     yield from signs(runs)
+    yield from routes(runs)
     yield from notes(runs)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from figeval.records import conditions
+from figeval.records.notes import shared_notes
 from figeval.records.schema import (
     SEEN_NOTES,
     BaselineRecord,
@@ -17,7 +18,6 @@ from figeval.records.schema import (
     ScoreRecord,
     TaskRecord,
 )
-from figeval.text import one_line
 from figeval.types import UNRELIABLE
 
 NOTICEABLE = 0.95  # share of the clusters below which a note says how many are effective; exports as data have all
@@ -36,6 +36,7 @@ class Line:
     unit: str = ""
     scores: dict[int, ScoreRecord] = field(default_factory=dict)  # by number of the run
     baselines: dict[str, ScoreRecord] = field(default_factory=dict)
+    is_one_label: bool = False  # a constant answer is never wrong, so that no run is better than another
 
     def own_n(self, place: int) -> int | None:
         """Return the number of examples of a run that has not answered all of them, else None."""
@@ -73,6 +74,7 @@ def _collected(runs: Sequence[RunRecord]) -> list[Line]:
                     key = (name, _examples(task), rest, score.metric)
                     line = found.setdefault(key, Line(name, score.metric, score.n))
                     line.n = max(line.n, conditions.if_answered(task, score, baselines))
+                    line.is_one_label |= task.only_label is not None
                     line.scores[place] = score
                     line.baselines |= _of_metric(score.metric, shared(baselines))
         examples = {task.task: _examples(task) for task in run.tasks}
@@ -146,29 +148,32 @@ def headings(runs: Sequence[RunRecord]) -> list[str]:
     return [name if times[name] == 1 else f"{name} ({run.identity})" for name, run in zip(names, runs, strict=True)]
 
 
-def asked(runs: Sequence[RunRecord]) -> Iterator[str]:
-    """Yield what a reader must know of the runs: which examples were used and answered, how prompts were changed."""
-    told: dict[str, list[str]] = {}
-    for name, run in zip(headings(runs), runs, strict=True):
-        for note in (*conditions.partial(run), *conditions.unanswered(run), *conditions.notes(run)):
-            told.setdefault(note, []).append(name)
-    yield from (f"{', '.join(names)}: {note}" for note, names in told.items())
+def notes(
+    runs: Sequence[RunRecord], tasks: Collection[str] | None = None, metrics: Collection[str] | None = None
+) -> Iterator[str]:
+    """Yield notes for the reader of the numbers: tasks without scores, and those of `figeval.records.notes`.
 
-
-def notes(runs: Sequence[RunRecord]) -> Iterator[str]:
-    """Yield notes for the reader of the numbers: routes, tasks without scores, warnings."""
-    for name, run in zip(headings(runs), runs, strict=True):
-        if routes := dict.fromkeys(f"{task.task_type} {task.route}" for task in run.tasks):
-            yield f"{name}: {', '.join(routes)}"
-        for task in run.tasks:
-            if not task.scores:
-                yield f"{name} has no scores on {task.task}: {task.status}"
-            yield from (f"{name} on {task.task}: {warning}" for warning in task.warnings)
-    remarks = ((task.task, task.settings.get("remark")) for run in runs for task in run.tasks)
-    yield from dict.fromkeys(f"{task}: {one_line(remark)}" for task, remark in remarks if remark)
-    yield from of_contrasts(runs)
-    sizes = dict.fromkeys(unequal(score, task.task) for run in runs for task in run.tasks for score in task.scores)
+    Args:
+        runs: the runs.
+        tasks: names of the tasks and contrasts that the table shows; by default all.
+        metrics: metrics that it shows; by default all.
+    """
+    names = headings(runs)
+    shown = [[task for task in run.tasks if tasks is None or task.task in tasks] for run in runs]
+    for name, own in zip(names, shown, strict=True):
+        yield from (f"{name} has no scores on {task.task}: {task.status}" for task in own if not task.scores)
+    for note, places in shared_notes(runs, tasks, metrics).items():
+        yield note if len(places) == len(runs) else f"{', '.join(names[place] for place in places)}: {note}"
+    sizes = dict.fromkeys(unequal(score, task.task) for own in shown for task in own for score in task.scores)
     yield from filter(None, sizes)
+
+
+def routes(runs: Sequence[RunRecord], tasks: Collection[str] | None = None) -> Iterator[str]:
+    """Yield the task types and routes of each run, of the tasks that the table shows."""
+    for name, run in zip(headings(runs), runs, strict=True):
+        own = (task for task in run.tasks if tasks is None or task.task in tasks)
+        if told := dict.fromkeys(f"{task.task_type} {task.route}" for task in own):
+            yield f"{name}: {', '.join(told)}"
 
 
 def signs(runs: Sequence[RunRecord]) -> Iterator[str]:
@@ -183,11 +188,6 @@ def over_languages(runs: Sequence[RunRecord]) -> Iterator[str]:
     tasks = {task.task: task.languages for run in runs for task in run.tasks if task.languages}
     for name, languages in tasks.items():
         yield f"{name}: the unweighted mean over {', '.join(one.language for one in languages)}"
-
-
-def of_contrasts(runs: Sequence[RunRecord]) -> list[str]:
-    """Return the notes about contrasts, each sentence once and without a full stop."""
-    return list(dict.fromkeys(remark for run in runs for one in run.contrasts for remark in one.remarks))
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,6 +44,11 @@ def printable(text: str) -> str:
     return escape(shown).replace("\\textquotedbl{}", "''")
 
 
+def sentence(note: str) -> str:
+    """Return a note that ends with a full stop."""
+    return f"{printable(note).removesuffix('.')}."
+
+
 def prose(text: str) -> str:
     """Return a sentence in which words between backticks are set as code."""
     return CODE.sub(r"\\texttt{\1}", printable(text))
@@ -107,11 +112,15 @@ def floating(body: Iterable[str], caption: str, label: str, notes: Iterable[str]
     yield rf"\caption{{{caption}}}"
     yield rf"\label{{tab:{label}}}"
     yield from body
-    told = list(notes)
-    if told:
-        yield r"\par\smallskip"
-        yield r"\parbox{\linewidth}{\raggedright\footnotesize"
-        yield "\\par\n".join(told)
-        yield "}"
+    yield from below(notes)
     yield r"\end{table}"
     yield ""
+
+
+def below(notes: Iterable[str]) -> Iterator[str]:
+    """Yield the notes below a table, each as a paragraph."""
+    if paragraphs := list(notes):
+        yield r"\par\smallskip"
+        yield r"\parbox{\linewidth}{\raggedright\footnotesize"
+        yield "\\par\n".join(paragraphs)
+        yield "}"

@@ -28,7 +28,8 @@ def test_compare(cli: Cli, runs: tuple[Path, Path]) -> None:
     assert row.split()[0] == "mini_fables"
     assert "exact McNemar" in row
     assert [note.strip() for note in notes] == [
-        "B: --limit 15: the first examples of 2 of 2 tasks, not a random sample",
+        "A: mini_fables: 1 tie, scored by expectation",
+        "B: --limit 15: the first examples, not a random sample",
         "Holm's correction over 1 test",
         "95 % interval: Tango's score interval for independent 0/1 values",
         "detectable: the difference that p < 0.05, uncorrected, would find with probability 0.8",
@@ -113,7 +114,7 @@ def test_compare_refuses_with_a_cure(cli: Cli, runs: tuple[Path, Path]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("form", "begins"), [("csv", "run,started"), ("json", "[\n"), ("latex", "% overlap"), ("markdown", "| task |")]
+    ("form", "begins"), [("csv", "run,started"), ("json", "[\n"), ("latex", r"\begin{table}"), ("markdown", "| task |")]
 )
 def test_export(form: str, begins: str, cli: Cli, runs: tuple[Path, Path]) -> None:
     out = cli("export", *runs, "--to", form).out

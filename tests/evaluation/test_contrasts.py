@@ -377,7 +377,7 @@ def test_exports_say_what_the_numbers_of_contrasts_are(workshop):
     assert "| s:within | auc | 6 × idiom |" in markdown
     assert "auc: how often an example whose right answer is yes has a higher score" in markdown
     assert r"s:within & auc & 6 $\times$ idiom &" in latex
-    assert "is yes has a higher score" in latex[latex.index("caption") :]
+    assert "is yes has a higher score" in latex[latex.index("parbox") :]
     shown = [grid for grid in grids(record) if grid.title == "discrimination: yes against the rest"]
     assert [row[4:7] for row in shown[0].rows[::2]] == [
         ("24", "24", "16 (9.1 eff.)"),

@@ -16,7 +16,7 @@ from figeval import hookimpl
 from figeval.errors import FigevalError, OptionError, UnknownName
 from figeval.plugins import PluginManager
 from figeval.records.layouts import load_layouts
-from figeval.records.schema import BaselineRecord, ModelRecord, RunRecord
+from figeval.records.schema import BaselineRecord, ContrastRecord, ModelRecord, RunRecord
 from tests.measured import MEASURED
 from tests.runs import finished, run, score, task
 
@@ -120,13 +120,52 @@ def test_the_best_run_is_bold_and_those_that_tie(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_significant_difference_has_a_dagger() -> None:
-    choices = {"layout": "comparison", "tasks": ["impli_idioms_gold_ent"], "metrics": ["acc"]}
+    choices = {"layout": "comparison", "tasks": ["epic_retrieval_all"], "metrics": ["acc"]}
     best = latex(MINILM, TFIDF, RANDOM, **choices)
-    assert r"\bfseries 0.975 & 0.943{$^{\dagger}$} & 0.489{$^{\dagger}$} \\" in best
+    assert r"\bfseries 0.079 & 0.034{$^{\dagger}$} & 0.004{$^{\dagger}$} \\" in best
     assert "Benjamini and Hochberg" in best
     against = latex(MINILM, TFIDF, RANDOM, **choices, against=1)
-    assert r"\bfseries 0.975{$^{\dagger}$} & 0.943 & 0.489{$^{\dagger}$} \\" in against
+    assert r"\bfseries 0.079{$^{\dagger}$} & 0.034 & 0.004{$^{\dagger}$} \\" in against
     assert "differs from tfidf" in against
+
+
+@pytest.mark.slow
+def test_a_task_with_a_single_right_answer_has_no_best_run() -> None:
+    """A model that always gives this answer would be in bold."""
+    text = latex(MINILM, TFIDF, layout="comparison", tasks=["impli_idioms_gold_ent"], metrics=["acc"])
+    assert r"0.975 & 0.943 \\" in text
+    assert r"\bfseries 0" not in text
+    assert "the right answer is entailment for every example" in text
+
+
+def test_the_contrast_stands_beside_tasks_with_a_single_right_answer(tmp_path: Path) -> None:
+    contrast = ContrastRecord(
+        suite="s", contrast="c", tasks=["yes", "no"], label="yes", positive=40, negative=40, scores=[score("auc", 0.7)]
+    )
+    both = [
+        run(task("yes", only_label="yes"), task("no", only_label="no"), identity=str(place) * 8, contrasts=[contrast])
+        for place in (1, 2)
+    ]
+    folders = [stored(record, tmp_path / record.identity) for record in both]
+    text = latex(*folders, layout="comparison", tasks=["yes"])
+    yes, s_c = (line for line in text.splitlines() if line.startswith(("yes &", "s:c &")))
+    assert "bfseries" not in yes
+    assert "auc" in s_c
+    assert s_c.count("bfseries") == 2
+    assert "the right answer is yes for every example of yes." in text
+    assert "the right answer is no" not in text, "a task that is not shown"
+
+
+def test_runs_without_a_task_of_the_table_are_left_out_with_a_note(tmp_path: Path) -> None:
+    seen = run(task("epic_retrieval_seen"), task("other", warnings=["a warning about another task"]))
+    other = run(task("other"), identity="22222222")
+    other.model.name = "stranger"
+    folders = [stored(one, tmp_path / one.identity) for one in (seen, other)]
+    for choices in ({"layout": "epic_table_7"}, {"layout": "comparison", "tasks": ["epic_retrieval_seen"]}):
+        text = latex(*folders, **choices)
+        assert "Left out: stranger has none of" in text
+        assert "another task" not in text
+        assert "stranger &" not in text
 
 
 def test_names_of_models_are_no_commands(tmp_path: Path) -> None:

@@ -295,4 +295,6 @@ def test_records_of_earlier_versions_have_no_legend_but_settings(name: str) -> N
 
 
 def test_hidden_golds_are_counted_under_the_table() -> None:
-    assert list(notes(run(task(n=10, hidden=1)))) == ["proverbs: 1 of 10 gold answers are hidden and not scored"]
+    assert list(notes(run(task(n=10, available=10, hidden=1)))) == [
+        "proverbs: 1 of 10 gold answers are hidden and not scored"
+    ]

@@ -222,8 +222,8 @@ def show_correlations(found: ImpliAnalysis, console: Any) -> None:
 
 def show_matched(found: Sequence[Matched], console: Any) -> None:
     """Print the accuracies on pairs matched in similarity, and why intervals are missing."""
+    from figeval.records.notes import NONE
     from figeval.reporting.grid import Grid, say
-    from figeval.reporting.table import NONE
 
     if not found:
         say(console, "  no accuracy on pairs matched by similarity: all pairs of the run have the same label")

@@ -1,0 +1,196 @@
+"""The notes that travel with the numbers of a run: what a reader must know of the tasks that a table shows.
+
+Every output has the same ones: the terminal, HTML, comparisons, tables of papers and files for programs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import chain
+
+from figeval.records import conditions
+from figeval.records.schema import RunRecord, ScoreRecord, TaskRecord
+from figeval.records.sweep import SeedScore
+from figeval.text import one_line
+
+LEFT_OUT = "left out, since"  # begins the warning of a run about tasks that it does not have
+NONE = "none: "  # prefix of the reason why there is no value or no interval
+STRADDLING = (
+    "with a token across the border of prompt and option, which is kept so that all of the option is scored; lm-eval "
+    "leaves that token out"
+)
+COUNTED = {  # one, and several
+    "ties": ("tie, scored by expectation", "ties, scored by expectation"),
+    "truncated_inputs": (
+        "input truncated to the model's maximum length",
+        "inputs truncated to the model's maximum length",
+    ),
+    "straddling": (f"example {STRADDLING}", f"examples {STRADDLING}"),
+    "nan": ("NaN", "NaN"),
+    "ambiguous": ("ambiguous answer", "ambiguous answers"),
+    "unparseable": ("answer that names none of the options", "answers that name none of the options"),
+    "absent": ("quotation that is not in the text", "quotations that are not in the text"),
+    "refusal": ("refusal", "refusals"),
+    "empty": ("empty answer", "empty answers"),
+    "truncated": (
+        "truncated answer (increase --max_new_tokens)",
+        "truncated answers (increase --max_new_tokens)",
+    ),
+    "error": ("example without a reply", "examples without a reply"),
+    "unasked": ("example that this route cannot ask about", "examples that this route cannot ask about"),
+    "spans_unanswered": ("span without an answer", "spans without an answer"),
+}
+
+
+def notes(
+    run: RunRecord, tasks: Collection[str] | None = None, metrics: Collection[str] | None = None
+) -> Iterator[str]:
+    """Yield the notes about a run: definitions, changed conditions, routes' settings, odd answers, examples, warnings.
+
+    Args:
+        run: the record.
+        tasks: names of the tasks and contrasts that are shown; by default all.
+        metrics: metrics that are shown; by default all.
+    """
+    shown = run if tasks is None else of_tasks(run, tasks)
+    yield from _definitions(shown)
+    yield from conditions.notes(shown)
+    yield from legend(shown)
+    for task in shown.tasks:
+        yield from _of_task(task)
+    answered = (
+        task for task in shown.tasks if task.counts.get("ok") or any(score.value is not None for score in task.scores)
+    )
+    scores = chain(
+        ((task.task, score) for task in answered for score in explained(task)),
+        ((contrast.name, score) for contrast in shown.contrasts for score in contrast.scores),
+    )
+    yield from missing((name, score) for name, score in scores if metrics is None or score.metric in metrics)
+    yield from conditions.incomplete(shown)
+    yield from _unanswered(shown)
+    yield from _of_run(run, shown)
+
+
+def shared_notes(
+    runs: Sequence[RunRecord], tasks: Collection[str] | None = None, metrics: Collection[str] | None = None
+) -> dict[str, list[int]]:
+    """Return the notes about several runs, each with the places of the runs that it belongs to."""
+    places: dict[str, list[int]] = {}
+    for place, run in enumerate(runs):
+        for note in dict.fromkeys(notes(run, tasks, metrics)):
+            places.setdefault(note, []).append(place)
+    return places
+
+
+def of_tasks(run: RunRecord, names: Collection[str]) -> RunRecord:
+    """Return a run with only some of its tasks and contrasts."""
+    return run.model_copy(
+        update={
+            "tasks": [task for task in run.tasks if task.task in names],
+            "contrasts": [contrast for contrast in run.contrasts if contrast.name in names],
+        }
+    )
+
+
+def _definitions(run: RunRecord) -> Iterator[str]:
+    """Yield what names in the table mean."""
+    trained = dict.fromkeys(one.baseline for task in run.tasks for one in task.baselines if one.weights)
+    yield from (f"{name}: a second model, which was trained on this probe" for name in trained)
+    yield from dict.fromkeys(remark for contrast in run.contrasts for remark in contrast.remarks)
+
+
+def _of_task(task: TaskRecord) -> Iterator[str]:
+    """Yield the notes about a task alone: hidden gold answers, its data, odd answers, warnings, and its failure."""
+    if task.hidden:
+        yield f"{task.task}: {task.hidden} of {task.n} gold answers are hidden and not scored"
+    if task.variant is None and (remark := task.settings.get("remark")):  # variants have the same data
+        yield f"{task.task}: {one_line(remark)}"
+    counts = ((kind, count) for kind, count in task.counts.items() if kind != "ok" and count)
+    odd = [f"{count} {COUNTED.get(kind, (kind, kind))[count != 1]}" for kind, count in counts]
+    if odd:
+        yield f"{task.task}: {'; '.join(odd)}"
+    yield from (f"{task.task}: {warning}" for warning in task.warnings)
+    if task.error:
+        yield f"{task.task} failed: {task.error.strip().splitlines()[-1]}"
+
+
+def _of_run(run: RunRecord, shown: RunRecord) -> Iterator[str]:
+    """Yield which examples were used, and the warnings of the run and its model."""
+    yield from conditions.partial(shown)
+    stored = set(conditions.partial(run))  # a warning of its own in the record, about all tasks
+    are_all = len(shown.tasks) == len(run.tasks)
+    yield from (
+        warning for warning in run.warnings if warning not in stored and (are_all or not warning.startswith(LEFT_OUT))
+    )
+    described = run.model.description
+    yield from described.get("warnings", ())
+    if "fell_back_because" in described:
+        yield f"log-likelihoods from {described['scoring']} ({described['fell_back_because']})"
+
+
+def _unanswered(record: RunRecord) -> Iterator[str]:
+    """Yield notes on how many examples contrasts leave out, one for all contrasts with the same numbers."""
+    told: dict[str, list[str]] = {}
+    for one in record.contrasts:
+        if one.unanswered:
+            of = one.positive + one.negative + one.unanswered
+            told.setdefault(f"{one.unanswered} of {of} unanswered, left out", []).append(one.name)
+    yield from (f"{', '.join(names)}: {line}" for line, names in told.items())
+
+
+def legend(record: RunRecord) -> Iterator[str]:
+    """Yield explanations of the tasks and of their routes' settings; none if nothing needs explaining."""
+    tasks = [task for task in record.tasks if task.kind == "task" and task.scores]
+    yield from _only_labels(tasks)
+    is_old = record.schema_version.startswith("1.")
+    told = ((task.route, task.legend or _undeclared(task, is_old=is_old), task.task) for task in tasks)
+    rules = _grouped((f"{route}: {rule}", name) for route, rule, name in told if rule)
+    for rule, names in rules:
+        yield rule if len(rules) == 1 else f"{rule} ({', '.join(names)})"
+
+
+def _only_labels(tasks: Iterable[TaskRecord]) -> Iterator[str]:
+    """Yield a sentence for each label that is the right answer to every example of some tasks."""
+    for label, names in _grouped((task.only_label, task.task) for task in tasks if task.only_label is not None):
+        yield f"the right answer is {label} for every example of {', '.join(names)}"
+
+
+def _undeclared(task: TaskRecord, *, is_old: bool) -> str:
+    """Return an explanation of a route's settings for a record that was stored before routes had legends.
+
+    In records of versions 1.x (`is_old`), all task types were figeval's own, and a threshold separated two labels.
+    """
+    match task.settings:
+        case {"labels": [first, second], "threshold": int() | float() as threshold} if is_old:
+            return f"a pair is labelled {first} if its score is {threshold:g} or more, otherwise {second}"
+    return ", ".join(f"{name} {task.settings[name]}" for name in ("threshold", "temperature") if name in task.settings)
+
+
+def _grouped(told: Iterable[tuple[str, str]]) -> list[tuple[str, list[str]]]:
+    """Return (text, tasks with this text) in the order of the table."""
+    groups: dict[str, list[str]] = {}
+    for said, task in told:
+        groups.setdefault(said, []).append(task)
+    return list(groups.items())
+
+
+def explained(task: TaskRecord) -> list[ScoreRecord]:
+    """Return the scores of a task, with the reason why there are none if there are examples, but no answers."""
+    if task.counts.get("ok"):
+        return task.scores
+    why = {f"{NONE}no examples": f"{NONE}no example has an answer"}
+    return [score.model_copy(update={"interval": why.get(score.interval, score.interval)}) for score in task.scores]
+
+
+def missing(scores: Iterable[tuple[str, ScoreRecord | SeedScore]]) -> Iterator[str]:
+    """Yield the reasons why scores have no value or no interval; each reason is given once for all of its tasks."""
+    reasons: dict[tuple[str, str, str], list[str]] = {}
+    for task, score in scores:
+        value = score.value if isinstance(score, ScoreRecord) else score.mean
+        if score.interval.startswith(NONE) and score.seen is None:
+            what = "" if value is None else "interval of "
+            reasons.setdefault((task, what, score.interval.removeprefix(NONE)), []).append(score.metric)
+    told: dict[str, list[str]] = {}
+    for (task, what, why), metrics in reasons.items():
+        told.setdefault(f"no {what}{', '.join(metrics)}: {why}", []).append(task)
+    yield from (f"{', '.join(tasks)}: {line}" for line, tasks in told.items())
