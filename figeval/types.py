@@ -38,7 +38,9 @@ class Example:
 
     `meta` holds the columns for breakdowns (`--by idiom`); examples that share `cluster` are not independent and
     get clustered standard errors; examples that share `group` are minimal pairs (strict accuracy requires all right).
-    `language` is that of the row if the task has rows in several languages, else empty.
+    `language` is that of the row if the task has rows in several languages, else empty. Metrics and models that are
+    fitted also see the language of a task with a single one, unless it is English, and the `segmenter` that the task
+    names for the language (`figeval.words`).
     `prompted` is the same example with the texts for prompts, if these differ from the texts for other models
     (`prompt_fields` of a task file), e.g. not lower-cased. It is never scored.
     `removed_fields` are fields that a class no longer has, with the value that its examples had there: fingerprints
@@ -52,6 +54,7 @@ class Example:
     cluster: str | None = None
     group: str | None = None
     language: str = field(default="", metadata=LATER)
+    segmenter: str = field(default="", metadata=LATER)
     prompted: Example | None = field(default=None, repr=False)
 
     def for_prompt(self) -> Example:

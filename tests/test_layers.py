@@ -43,6 +43,7 @@ PLUMBING = {
     "types",
     "validation",
     "word_forms",
+    "words",
     "yamlfile",
 }
 STAGES = {"data", "spec", "prompts", "task_types", "answers", "models", "metrics", "records", "training"}

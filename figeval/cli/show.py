@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from figeval.training.presets import Preset
     from figeval.types import JSON
 
-ABOUT = ("description", "type", "language", "version", "labels", "metrics", "baselines", "cluster", "group")
+ABOUT = (
+    *("description", "type", "language", "segmenter", "version", "labels", "metrics", "baselines", "cluster", "group"),
+)
 
 
 @click.command()

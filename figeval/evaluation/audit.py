@@ -53,7 +53,9 @@ def audit(task: TaskSpec, harness: Harness, seed: int = 0) -> Audit:
     if task.task_type.Example is not ChoiceExample:
         raise TaskError(f"{task.name} is a {task.type} task; an audit is for tasks of the type choice")
     examples = [
-        example for example in harness.examples(task) if isinstance(example, ChoiceExample) and example.gold is not None
+        task.with_language(example)
+        for example in harness.examples(task)
+        if isinstance(example, ChoiceExample) and example.gold is not None
     ]
     if not examples:
         raise TaskError(f"{task.name}: all gold options are hidden, so nothing can be audited")

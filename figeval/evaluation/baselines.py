@@ -127,7 +127,7 @@ class Baselines:
     def _summed(self, asked: _Baseline, plan: Plan, unseen: UnseenExamples | None) -> tuple[Scored, Scored]:
         """Put the task to a baseline; return its scores on all examples and on the unseen ones."""
         own = metrics_of(plan.task, asked.route, plan.config, self.harness)
-        metrics = MetricSet(own, plan.task.labels, plan.task.language_of_rows)
+        metrics = MetricSet(own, plan.task.labels, plan.task.with_language)
         settings = settings_of(plan.task, asked.route, plan.config)
         context = replace(plan.context, settings=settings, metrics=frozenset(metrics.statistics))
         strict = plan.task.group is not None

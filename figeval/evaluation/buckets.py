@@ -24,7 +24,6 @@ LENGTH, OVERLAP = "words of the input", "overlap of input and right answer"
 OVERLAP_OF_TEXTS = "overlap of the two texts"
 QUARTILES = (0.25, 0.5, 0.75)
 FEWEST = 8  # examples that are worth dividing
-UNSEGMENTED = ("zh", "ja", "th", "lo", "km", "my")  # languages that are written without blanks between words
 
 
 class Measured(NamedTuple):
@@ -38,26 +37,26 @@ class Measured(NamedTuple):
 def measured(example: Example, options: str, gold: str) -> Measured:
     """Return the properties of an example.
 
-    The overlap is the Jaccard index of two sets of lower-cased words: those of the input and the right option or the
-    first reference, or those of the two texts of a pair, whose right answer is a label.
+    The overlap is the Jaccard index of two sets of words, whatever their case: those of the input and the right option
+    or the first reference, or those of the two texts of a pair, whose right answer is a label.
 
     Args:
-        example: the example.
+        example: the example, with its language and segmenter (`TaskSpec.with_language`).
         options: name of the field with the options; empty if there are none.
         gold: name of the field with the right answer.
     """
     values = {name: getattr(example, name, None) for name in (options, gold, "candidates", "inputs", "references")}
     given = values["inputs"]
     asked = example.asked if given is None else [part for one in given.values() for part in _listed(one)]
-    tokens = [words(text) for text in asked]
+    tokens = [words(text, example) for text in asked]
     length = sum(map(len, tokens))
     own = {word for each in tokens for word in each}
     if references := values["references"]:
-        return Measured(length, _jaccard(own, set(words(references[0]))), OVERLAP)
+        return Measured(length, _jaccard(own, set(words(references[0], example))), OVERLAP)
     choices, right = values.get(options) or values["candidates"], values[gold]
     place = right[0] if isinstance(right, tuple) and right else right
     if choices and isinstance(place, int) and 0 <= place < len(choices):
-        return Measured(length, _jaccard(own, set(words(choices[place]))), OVERLAP)
+        return Measured(length, _jaccard(own, set(words(choices[place], example))), OVERLAP)
     if len(tokens) == 2:
         return Measured(length, _jaccard(set(tokens[0]), set(tokens[1])), OVERLAP_OF_TEXTS)
     return Measured(length, None, "")
@@ -76,8 +75,6 @@ def bucketed(
 ) -> Iterator[BreakdownRecord]:
     """Yield the scores of a run by length and by overlap, the lowest bucket first.
 
-    Texts in languages without blanks between words are not measured.
-
     Args:
         task: record of the task.
         rows: stored rows by the id of the example.
@@ -85,9 +82,6 @@ def bucketed(
         metrics: the installed metrics.
         seed: random seed of the bootstrap.
     """
-    languages = [str(task.settings.get("language") or ""), *task.settings.get("languages", ())]
-    if any(one.startswith(UNSEGMENTED) for one in languages):
-        return
     own = metrics_in(task, rows.values(), metrics)
     scorer = TaskScorer(metrics=own, strict=False, seed=seed, settings=task.settings)
     overlaps = next((one.overlap_name for one in properties.values() if one.overlap_name), OVERLAP)

@@ -6,6 +6,7 @@ p-values for the number of tests.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -30,7 +31,10 @@ from figeval.records.run_folder import RunFolder
 from figeval.records.schema import CHOSEN_ON_TEST, RunRecord, TaskRecord
 from figeval.text import one_line
 
-OTHER_ARGUMENT = "A and B computed the metric with different models or arguments, so its scores are not comparable"
+OTHER_ARGUMENT = (
+    "A and B computed the metric with different models, arguments or words, so its scores are not comparable"
+)
+TOKENIZER = re.compile(r"(?:tok|words):[^|;]*")  # in the signature of a metric
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,9 +190,15 @@ def compare_task(
 
 
 def argument_of(task: TaskRecord, metric: str) -> Mapping[str, Any]:
-    """Return what a task's record says about the argument of a metric, except its name; empty for most metrics."""
+    """Return what a task's record says about the argument of a metric, except its name; empty for most metrics.
+
+    The tokenizer of its signature belongs to it, because scores of other words are other scores.
+    """
     found = dict(task.settings.get("metric_arguments", {}).get(metric, {}))
     found.pop("argument", None)
+    signature = str(task.settings.get("signatures", {}).get(metric, ""))
+    if tokenizer := TOKENIZER.findall(signature):
+        found["tokenizer"] = tokenizer
     return found
 
 

@@ -23,6 +23,7 @@ from figeval.records.schema import TaskRecord
 from figeval.spec import TaskSpec
 from figeval.task_types.routes import Dialogue, Route
 from figeval.types import Example, KeptReply, Prediction
+from figeval.words import TaskWords
 
 # ---- one model, one task ---------------------------------------------------------------------------------------------
 
@@ -34,12 +35,17 @@ class CachedModel:
     model: Model
     memo: Memo = field(default_factory=Memo)
     fitted_on: tuple[str, ...] | None = None
+    words: TaskWords | None = None
 
     def fit(self, plan: Plan) -> None:
-        """Fit a model that learns word weights or label frequencies from the task.
+        """Prepare a model for a task: say to a model of words what a word is, and fit one that learns.
 
         It learns from the whole task even with --limit, since an answer must not depend on how many others are wanted.
         """
+        if self.model.counts_words and self.words != (words := plan.words):
+            self.model.use_words(words)
+            self.words, self.fitted_on = words, None
+            self.memo.clear()
         splits = getattr(self.model.backend, "fit_splits", ("prior", "train", "test"))
         source = plan.source(splits)
         if source != self.fitted_on and self.model.fit(plan.fit_examples(splits)):
@@ -175,7 +181,7 @@ class Recorder:
         for them.
         """
         self.model.fit(plan)
-        metrics = MetricSet(plan.metrics, plan.task.labels, plan.task.language_of_rows)
+        metrics = MetricSet(plan.metrics, plan.task.labels, plan.task.with_language)
         kept = self.store.replies(plan.name)
         evaluator = TaskEvaluator(plan, self.model, plan.route, plan.context, metrics, self.samples, kept, plan.augment)
         with self.store.appending(plan.name) as writer:

@@ -37,6 +37,7 @@ from figeval.task_types.routes import Route, choose
 from figeval.training.floor import Floor, floor_in
 from figeval.training.seen import about_in
 from figeval.types import Example
+from figeval.words import TaskWords, notion_of
 
 PARAGRAPH = ("\n\n",)  # stop sequence for models that merely continue a text
 SHORT, LONG = 16, 512  # new tokens: for a letter or a word; for a chat model, which writes other text before it
@@ -97,6 +98,17 @@ class Plan:
         """Return the unchanged examples of a probe, with the same ids; empty for other variants."""
         return self.available.subset.of(self.variant.originals())
 
+    @property
+    def words(self) -> TaskWords:
+        """How the texts of the task are divided into words; for several languages, this reads all examples."""
+        task = self.task
+        if len(task.languages) == 1:
+            return TaskWords(task.reading_of(""))
+        readings = {language: task.reading_of(language) for language in task.languages}
+        return TaskWords(
+            by_text={text: readings[one.language] for one in self.variant.examples() for text in one.texts}
+        )
+
     def source(self, splits: tuple[str, ...]) -> tuple[str, ...]:
         """Return a key that is equal for splits with equal examples: their source and how they are built."""
         task = self.task
@@ -141,6 +153,7 @@ class Plan:
             "orders": config.orders,
             "calibration": list(CONTENT_FREE) if config.calibrate else [],
             "language": self.task.language_of_rows,
+            "segmenter": self.task.segmenters,
             "metric_arguments": described(self.metrics),
         }
         return found | {key: value for key, value in given.items() if value}
@@ -216,6 +229,7 @@ class Planner:
         )
         if route.reader is not None:
             route.reader.check()  # before a model has answered
+        notion_of(task.segmenters.values())
         # A broken template fails here, before weights are loaded.
         example = next(variant.examples())
         with suppress(ExampleError):
@@ -231,8 +245,8 @@ class Planner:
             baselines=baselines_of(variant, self.config) if floor is None else (floor.name,),
             context=context,
             template=template,
-            fit_examples=lambda splits: in_language(
-                self.harness.examples(task, task.split(*splits) or "test"), task.language_of_rows
+            fit_examples=lambda splits: map(
+                task.with_language, self.harness.examples(task, task.split(*splits) or "test")
             ),
             available=available,
             notes=self.harness.notes(task),
@@ -243,13 +257,6 @@ class Planner:
             floor=floor,
             remarks=unasked(route, context, available, scored()),
         )
-
-
-def in_language(examples: Iterator[Example], language: str) -> Iterator[Example]:
-    """Return the examples as metrics see them: those without a language get the given one."""
-    if not language:
-        return examples
-    return (one if one.language else replace(one, language=language) for one in examples)
 
 
 def baselines_of(variant: Variant, config: RunConfig) -> tuple[str, ...]:

@@ -66,7 +66,7 @@ class RecomputedRows:
                 self.left_out[metric.name] = "computed for many rows in one call, as by a model"
             elif not isinstance(statistic, Collective):
                 own.append(metric)
-        self.alone = MetricSet(own, self.task.labels, self.metrics.language)
+        self.alone = MetricSet(own, self.task.labels, self.metrics.as_read)
 
     def compare(self, rows: Sequence[PredictionRow], settings: Mapping[str, Any], reading: RowReader | None) -> None:
         """Compute rows again and compare them with the stored ones.

@@ -84,7 +84,9 @@ class ExampleTexts:
                 if example.id in wanted:
                     if parts := getattr(example, "parts", ()):
                         found.spans[example.id] = [[part.gold.start, part.gold.end] for part in parts if part.gold]
-                    found.measured[example.id] = measured(example, kind.options, kind.gold_fields[0])
+                    found.measured[example.id] = measured(
+                        variant.task.with_language(example), kind.options, kind.gold_fields[0]
+                    )
                     for name, value in _texts(example, kind.gold_fields):
                         found.fields.setdefault(name, {})[example.id] = _stored(value, places)
         except FigevalError as error:

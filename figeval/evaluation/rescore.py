@@ -134,7 +134,7 @@ def reading_of(task: TaskRecord, record: RunRecord, variant: Variant, harness: H
         route = in_orders(route, orders, seed)
     applied = metrics_of(variant.task, route, config, harness)
     _check_arguments(task, described(applied))
-    metrics = MetricSet(applied, variant.task.labels, variant.task.language_of_rows)
+    metrics = MetricSet(applied, variant.task.labels, variant.task.with_language)
     return RowReader(variant.task, route, reader.read, _context(task, variant, route, config), metrics), reader.version
 
 

@@ -33,6 +33,7 @@ from figeval.records.run_folder import SEEDS, RunFolder, own_folder
 from figeval.records.schema import LineageRecord, ModelRecord, RunRecord, TaskRecord
 from figeval.spec import TaskSpec
 from figeval.text import one_line
+from figeval.words import notion_of
 
 ELSEWHERE = "choose another --output_path, or start over with --fresh"
 SAME = (
@@ -185,6 +186,7 @@ def _task_record(plan: Plan) -> TaskRecord:
         template_sha256=plan.template.sha256 if plan.template else None,
         extractor=plan.extractor,
         settings=plan.settings,
+        words=notion_of(plan.task.segmenters.values()),
         legend=plan.route.explain(plan.context.settings, plan.context.labels),
         predictions=f"predictions/{plan.name}.jsonl",
         warnings=_warnings(plan),
@@ -242,6 +244,8 @@ def _resumed(path: Path, stored: TaskRecord | None, fresh: TaskRecord) -> TaskRe
             f"{path}: the answers to {fresh.task} were read by an older extractor; run `figeval rescore` on it"
         )
     changed = {key.removesuffix("_sha256"): (getattr(stored, key), getattr(fresh, key)) for key in SAME}
+    if stored.words or not is_english(fresh):  # records without words are of versions that divided English as this one
+        changed["words"] = stored.words, fresh.words
     changed |= {
         f"settings.{key}": (stored.settings.get(key), fresh.settings.get(key))
         for key in dict.fromkeys((*stored.settings, *fresh.settings))
@@ -253,6 +257,11 @@ def _resumed(path: Path, stored: TaskRecord | None, fresh: TaskRecord) -> TaskRe
             f"{path}: {what} of {fresh.task} changed since this run began ({_changes(changed)}); {ELSEWHERE}"
         )
     return stored.model_copy(update={"legend": fresh.legend, "warnings": fresh.warnings, "error": None})
+
+
+def is_english(task: TaskRecord) -> bool:
+    """Return whether all texts of a task are in English, as far as its record says."""
+    return not task.settings.get("language") and not task.settings.get("languages")
 
 
 # ---- rows of earlier sessions ----------------------------------------------------------------------------------------

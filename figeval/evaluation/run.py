@@ -275,7 +275,7 @@ class _Session:
         """Compute the scores of the stored rows, and score baselines if that is not done yet."""
         self.observer.scoring("scores")
         rows = partial(self.folder.rows, plan.name)
-        metrics = MetricSet(plan.metrics, plan.task.labels, plan.task.language_of_rows)
+        metrics = MetricSet(plan.metrics, plan.task.labels, plan.task.with_language)
         self._mark_seen(task, plan)
         if metrics.collective:
             before = list(rows())

@@ -48,12 +48,17 @@ class MetricSet:
     Args:
         metrics: metrics in the order in which scores are reported.
         labels: labels of the task, for metrics with a score per label.
-        language: language that metrics see for examples that name none (`TaskSpec.language_of_rows`).
+        as_read: returns an example with the language and segmenter that metrics see (`TaskSpec.with_language`).
     """
 
-    def __init__(self, metrics: Sequence[Metric], labels: tuple[str, ...], language: str = "") -> None:
+    def __init__(
+        self,
+        metrics: Sequence[Metric],
+        labels: tuple[str, ...],
+        as_read: Callable[[Example], Example] = lambda example: example,
+    ) -> None:
         self.metrics = metrics
-        self.language = language
+        self.as_read = as_read
         self.statistics: dict[str, Statistic] = {metric.name: statistic_of(metric, labels) for metric in metrics}
         self._titles = {metric.name: f"plugin {metric.owner!r}: metric {metric.name!r}" for metric in metrics}
 
@@ -80,8 +85,7 @@ class MetricSet:
         Metrics that give None for the example are left out. Metrics in `measured` are not computed again.
         """
         found: dict[str, float | list[float]] = {}
-        if self.language and not example.language:
-            example = replace(example, language=self.language)
+        example = self.as_read(example)
         for name, statistic in self.statistics.items():
             try:
                 with foreign_code(self._titles[name]):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from figeval.config import RunConfig
@@ -11,8 +12,10 @@ from figeval.evaluation.harness import Harness
 from figeval.metrics.arguments import made
 from figeval.metrics.catalogue import Metrics, statistic_of
 from figeval.spec import TaskSpec
+from figeval.spec.tasks import ENGLISH
 from figeval.task_types.base import Metric
 from figeval.task_types.routes import Route
+from figeval.words import notion_of, primary
 
 
 def metrics_of(task: TaskSpec, route: Route, config: RunConfig, harness: Harness) -> tuple[Metric, ...]:
@@ -24,19 +27,39 @@ def metrics_of(task: TaskSpec, route: Route, config: RunConfig, harness: Harness
     requested = [name for name in config.metrics if applies(name, task, harness.metrics)]
     names = list(dict.fromkeys((*task.metrics, *requested, *route.metrics)))
     return tuple(
-        made(one, task.labels, harness.metric_models.context(one, task, config.device)) if one.argument else one
+        made(one, task.labels, harness.metric_models.context(one, task, config.device))
+        if one.argument
+        else with_reason(one, task)
         for one in harness.metrics.applicable(names, task.type, route.name)
     )
 
 
+def with_reason(metric: Metric, task: TaskSpec) -> Metric:
+    """Return a metric that says why it has no value, if it has none in the languages of the task."""
+    if not metric.languages or metric.languages & set(map(primary, task.languages)):
+        return metric
+    why = f"it is for texts in {', '.join(sorted(metric.languages))}, not in {', '.join(task.languages)}"
+    return replace(metric, target=replace(statistic_of(metric, task.labels), absent=why))
+
+
 def signatures(metrics: Sequence[Metric], task: TaskSpec) -> dict[str, str]:
-    """Return the signatures of the metrics that a library computes.
+    """Return the signatures of the metrics that a library computes, and of those that count words.
+
+    In English, words are those of every version of figeval, so that metrics which count them have no signature.
 
     Raises:
-        FigevalError: the library is not installed.
+        FigevalError: the library is not installed, or the metric has no sound value in a language of the task.
     """
-    found = {metric.name: statistic_of(metric, task.labels).signature for metric in metrics}
-    return {name: signature() for name, signature in found.items() if signature is not None}
+    found = {}
+    for metric in metrics:
+        statistic = statistic_of(metric, task.labels)
+        if statistic.signature_in is not None:
+            found[metric.name] = statistic.signature_in(task.languages)
+        elif statistic.signature is not None:
+            found[metric.name] = statistic.signature()
+        elif metric.counts_words and task.languages != (ENGLISH,):
+            found[metric.name] = f"words:{notion_of(task.segmenters.values())}"
+    return found
 
 
 def applies(name: str, task: TaskSpec, metrics: Metrics) -> bool:

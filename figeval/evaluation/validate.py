@@ -11,6 +11,7 @@ from figeval.config import RunConfig
 from figeval.errors import CapabilityError, DataError, FigevalError, RowError, TaskError
 from figeval.evaluation.harness import Harness
 from figeval.evaluation.plan import check_settings, context_of, template_file, template_of
+from figeval.evaluation.task_metrics import signatures
 from figeval.models.model import open_model
 from figeval.prompts import PromptContext, Shots
 from figeval.records.predictions import form_problem
@@ -20,6 +21,7 @@ from figeval.spec.survey import repeated_id, without_width
 from figeval.task_types.base import HIDDEN, TaskType
 from figeval.task_types.routes import Route, choose
 from figeval.types import Example, Prediction
+from figeval.words import notion_of
 
 MOST_KINDS = 20  # number of different errors of a field, and of fields with errors, that are remembered
 MOST_ALIKE = 3  # number of errors of one field and of warnings of one kind that are printed, and of rows in them
@@ -70,11 +72,16 @@ def validate(task: TaskSpec, harness: Harness) -> Verdict:
 
 
 def definition_problems(task: TaskSpec, harness: Harness) -> Iterator[FigevalError]:
-    """Yield the errors in a task's definition: metrics, settings, baselines, words of labels."""
+    """Yield the errors in a task's definition: segmenters, metrics, settings, baselines, words of labels."""
+    try:
+        notion_of(task.segmenters.values())
+    except FigevalError as error:
+        yield error
+        return  # everything that counts words would say so again
     for name in task.metrics:
         try:
             limits = harness.metrics.get(name, task.type).routes
-            harness.metrics.applicable([name], task.type, min(limits, default=""))
+            signatures(harness.metrics.applicable([name], task.type, min(limits, default="")), task)
         except FigevalError as error:
             yield error
     try:

@@ -19,7 +19,7 @@ from figeval.errors import DataError, FigevalError, MissingData, RecordError, Un
 from figeval.evaluation.baselines import Baselines, BaselineScores
 from figeval.evaluation.contrasts import Discrimination, contrasts_of
 from figeval.evaluation.harness import Harness
-from figeval.evaluation.plan import Plan, baselines_of, context_of, in_language, pool_of, template_of
+from figeval.evaluation.plan import Plan, baselines_of, context_of, pool_of, template_of
 from figeval.evaluation.recomputed import RecomputedRows
 from figeval.evaluation.rescore import reader_of, reading_of, recorded_route
 from figeval.evaluation.score import MetricSet, TaskScorer, summarize
@@ -261,7 +261,7 @@ class _Verification:
             return metrics_in(task, rows, self.harness.metrics)
         if orders := str(task.settings.get("orders", "")):
             route = in_orders(route, orders, self.config.seed)
-        return MetricSet(metrics_of(spec, route, self.config, self.harness), spec.labels, spec.language_of_rows)
+        return MetricSet(metrics_of(spec, route, self.config, self.harness), spec.labels, spec.with_language)
 
     # ---- what needs the data -----------------------------------------------------------------------------------------
 
@@ -380,9 +380,7 @@ class _Verification:
             baselines=names,
             context=replace(context, pool=pool_of(task, harness)),
             template=None,
-            fit_examples=lambda splits: in_language(
-                harness.examples(task, task.split(*splits) or "test"), task.language_of_rows
-            ),
+            fit_examples=lambda splits: map(task.with_language, harness.examples(task, task.split(*splits) or "test")),
             available=available,
             notes=harness.notes(task),
             signatures={},

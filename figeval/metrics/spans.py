@@ -13,6 +13,7 @@ from __future__ import annotations
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import lru_cache, partial
 from statistics import fmean
 from typing import TypeAlias, TypeGuard
@@ -26,6 +27,7 @@ from figeval.metrics.ties import answered
 from figeval.task_types.joint import JointExample
 from figeval.task_types.spans import SpanExample
 from figeval.types import NO_SPAN, WITHOUT_REPLY, Prediction, Span
+from figeval.words import split_tokens
 
 Floats = NDArray[np.float64]
 Tokens: TypeAlias = tuple[str, ...]
@@ -33,9 +35,12 @@ Tokenize: TypeAlias = Callable[[str], Tokens]
 
 
 @lru_cache(maxsize=8192)
-def words(text: str) -> Tokens:
-    """Return the tokens between white space, without punctuation and symbols at their edges and without empty ones."""
-    return tuple(filter(None, map(_bare, text.split())))
+def words(text: str, segmenter: str = "") -> Tokens:
+    """Return the tokens between white space, without punctuation and symbols at their edges and without empty ones.
+
+    Scripts without blanks are divided into the words of the task. Tokens are compared in NFC, with their capitals.
+    """
+    return tuple(filter(None, map(_bare, split_tokens(unicodedata.normalize("NFC", text), segmenter))))
 
 
 @lru_cache(maxsize=65536)  # a text's tokens recur in every window of it
@@ -84,6 +89,8 @@ def precision_recall(
     answer that there is none and 0 for any span, as in SQuAD 2.0.
     """
     answer = example.answer
+    if tokens is words:
+        tokens = partial(words, segmenter=example.segmenter)
     if not known(answer, tokens):
         return None
     scored = [overlap(found, answer, tokens) if answer else _none(found) for found in found_texts(example, prediction)]
@@ -151,7 +158,8 @@ def _expected(score: Callable[[Tokens, Tokens], float], example: SpanExample, pr
         return None
     if not answer:  # a span without a word would be as empty as no span
         return fmean(_none(text)[0] for text in texts)
-    return fmean(score(words(text), words(answer)) for text in texts)
+    gold = words(answer, example.segmenter)
+    return fmean(score(words(text, example.segmenter), gold) for text in texts)
 
 
 def squad_f1_of_all(example: SpanExample, prediction: Prediction) -> float | None:
@@ -193,7 +201,8 @@ def ungated_features(example: JointExample, prediction: Prediction, *, of: Stati
 
 def summed_parts(example: JointExample, parts: Sequence[Prediction], of: Statistic) -> Sequence[float] | None:
     """Return features summed over the answered parts; of k parts, each has 1/k of the example's weight."""
-    found = [of.features(part, prediction) for part, prediction in zip(example.parts, parts, strict=True)]
+    own = [replace(part, segmenter=example.segmenter) if example.segmenter else part for part in example.parts]
+    found = [of.features(part, prediction) for part, prediction in zip(own, parts, strict=True)]
     columns = list(zip(*(values for values in found if values is not None), strict=True))
     return [sum(column) for column in columns] or None
 

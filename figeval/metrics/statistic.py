@@ -42,6 +42,8 @@ class Statistic:
         bounds: limits of the values of a mean, or None if it has none. A value beyond them shows that it has none.
         no_interval: reason why an interval would be wrong; there is none then.
         signature: returns a library's settings for computing the score, for the record, or raises `FigevalError`.
+        signature_in: the same, given the languages of the task (BCP 47), for a score whose settings depend on them. It
+            raises `TaskError` if the score has no sound value in one of them.
         absent: reason why there is no value if the metric applies to no example.
         check: raises `FigevalError` for an example of a task that the metric cannot score. It is called with the first
             example, before weights are loaded.
@@ -58,6 +60,7 @@ class Statistic:
     bounds: Bounds = (0.0, 1.0)
     no_interval: str = ""
     signature: Callable[[], str] | None = None
+    signature_in: Callable[[Sequence[str]], str] | None = None
     absent: str = "no examples"
     check: Callable[[Any], None] | None = None
     describe: Callable[[], Mapping[str, Any]] | None = None

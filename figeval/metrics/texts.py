@@ -1,8 +1,9 @@
-"""Metrics that compare a generated text with human references and with its inputs, all on lower-cased texts.
+"""Metrics that compare a generated text with human references and with its inputs, whatever its capitals except `chrf`.
 
-Examples without an answer (a refusal, an empty reply) are left out; `parse_rate` reports their share. There are two
-forms of BLEU (Papineni et al. 2002): the one in the papers on figurative texts (`bleu4`), and the one that is standard
-in the field (`corpus_bleu`). Both are fractions between 0 and 1; papers and sacrebleu report them times 100.
+Examples without an answer (a refusal, an empty reply) are left out; `parse_rate` reports their share. Words are those
+of `figeval.words`. There are two forms of BLEU (Papineni et al. 2002): the one in the papers on figurative texts
+(`bleu4`), and the one that is standard in the field (`corpus_bleu`). Both and chrF are fractions between 0 and 1;
+papers and sacrebleu report them times 100.
 """
 
 from __future__ import annotations
@@ -11,13 +12,16 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache, partial, reduce
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from figeval.errors import TaskError
 from figeval.metrics.statistic import Features, Statistic, collective
 from figeval.metrics.ties import answered
 from figeval.task_types.generation import GenerationExample
-from figeval.types import Prediction
+from figeval.types import Example, Prediction
+from figeval.words import primary, split_tokens, split_words
 
 if TYPE_CHECKING:
     import numpy as np
@@ -26,11 +30,17 @@ if TYPE_CHECKING:
     Floats: TypeAlias = NDArray[np.float64]
 
 ORDERS = 4  # of n-grams in BLEU
+CHRF_BETA = 2  # weight of recall in chrF
+ENGLISH = ("", "en")  # an example without a language is in English
+TOKENIZERS = {  # of sacrebleu, by language; 13a, which divides at blanks and ASCII punctuation, for all others
+    **dict.fromkeys(("zh", "yue", "wuu", "lzh"), "zh"),
+    "ja": "ja-mecab",
+    "ko": "ko-mecab",
+    **dict.fromkeys(("th", "lo", "km", "my", "shn", "mnw", "bo", "dz", "ii"), "char"),
+}
 
 # ---- words -----------------------------------------------------------------------------------------------------------
 
-# Letters and digits of any script, with apostrophes inside a word ("don't", "o'clock").
-WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)*")
 PART = re.compile(r"[^\W_]+?(?=n't\b)|n't\b|'?[^\W_]+")  # parts of contractions, as in taggers: did + n't, he + 's
 
 # Words of the closed classes, with contractions: articles, pronouns, prepositions, conjunctions, auxiliaries, "not".
@@ -49,13 +59,13 @@ you'll he'll she'll it'll we'll they'll i'd you'd he'd she'd we'd they'd that's 
 FUNCTION_WORDS = frozenset(CLOSED_CLASSES.split())
 
 
-def words(text: str) -> list[str]:
-    """Return the lower-cased words of a text, in order, without punctuation; typographic apostrophes become plain."""
-    return WORD.findall(text.lower().replace("’", "'"))
+def words(text: str, example: Example | None = None) -> list[str]:
+    """Return the words of a text in order, divided and folded as the language of its example demands."""
+    return split_words(text) if example is None else split_words(text, example.language, example.segmenter)
 
 
 def parts(text: str) -> list[str]:
-    """Return the same as `words`, but with contractions and other compounds split."""
+    """Return the lower-cased words of an English text, with contractions and other compounds split."""
     return PART.findall(text.lower().replace("’", "'"))
 
 
@@ -67,55 +77,78 @@ def ngrams(tokens: Sequence[str], n: int) -> Iterator[tuple[str, ...]]:
 # ---- comparison with references and inputs ---------------------------------------------------------------------------
 
 
+def said(prediction: Prediction) -> str | None:
+    """Return the text as it was written, or None if there is no answer."""
+    return prediction.value if answered(prediction) and isinstance(prediction.value, str) else None
+
+
 def written(prediction: Prediction) -> str | None:
     """Return the lower-cased text, or None if there is no answer."""
-    return prediction.value.lower() if answered(prediction) and isinstance(prediction.value, str) else None
+    text = said(prediction)
+    return None if text is None else text.lower()
 
 
 def rouge_l(example: GenerationExample, prediction: Prediction) -> float | None:
     """Return ROUGE-L, the F1 of the longest common subsequence (Lin 2004), for the best of the references.
 
-    It is computed by rouge_score without stemming.
+    It is computed by rouge_score without stemming: in English with its own tokenizer, which knows the letters a to z
+    only, and in other languages with the words of the language.
     """
-    text = written(prediction)
+    text = said(prediction)
     if text is None:
         return None
-    found = [_rouge_scorer().score(reference.lower(), text)["rougeL"] for reference in example.references]
+    scorer = _rouge_scorer(*((example.language, example.segmenter) if primary(example.language) not in ENGLISH else ()))
+    found = [scorer.score(reference, text)["rougeL"] for reference in example.references]
     return max(float(one.fmeasure) for one in found)
 
 
+@dataclass(frozen=True, slots=True)
+class _WordTokenizer:
+    """The words of a language, as rouge_score asks for them."""
+
+    language: str
+    segmenter: str
+
+    def tokenize(self, text: str) -> list[str]:
+        return split_words(text, self.language, self.segmenter)
+
+
 @cache
-def _rouge_scorer() -> Any:
+def _rouge_scorer(language: str = "", segmenter: str = "") -> Any:
     from rouge_score.rouge_scorer import RougeScorer
 
-    return RougeScorer(["rougeL"], use_stemmer=False)
+    tokenizer = _WordTokenizer(language, segmenter) if language else None
+    return RougeScorer(["rougeL"], use_stemmer=False, tokenizer=tokenizer)
 
 
 def leakage(example: GenerationExample, prediction: Prediction) -> float | None:
-    """Return the share of the input's different content words that occur in the text.
+    """Return the share of the input's different content words that occur in an English text.
 
     The input is its texts (the proverb); lists are keywords and are not counted. Function words, which occur in every
-    text, are left out. The result is None if there are no content words.
+    text, are left out. The result is None if there are no content words, and in languages other than English, whose
+    function words are not known: counted with them, the share would say little about what was given away.
     """
-    text = written(prediction)
+    text = said(prediction)
+    if text is None or primary(example.language) not in ENGLISH:
+        return None
     given = {word for value in example.inputs.values() if isinstance(value, str) for word in words(value)}
     content = given - FUNCTION_WORDS
-    return None if text is None or not content else len(content & set(words(text))) / len(content)
+    return None if not content else len(content & set(words(text))) / len(content)
 
 
-def repetition_4(_example: GenerationExample, prediction: Prediction) -> float | None:
+def repetition_4(example: GenerationExample, prediction: Prediction) -> float | None:
     """Return 1 if some run of four words occurs twice in the text, else 0 (Shao et al. 2019)."""
-    text = written(prediction)
+    text = said(prediction)
     if text is None:
         return None
-    counts = Counter(ngrams(words(text), 4))
+    counts = Counter(ngrams(words(text, example), 4))
     return float(max(counts.values(), default=0) > 1)
 
 
-def length(_example: GenerationExample, prediction: Prediction) -> float | None:
+def length(example: GenerationExample, prediction: Prediction) -> float | None:
     """Return the number of words; neither more nor fewer is better."""
-    text = written(prediction)
-    return None if text is None else float(len(words(text)))
+    text = said(prediction)
+    return None if text is None else float(len(words(text, example)))
 
 
 def cut_off(_example: GenerationExample, prediction: Prediction) -> float | None:
@@ -124,22 +157,23 @@ def cut_off(_example: GenerationExample, prediction: Prediction) -> float | None
 
 
 def _distinct(
-    rows: Sequence[Mapping[str, Any]], names: Sequence[str], _settings: Mapping[str, Any]
+    rows: Sequence[Mapping[str, Any]], names: Sequence[str], settings: Mapping[str, Any]
 ) -> Mapping[str, Sequence[Features]]:
     """Return for each row the numbers of its new n-grams and of all its n-grams; the metric's name ends in n.
 
     An n-gram is new if no earlier row has it.
     """
-    return {name: list(_new(rows, int(name.rpartition("_")[2]))) for name in names}
+    return {name: list(_new(rows, int(name.rpartition("_")[2]), settings)) for name in names}
 
 
-def _new(rows: Sequence[Mapping[str, Any]], n: int) -> Iterator[Features]:
-    seen: set[tuple[str, ...]] = set()
+def _new(rows: Sequence[Mapping[str, Any]], n: int, settings: Mapping[str, Any]) -> Iterator[Features]:
+    segmenters, seen = settings.get("segmenter", {}), set[tuple[str, ...]]()
     for row in rows:
         if row["status"] != "ok":
             yield None
             continue
-        found = list(ngrams(words(row["pred"]), n))
+        language = row.get("language") or settings.get("language", "")
+        found = list(ngrams(split_words(row["pred"], language, segmenters.get(language, "")), n))
         before = len(seen)
         seen.update(found)
         yield (float(len(seen) - before), float(len(found)))
@@ -158,14 +192,14 @@ distinct_2 = _over_all_texts()
 def bleu4(example: GenerationExample, prediction: Prediction) -> float | None:
     """Return the unsmoothed BLEU-4 of a single text, on lower-cased tokens between white space.
 
-    The score is the mean over texts. As in torchtext's `bleu_score`, it is the geometric mean of the clipped precisions
-    of one to four tokens, exactly 0 if one of them is 0, times exp(min(0, 1 - r/c)) (code of Ghosh and Srivastava
-    2022). Most texts of a few sentences get 0.
+    Scripts without blanks are divided into the words of the task. The score is the mean over texts. As in torchtext's
+    `bleu_score`, it is the geometric mean of the clipped precisions of one to four tokens, exactly 0 if one of them is
+    0, times exp(min(0, 1 - r/c)) (code of Ghosh and Srivastava 2022). Most texts of a few sentences get 0.
     """
     text = written(prediction)
     if text is None:
         return None
-    tokens, references = text.split(), [reference.lower().split() for reference in example.references]
+    tokens, *references = (split_tokens(one.lower(), example.segmenter) for one in (text, *example.references))
     matches = []
     for n in range(1, ORDERS + 1):  # n-grams that occur in a reference, each at most as often as there
         allowed = reduce(Counter.__or__, (Counter(ngrams(reference, n)) for reference in references))
@@ -178,10 +212,19 @@ def bleu4(example: GenerationExample, prediction: Prediction) -> float | None:
 
 
 @cache
-def _sacrebleu() -> Any:
+def _sacrebleu(language: str) -> Any:
+    """Return sacrebleu's BLEU with its tokenizer for a language. Raises `TaskError` if that needs a missing library."""
     from sacrebleu.metrics.bleu import BLEU
 
-    return BLEU(lowercase=True)
+    code = primary(language)
+    tokenizer = TOKENIZERS.get(code, "13a")
+    try:
+        return BLEU(lowercase=True, tokenize=tokenizer)
+    except (ImportError, RuntimeError) as error:
+        raise TaskError(
+            f"corpus_bleu of texts in {language} needs the tokenizer {tokenizer} of sacrebleu, whose library is "
+            f"missing: pip install 'figeval[{code}]'"
+        ) from error
 
 
 def _counts(example: GenerationExample, prediction: Prediction) -> Sequence[float] | None:
@@ -189,7 +232,7 @@ def _counts(example: GenerationExample, prediction: Prediction) -> Sequence[floa
     text = written(prediction)
     if text is None:
         return None
-    found = _sacrebleu().corpus_score([text], [[reference] for reference in example.references])
+    found = _sacrebleu(example.language).corpus_score([text], [[reference] for reference in example.references])
     return [*map(float, (*found.counts, *found.totals, found.sys_len, found.ref_len))]
 
 
@@ -212,12 +255,69 @@ def _bleu(sums: Floats) -> Floats:
     return np.asarray(np.where(matches.any(axis=-1) & (length > 0), score, 0.0))
 
 
-def _signature() -> str:
-    """Return sacrebleu's signature, its own description of its settings."""
-    bleu = _sacrebleu()
-    bleu.corpus_score([""], [[""]])  # the signature needs the number of references of a call
-    return str(bleu.get_signature())
+def _signature(languages: Sequence[str] = ("en",)) -> str:
+    """Return sacrebleu's signature, its own description of its settings, for each tokenizer of these languages."""
+    return _signatures({language: _sacrebleu(language) for language in languages})
 
 
-# BLEU of all texts together, as sacrebleu computes it with its defaults on lower-cased texts (Post 2018).
-corpus_bleu = Statistic(_counts, _bleu, signature=_signature)
+def _signatures(metrics: Mapping[str, Any]) -> str:
+    """Return the different signatures of sacrebleu's metrics by language; a single one stands alone."""
+    languages: dict[str, list[str]] = {}
+    for language, metric in metrics.items():
+        metric.corpus_score([""], [[""]])  # the signature needs the number of references of a call
+        languages.setdefault(str(metric.get_signature()), []).append(language)
+    if len(languages) == 1:
+        return next(iter(languages))
+    return "; ".join(f"{', '.join(codes)}: {signature}" for signature, codes in languages.items())
+
+
+# BLEU of all texts together, as sacrebleu computes it on lower-cased texts with its tokenizer of the language, and
+# otherwise with its defaults (Post 2018).
+corpus_bleu = Statistic(_counts, _bleu, signature=_signature, signature_in=_signature)
+
+
+# ---- chrF ------------------------------------------------------------------------------------------------------------
+
+
+@cache
+def _chrf() -> Any:
+    from sacrebleu.metrics.chrf import CHRF
+
+    return CHRF()
+
+
+def _character_counts(example: GenerationExample, prediction: Prediction) -> Sequence[float] | None:
+    """Return sacrebleu's numbers of character n-grams, of text, reference and both, for each order; shape (18,)."""
+    text = said(prediction)
+    if text is None:
+        return None
+    (found,) = _chrf()._extract_corpus_statistics([text], [[reference] for reference in example.references])
+    return [*map(float, found)]
+
+
+def _f_of_characters(sums: Floats) -> Floats:
+    """Return chrF from summed counts, shape (..., 18) → (...), with sacrebleu's effective order.
+
+    It is F2 of the means of precision and recall over the orders that both texts have.
+    """
+    import numpy as np
+
+    written, known, both = sums[..., 0::3], sums[..., 1::3], sums[..., 2::3]
+    counts = (written > 0) & (known > 0)
+    orders = np.maximum(counts.sum(axis=-1), 1)
+    precision, recall = (
+        np.divide(both, total, out=np.zeros_like(both), where=counts).sum(axis=-1) / orders
+        for total in (written, known)
+    )
+    weighted = CHRF_BETA**2 * precision + recall
+    product = (1 + CHRF_BETA**2) * precision * recall
+    return np.asarray(np.divide(product, weighted, out=np.zeros_like(product), where=weighted > 0))
+
+
+def _chrf_signature() -> str:
+    return _signatures({"": _chrf()})
+
+
+# F-score of the character n-grams of all texts together (Popović 2015), as sacrebleu computes it with its defaults. It
+# needs no words, so it is the same in every language.
+chrf = Statistic(_character_counts, _f_of_characters, signature=_chrf_signature)

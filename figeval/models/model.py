@@ -19,6 +19,7 @@ from figeval.plugins import PluginManager, describe, foreign_code
 from figeval.registry import Registry, a_type
 from figeval.text import one_line
 from figeval.types import JSON, Example, Message
+from figeval.words import TaskWords
 
 Factory = Callable[..., Any]
 OWN_FLAGS = {  # flag that only some models take, which is no option of theirs → why others refuse it
@@ -125,6 +126,16 @@ class Model:
         """
         behind_an_api = "generate" in self.offers and "loglikelihood" not in self.offers
         return bool(getattr(self.backend, "is_chat_model", self.chat is not None or behind_an_api))
+
+    @property
+    def counts_words(self) -> bool:
+        """True if the model compares words and wants to know how the texts of a task are divided into them."""
+        return callable(getattr(self.backend, "use_words", None))
+
+    def use_words(self, words: TaskWords) -> None:
+        """Say to a model of words how the texts of the next task are divided, before it is fitted or asked."""
+        with foreign_code():
+            self.backend.use_words(words)
 
     def fit(self, examples: Iterable[Example]) -> bool:
         """Fit a model that learns from a task's examples; return False if it does not learn."""

@@ -244,14 +244,8 @@ class OverlapRecord(Stored):
     baselines: list[BaselineRecord] = Field(default=[], description="trivial models on the remaining examples")
 
 
-SPARSE = (
-    "choices",
-    "is_floor",
-    "languages",
-    "legend",
-    "sample_sha256",
-    "tokens",
-)  # fields of a task that are omitted if they are empty
+# Fields of a task that are omitted if they are empty.
+SPARSE = ("choices", "is_floor", "languages", "legend", "sample_sha256", "tokens", "words")
 
 
 def _sparse(schema: dict[str, Any]) -> None:
@@ -305,6 +299,11 @@ class TaskRecord(Stored):
     template_sha256: str | None = None
     extractor: str | None = Field(default=None, description="version of the extractor that read the answers in words")
     settings: Settings = Field(default={}, description="labels, threshold, verbalizer, few-shot examples")
+    words: str = Field(
+        default="",
+        description="what a word is, to metrics and lexical models: `uax29` (Unicode Standard Annex 29), and the "
+        "segmenters of scripts without blanks; missing in earlier records",
+    )
     legend: str = Field(default="", description="what the settings of the route mean, as stated below tables")
     predictions: str = Field(description="file with one line per example, relative to run.json")
     predictions_sha256: str | None = Field(

@@ -8,18 +8,19 @@ rule scores the options of an item and takes the best one; ties are scored by ex
 from __future__ import annotations
 
 import random
-import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import permutations
 from typing import Any, TypeAlias
+from unicodedata import normalize
 
 import numpy as np
 from numpy.typing import NDArray
 
 from figeval.task_types.choice import ChoiceExample
+from figeval.words import split_words
 
 Floats: TypeAlias = NDArray[np.float64]
 Scores: TypeAlias = list[Floats]  # scores of the options of each item
@@ -29,13 +30,15 @@ ITEM, ALL, HALF = "the item", "all items", "the other half of the items"
 OTHERS, LABELS = "items of other clusters", "the other half with its labels"
 
 
-WORD = re.compile(r"\w+")
-
-
 def jaccard(one: frozenset[str], other: frozenset[str]) -> float:
     """Return |one ∩ other| / |one ∪ other|, or 0 for two empty sets."""
     together = len(one | other)
     return len(one & other) / together if together else 0.0
+
+
+def identity(option: str) -> str:
+    """Return the text by which an option is identified, whatever its case and the Unicode form of its accents."""
+    return normalize("NFC", option.strip().lower())
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,15 +81,13 @@ class ItemNumbers:
     @cached_property
     def numbers(self) -> dict[str, int]:
         """Number of each different option, by text."""
-        texts = (option.strip().lower() for example in self.examples for option in example.options)
+        texts = (identity(option) for example in self.examples for option in example.options)
         return {text: number for number, text in enumerate(dict.fromkeys(texts))}
 
     @cached_property
     def options(self) -> list[NDArray[np.intp]]:
         """Options of each item, by number."""
-        return [
-            np.array([self.numbers[option.strip().lower()] for option in example.options]) for example in self.examples
-        ]
+        return [np.array([self.numbers[identity(option)] for option in example.options]) for example in self.examples]
 
     @cached_property
     def gold(self) -> list[int]:
@@ -121,7 +122,12 @@ class ItemNumbers:
 
     def likeness(self) -> Scores:
         """Return the sum of each option's Jaccard similarities of words with the item's other options."""
-        words = [frozenset(WORD.findall(text)) for text in self.numbers]
+        languages = {  # of the first item that offers the option
+            identity(option): (example.language, example.segmenter)
+            for example in reversed(self.examples)
+            for option in example.options
+        }
+        words = [frozenset(split_words(text, *languages[text], joined=False)) for text in self.numbers]
         return [
             np.array([sum(jaccard(words[one], words[other]) for other in row if other != one) for one in row]).round(9)
             for row in (options.tolist() for options in self.options)

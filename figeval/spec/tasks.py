@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from importlib.resources.abc import Traversable
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 from pydantic import (
     BaseModel,
@@ -24,7 +25,9 @@ from figeval.spec.criteria import Scale, criteria_of
 from figeval.task_types.base import TaskType, TaskTypes
 from figeval.types import Example
 from figeval.validation import validated
+from figeval.words import SEGMENTERS, Reading, check_segmenter, knows
 
+E = TypeVar("E", bound=Example)
 FieldSource = str | int | float | list[Any] | dict[str, str]
 NAME = re.compile(r"[a-z0-9][a-z0-9_]{0,99}")  # part of file names, which have at most 255 bytes
 ENGLISH = "en"  # the language of a task that names none
@@ -149,6 +152,12 @@ class TaskSpec(Named):
         description="Language of the rows as a BCP 47 tag such as `en` or `zh-Hant`, or a list of tags. With several, "
         "the field `language` gives that of a row.",
     )
+    segmenter: str | Mapping[str, str] = Field(
+        default="",
+        description="Library that divides texts without blanks into words, for metrics and lexical models: "
+        f"{', '.join(SEGMENTERS)}; a mapping from languages if the task has several. By default, every grapheme "
+        "cluster, such as a Chinese character, is a word.",
+    )
     data: Mapping[str, str] = Field(
         default_factory=dict,
         description="Files with the rows by split, as `SCHEME:PATH` such as `jsonl:rows.jsonl`. The split `test` is "
@@ -261,6 +270,10 @@ class TaskSpec(Named):
             raise ValueError('data has no test split; write data: {test: "jsonl:FILE"}')
         if self.examples is not None and self.memorized is not None:
             raise ValueError("memorized is an expression over rows, and a task written in Python has none; remove it")
+        for language, name in self.segmenters.items():
+            check_segmenter(name, language)
+        if strange := set(self.segmenters) - set(self.languages):
+            raise ValueError(f"segmenter names {', '.join(sorted(strange))}, but not as a language of the task")
         if self.only_label is not None and self.only_label not in self.labels:
             raise ValueError(f"only_label {self.only_label!r} is not among the labels {', '.join(self.labels)}")
         strange = set(self.verbalizer) - set(self.labels)
@@ -304,6 +317,28 @@ class TaskSpec(Named):
     def language_of_rows(self) -> str:
         """Language of rows without one, if the task has a single language; empty for English, the default."""
         return self.language if isinstance(self.language, str) and self.language != ENGLISH else ""
+
+    @property
+    def segmenters(self) -> dict[str, str]:
+        """Segmenters by language; one that is named alone is for all languages that it knows."""
+        if not isinstance(self.segmenter, str):
+            return dict(self.segmenter)
+        if not self.segmenter:
+            return {}
+        fitting = [one for one in self.languages if self.segmenter in SEGMENTERS and knows(self.segmenter, one)]
+        return dict.fromkeys(fitting or self.languages, self.segmenter)
+
+    def reading_of(self, language: str) -> Reading:
+        """Return how texts in a language of the task are divided into words; an empty one is its single language."""
+        code = language or self.language_of_rows
+        return Reading(code, self.segmenters.get(code, ""))
+
+    def with_language(self, example: E) -> E:
+        """Return an example as metrics and models see it: with its language (English is empty) and its segmenter."""
+        reading = self.reading_of(example.language)
+        if (reading.language, reading.segmenter) == (example.language, example.segmenter):
+            return example
+        return replace(example, language=reading.language, segmenter=reading.segmenter)
 
     @property
     def task_type(self) -> TaskType[Any]:

@@ -46,6 +46,8 @@ class Metric:
         argument: description of the argument for messages ("the folder of a classifier"), or empty without an argument.
             With an argument, `target` is a factory (`figeval.metrics.arguments`).
         given: the given argument, or None.
+        languages: languages in which the metric has a sound value, without script and region; empty for all of them.
+        counts_words: whether the score depends on what a word is (`figeval.words`).
         owner: plugin that registered the metric; filled in at registration.
     """
 
@@ -56,6 +58,8 @@ class Metric:
     routes: frozenset[str] = frozenset()
     argument: str = ""
     given: str | None = None
+    languages: frozenset[str] = frozenset()
+    counts_words: bool = False
     owner: str = ""
 
     def is_for(self, task_type: str) -> bool:
@@ -63,12 +67,27 @@ class Metric:
         return not self.task_types or task_type in self.task_types
 
 
-def metric(
-    name: str, target: Any, *, lower_is_better: bool = False, routes: Iterable[str] = (), argument: str = ""
+def metric(  # noqa: PLR0913 - one argument per attribute
+    name: str,
+    target: Any,
+    *,
+    lower_is_better: bool = False,
+    routes: Iterable[str] = (),
+    argument: str = "",
+    languages: Iterable[str] = (),
+    counts_words: bool = False,
 ) -> Metric:
     """Return a metric for the `metrics` of a task type."""
     better, limits = not lower_is_better, frozenset(routes)
-    return Metric(name=name, target=target, higher_is_better=better, routes=limits, argument=argument)
+    return Metric(
+        name=name,
+        target=target,
+        higher_is_better=better,
+        routes=limits,
+        argument=argument,
+        languages=frozenset(languages),
+        counts_words=counts_words,
+    )
 
 
 class TaskType(Generic[E]):

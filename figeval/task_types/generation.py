@@ -128,14 +128,15 @@ class Generation(TaskType[GenerationExample]):
     )
     metrics = (
         metric("parse_rate", "figeval.metrics.classification:parse_rate"),
-        metric("bleu4", f"{TEXTS}:bleu4"),
+        metric("bleu4", f"{TEXTS}:bleu4", counts_words=True),
         metric("corpus_bleu", f"{TEXTS}:corpus_bleu"),
-        metric("rouge_l", f"{TEXTS}:rouge_l"),
-        metric("leakage", f"{TEXTS}:leakage", lower_is_better=True),
-        metric("repetition_4", f"{TEXTS}:repetition_4", lower_is_better=True),
-        metric("distinct_1", f"{TEXTS}:distinct_1", routes=WRITTEN),
-        metric("distinct_2", f"{TEXTS}:distinct_2", routes=WRITTEN),
-        metric("length", f"{TEXTS}:length"),
+        metric("chrf", f"{TEXTS}:chrf"),
+        metric("rouge_l", f"{TEXTS}:rouge_l", counts_words=True),
+        metric("leakage", f"{TEXTS}:leakage", counts_words=True, lower_is_better=True, languages=["en"]),
+        metric("repetition_4", f"{TEXTS}:repetition_4", counts_words=True, lower_is_better=True),
+        metric("distinct_1", f"{TEXTS}:distinct_1", counts_words=True, routes=WRITTEN),
+        metric("distinct_2", f"{TEXTS}:distinct_2", counts_words=True, routes=WRITTEN),
+        metric("length", f"{TEXTS}:length", counts_words=True),
         metric("cut_off", f"{TEXTS}:cut_off", lower_is_better=True, routes=["by_decoding"]),
     )
 

@@ -127,13 +127,13 @@ class Joint(Ranking):
         metric("acc", f"{RANKING}:accuracy"),
         metric("mrr", f"{RANKING}:mrr"),
         metric("acc_near", f"{RANKING}:acc_near"),
-        metric("span_precision", f"{FOUND}:joint_precision"),
-        metric("span_recall", f"{FOUND}:joint_recall"),
-        metric("span_f1", f"{FOUND}:joint_f1"),
-        metric("squad_f1", f"{FOUND}:joint_squad_f1"),
-        metric("span_precision_ungated", f"{FOUND}:joint_precision_ungated", routes=["at_once"]),
-        metric("span_recall_ungated", f"{FOUND}:joint_recall_ungated", routes=["at_once"]),
-        metric("span_f1_ungated", f"{FOUND}:joint_f1_ungated", routes=["at_once"]),
+        metric("span_precision", f"{FOUND}:joint_precision", counts_words=True),
+        metric("span_recall", f"{FOUND}:joint_recall", counts_words=True),
+        metric("span_f1", f"{FOUND}:joint_f1", counts_words=True),
+        metric("squad_f1", f"{FOUND}:joint_squad_f1", counts_words=True),
+        metric("span_precision_ungated", f"{FOUND}:joint_precision_ungated", counts_words=True, routes=["at_once"]),
+        metric("span_recall_ungated", f"{FOUND}:joint_recall_ungated", counts_words=True, routes=["at_once"]),
+        metric("span_f1_ungated", f"{FOUND}:joint_f1_ungated", counts_words=True, routes=["at_once"]),
     )
 
     def query_text(self, example: RankingExample) -> str:

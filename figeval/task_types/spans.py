@@ -186,12 +186,12 @@ class Spans(TaskType[SpanExample]):
     )
     metrics = (
         metric("parse_rate", "figeval.metrics.classification:parse_rate"),
-        metric("span_precision", f"{SPANS}:span_precision"),
-        metric("span_recall", f"{SPANS}:span_recall"),
-        metric("span_f1", f"{SPANS}:span_f1"),
-        metric("squad_f1", f"{SPANS}:squad_f1"),
-        metric("squad_f1_of_all", f"{SPANS}:squad_f1_of_all"),
-        metric("exact_match", f"{SPANS}:exact_match"),
+        metric("span_precision", f"{SPANS}:span_precision", counts_words=True),
+        metric("span_recall", f"{SPANS}:span_recall", counts_words=True),
+        metric("span_f1", f"{SPANS}:span_f1", counts_words=True),
+        metric("squad_f1", f"{SPANS}:squad_f1", counts_words=True),
+        metric("squad_f1_of_all", f"{SPANS}:squad_f1_of_all", counts_words=True),
+        metric("exact_match", f"{SPANS}:exact_match", counts_words=True),
         metric("verbatim", f"{SPANS}:verbatim", routes=["by_json"]),
     )
 

@@ -1,57 +1,59 @@
-"""Models that compare or copy words, and the definition of a word that all lexical models share."""
+"""Models that compare or copy words."""
 
 from __future__ import annotations
 
-import re
 from array import array
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from figeval.models.model import refuse_model_name
 from figeval.types import JSON, Inputs, ManyPairs, TextPair
+from figeval.words import Reading, TaskWords, split_words
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-# Letters and digits of any script; an apostrophe inside a word belongs to it ("don't", "o'clock").
-WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)*")
+PLAIN = Reading()
 
 
-def words(text: str) -> list[str]:
-    """Return the lower-cased words of a text, in order; a typographic apostrophe counts as a plain one."""
-    return WORD.findall(text.lower().replace("’", "'"))
-
-
-@dataclass(frozen=True, slots=True)
 class Overlap:
     """Jaccard index of the two sets of words, |A ∩ B| / |A ∪ B|; 0 if neither text has a word.
 
     It is one division of two integers, so equal ratios are equal floats and ties are exact.
     """
 
-    model: str = ""
+    def __init__(self, model: str = "") -> None:
+        refuse_model_name("overlap", model)
+        self.use_words(TaskWords())
 
-    def __post_init__(self) -> None:
-        refuse_model_name("overlap", self.model)
+    def use_words(self, words: TaskWords) -> None:
+        """Divide texts into these words from now on."""
+        self._words = words
+        self._indexed: tuple[tuple[str, ...], WordIndex] | None = None  # of the last `score_many`
 
     def score_pairs(self, requests: Sequence[TextPair]) -> list[float]:
-        return [jaccard(word_set(request.left), word_set(request.right)) for request in requests]
+        return [jaccard(self._set(request.left), self._set(request.right)) for request in requests]
 
     def score_many(self, request: ManyPairs) -> NDArray[np.float64]:
         """Return the indexes of a text and many others, shape (n,), as `score_pairs` does, to the last bit."""
-        return _index(request.rights).jaccard(word_set(request.left))
+        if self._indexed is None or self._indexed[0] != request.rights:
+            self._indexed = request.rights, WordIndex.of(map(self._words.split, request.rights))
+        return self._indexed[1].jaccard(self._set(request.left))
+
+    def _set(self, text: str) -> frozenset[str]:
+        return word_set(text, self._words.reading_of(text))
 
     def fingerprint(self) -> str:
-        """Return the name; the definition of a word is tied to the version of figeval."""
+        """Return the name; the notion of a word is part of the record of a task."""
         return "overlap 1"
 
     def describe(self) -> JSON:
         """Return the measure in words."""
-        return {"measure": "Jaccard index of lower-cased word sets"}
+        return {"measure": "Jaccard index of the sets of words, whatever their case"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +83,9 @@ class Echo:
 
 
 @lru_cache(maxsize=4096)  # a window's narratives and all its candidates; bounds memory on long streams
-def word_set(text: str) -> frozenset[str]:
+def word_set(text: str, reading: Reading = PLAIN) -> frozenset[str]:
     """Return the set of words of a text."""
-    return frozenset(words(text))
+    return frozenset(split_words(text, reading.language, reading.segmenter))
 
 
 def jaccard(left: frozenset[str], right: frozenset[str]) -> float:
@@ -105,6 +107,20 @@ class WordIndex:
     texts: dict[str, array[int]]
     words: NDArray[np.int64]
 
+    @classmethod
+    def of(cls, texts: Iterable[Sequence[str]]) -> WordIndex:
+        """Return the index of texts that are divided into words."""
+        import numpy as np
+
+        texts_with: defaultdict[str, array[int]] = defaultdict(lambda: array("q"))
+        sizes = []
+        for number, words in enumerate(texts):
+            different = set(words)
+            sizes.append(len(different))
+            for word in different:
+                texts_with[word].append(number)
+        return cls(dict(texts_with), np.array(sizes, dtype=np.int64))
+
     def jaccard(self, left: frozenset[str]) -> NDArray[np.float64]:
         """Return |left ∩ text| / |left ∪ text| of each text, or 0 for two empty sets; shape (n,)."""
         import numpy as np
@@ -114,18 +130,3 @@ class WordIndex:
             shared[np.asarray(self.texts[word])] += 1
         union = len(left) + self.words - shared
         return np.asarray(np.divide(shared, union, out=np.zeros(len(union)), where=union > 0))
-
-
-@lru_cache(maxsize=1)
-def _index(texts: tuple[str, ...]) -> WordIndex:
-    """Return the index of texts, which is kept for the next text that is compared with the same ones."""
-    import numpy as np
-
-    found: defaultdict[str, array[int]] = defaultdict(lambda: array("q"))
-    sizes = np.zeros(len(texts), dtype=np.int64)
-    for number, text in enumerate(texts):
-        own = set(words(text))
-        sizes[number] = len(own)
-        for word in own:
-            found[word].append(number)
-    return WordIndex(dict(found), sizes)

@@ -23,6 +23,7 @@ from figeval.answers.quotes import quotation
 from figeval.answers.reply_text import REFUSAL, answering_part, not_written, one_turn
 from figeval.prompts import PromptContext
 from figeval.types import Prediction, Reply, Span, Status
+from figeval.words import is_boundary
 
 from .labelling import LabellingExample, answer_of
 from .tags import OUTSIDE
@@ -228,11 +229,8 @@ def is_whole(span: Span, text: str) -> bool:
     The last of several words may be longer: "kick the bucket" occurs in "kick the buckets", but "bucket" does not occur
     in "buckets", nor "he art" in "the art".
     """
-    within_word = [
-        0 < place < len(text) and text[place - 1].isalnum() and text[place].isalnum()
-        for place in (span.start, span.end)
-    ]
-    return not within_word[0] and (not within_word[1] or len(text[span.start : span.end].split()) > 1)
+    is_longer = not is_boundary(text, span.end)
+    return is_boundary(text, span.start) and (not is_longer or len(text[span.start : span.end].split()) > 1)
 
 
 def places(quote: str, example: LabellingExample) -> Iterator[tuple[tuple[int, int], float]]:

@@ -11,13 +11,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
+from unicodedata import normalize
 
 from figeval.errors import DataError, ModelError
 from figeval.files import is_file
 from figeval.models.model import refuse_model_name
 from figeval.types import JSON, Text
-
-from ..baselines.word_overlap import words
+from figeval.words import TaskWords, find_words
 
 if TYPE_CHECKING:
     import numpy as np
@@ -44,8 +44,13 @@ class Glove:
         if path and not is_file(Path(path)):
             raise ModelError(f"'glove' found no file {path!r}; set path= to a GloVe text file, or leave it out")
         self._path = path
+        self._words = TaskWords()
         self._tokens = self._known = 0
         self._begun = self._unknown = 0  # numbers of texts
+
+    def use_words(self, words: TaskWords) -> None:
+        """Divide texts into these words from now on."""
+        self._words = words
 
     def embed(self, requests: Sequence[Text]) -> NDArray[np.float64]:
         """Return mean vectors, shape (n, d), float64; a row of NaN for a text without known words."""
@@ -54,10 +59,18 @@ class Glove:
         vectors = self._table[1]
         means = np.full((len(requests), vectors.shape[1]), np.nan)
         for mean, request in zip(means, requests, strict=True):
-            rows = self._rows(words(request.text))
+            rows = self._rows(self._keys(request.text))
             if rows:
                 mean[:] = vectors[rows].mean(axis=0, dtype=np.float64)
         return means
+
+    def _keys(self, text: str) -> list[str]:
+        """Return the words of a text as a vector file has them: in lower case (straße), or else folded (ışık)."""
+        row_of, reading, keys = self._table[0], self._words.reading_of(text), []
+        for word in find_words(text, reading.language, reading.segmenter):
+            lower = normalize("NFC", text[word.start : word.end].lower().replace("’", "'"))
+            keys.append(lower if lower in row_of or word.text not in row_of else word.text)
+        return keys
 
     def _rows(self, tokens: list[str]) -> list[int]:
         """Return the rows of the known words, or else of known beginnings, and count the texts for `describe`."""

@@ -1,20 +1,25 @@
 """TF-IDF cosine, with the defaults of scikit-learn's `TfidfVectorizer`.
 
-It uses lower-cased words of two characters or more, raw counts times smoothed idf (ln((1 + n) / (1 + df)) + 1), and
-rows of Euclidean length 1. A text without a known word is a row of zeros and scores exactly 0 with everything: a tie.
+It uses lower-cased words of two characters or more (`terms`), raw counts times smoothed idf (ln((1 + n) / (1 + df)) +
+1), and rows of Euclidean length 1. A text without a known word is a row of zeros and scores exactly 0 with everything:
+a tie.
 """
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from hashlib import blake2b
 from itertools import chain, compress, islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+from unicodedata import combining
 
 from figeval.errors import DataError, ModelError
 from figeval.models.model import refuse_model_name
 from figeval.types import JSON, Example, ManyPairs, TextPair
+from figeval.words import Reading, TaskWords, is_unspaced
 
 if TYPE_CHECKING:
     import numpy as np
@@ -22,6 +27,8 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
     from sklearn.feature_extraction.text import TfidfVectorizer
 
+ENGLISH = (Reading(), Reading("en"))
+TOKEN = re.compile(r"\b\w\w+\b")  # scikit-learn's
 BATCH = 65_536  # texts that are compared with the earlier ones at a time
 BLOCK = 8192  # pairs multiplied at a time: some 10 MB for paragraphs
 
@@ -33,9 +40,14 @@ class Tfidf:
 
     def __init__(self, model: str = "") -> None:
         refuse_model_name("tfidf", model)
+        self._words = TaskWords()
         self._vectorizer: TfidfVectorizer | None = None
         self._digest = ""
         self._candidates: tuple[tuple[str, ...], csr_matrix] | None = None  # of the last `score_many`
+
+    def use_words(self, words: TaskWords) -> None:
+        """Divide texts into these words from now on."""
+        self._words = words
 
     def fit(self, examples: Iterable[Example]) -> None:
         """Learn from the distinct texts of the examples in one pass.
@@ -50,7 +62,8 @@ class Tfidf:
         from sklearn.feature_extraction.text import TfidfVectorizer
 
         digest = blake2b(digest_size=8)
-        words_of = TfidfVectorizer().build_analyzer()
+        options = vectorizing(self._words)
+        words_of = TfidfVectorizer(**options).build_analyzer()
         texts, found = 0, Counter[str]()  # word → number of texts that have it
         for text in unique_texts(examples):
             digest.update(text.encode("utf-8", "surrogatepass") + b"\0")
@@ -62,7 +75,7 @@ class Tfidf:
                 "characters"
             )
         words = sorted(found)
-        self._vectorizer = TfidfVectorizer(vocabulary=words)
+        self._vectorizer = TfidfVectorizer(vocabulary=words, **options)
         self._vectorizer.idf_ = np.log((1 + texts) / (1 + np.array([found[word] for word in words], np.float64))) + 1
         self._digest = digest.hexdigest()
         self._candidates = None
@@ -117,6 +130,29 @@ class Tfidf:
             raise ModelError("'tfidf' has no word weights before fit(examples) has read the texts of the task")
         row_of = {text: row for row, text in enumerate(dict.fromkeys(texts))}
         return self._vectorizer.transform(row_of), [row_of[text] for text in texts]
+
+
+def vectorizing(words: TaskWords) -> dict[str, Any]:
+    """Return the options of scikit-learn's vectorizers for the words of a task; none in English."""
+    if not words.by_text and words.reading in ENGLISH:
+        return {}
+    return {"tokenizer": partial(terms, words=words), "token_pattern": None, "lowercase": False}
+
+
+def terms(text: str, words: TaskWords) -> list[str]:
+    """Return the words of a text that count: in English scikit-learn's, elsewhere those that are no single letter.
+
+    A letter with accents is still one (ọ́), one with a vowel sign is not (माँ). In scripts without blanks, where single
+    characters are words, all count.
+    """
+    if words.reading_of(text) in ENGLISH:
+        return TOKEN.findall(text.lower())
+    return [word for word in words.split(text, joined=False) if is_unspaced(word) or sum(map(is_base, word)) > 1]
+
+
+def is_base(character: str) -> bool:
+    """Return whether a character is no accent, point or tone mark, which Unicode orders behind a letter."""
+    return combining(character) == 0
 
 
 def unique_texts(examples: Iterable[Example]) -> Iterator[str]:

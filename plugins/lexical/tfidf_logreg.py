@@ -16,8 +16,10 @@ from typing import TYPE_CHECKING, Any
 from figeval.errors import DataError, ModelError, TaskError
 from figeval.models.model import refuse_model_name
 from figeval.types import JSON, Example
+from figeval.words import TaskWords
 
 from ..baselines.guessing import gold_answers
+from .tfidf import vectorizing
 
 if TYPE_CHECKING:
     from ..classification.requests import TextLabels
@@ -42,8 +44,13 @@ class TfidfLogreg:
 
     def __init__(self, model: str = "") -> None:
         refuse_model_name("tfidf_logreg", model)
+        self._words = TaskWords()
         self._learnt: _Learnt | None = None
         self._regressions: dict[tuple[tuple[str, ...], bool], list[Any]] = {}
+
+    def use_words(self, words: TaskWords) -> None:
+        """Divide texts into these words from now on."""
+        self._words = words
 
     def fit(self, examples: Iterable[Example]) -> None:
         """Learn the words and store the right answers, leaving out hidden ones.
@@ -59,7 +66,7 @@ class TfidfLogreg:
         digest = blake2b(digest_size=8)
         for text, gold in known:
             digest.update("\0".join((text, *gold, "")).encode("utf-8", "surrogatepass"))
-        vectorizer = TfidfVectorizer(ngram_range=(1, 2))
+        vectorizer = TfidfVectorizer(ngram_range=(1, 2), **vectorizing(self._words))
         try:
             rows = vectorizer.fit_transform([text for text, _ in known])
         except ValueError as error:
@@ -96,7 +103,8 @@ class TfidfLogreg:
         """Return a digest that changes with the fitted texts and the library."""
         import sklearn
 
-        return f"tfidf_logreg scikit-learn={sklearn.__version__} fitted={self._learnt.digest if self._learnt else 'no'}"
+        fitted = self._learnt.digest if self._learnt else "no"
+        return f"tfidf_logreg scikit-learn={sklearn.__version__} fitted={fitted}"
 
     def describe(self) -> JSON:
         """Return the numbers of words and texts, once fitted."""

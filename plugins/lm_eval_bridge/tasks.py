@@ -221,7 +221,7 @@ class FigevalTask(Task):  # type: ignore[misc]  # lm-eval is not typed
         """Metrics of the task that are meaningful on this route."""
         config = RunConfig(tasks=(self.spec.name,), model="lm-eval")
         own = metrics_of(self.spec, self.route, config, self.harness)
-        return MetricSet(own, self.spec.labels, self.spec.language_of_rows)
+        return MetricSet(own, self.spec.labels, self.spec.with_language)
 
     def process_results(self, doc: Document, results: Sequence[LMResult]) -> dict[str, object]:
         """Return the metrics of one example; one that does not apply to it (no answer) is left out, not zero.

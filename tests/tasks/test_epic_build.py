@@ -372,11 +372,11 @@ def test_the_random_items_can_be_rebuilt(real_data):
 
 def test_proverbs_that_share_their_words_are_listed_as_near_duplicates(real_data):
     """The list is made by reading; this finds what an eye may miss: the content of one is within that of the other."""
-    from figeval.builtin.plugins.baselines.word_overlap import words
+    from figeval.words import split_words
 
     material = build.read_material()
     alike = distractors.alike_matrix(material.proverb_ids, build.listed()["groups"])
-    stems = [{word[:5] for word in words(text) if len(word) > 3} for text in material.proverbs]
+    stems = [{word[:5] for word in split_words(text) if len(word) > 3} for text in material.proverbs]
     for i, left in enumerate(stems):
         for j, right in enumerate(stems[:i]):
             within = min(len(left), len(right)) >= 2 and (left <= right or right <= left)

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from figeval.evaluation.contamination.rewrites import WORD, Rewrite, words_of
+from figeval.evaluation.contamination.rewrites import Rewrite, places_of, words_of
 from figeval.evaluation.contamination.texts import TaskTexts, Unit
 from figeval.metrics.contamination import Shard, difference, mean_score, order_test
 from figeval.metrics.discrimination import Judged, auc
@@ -17,6 +17,7 @@ from figeval.metrics.paired import paired
 from figeval.records.contamination import FindingRecord
 from figeval.records.schema import ScoreRecord
 from figeval.types import Score
+from figeval.words import split_tokens
 
 DISTRACTORS = 9  # other last words among which the right one must be the likeliest
 FEWEST_WORDS = 3  # of a text whose last word can be recalled
@@ -97,15 +98,15 @@ def recall(texts: TaskTexts, source: Source, design: Design) -> list[FindingReco
 
 def _last_word(text: str) -> tuple[str, str]:
     """Return what precedes the last word of a text, and this word."""
-    last = [*WORD.finditer(text)][-1]
-    return text[: last.start()].rstrip(), last.group()
+    last = places_of(text)[-1]
+    return text[: last.start].rstrip(), text[last.start : last.end]
 
 
 def _shuffled(text: str, seed: int) -> str:
     """Return the words of a text in a random order."""
-    words = text.split()
+    words = split_tokens(text)
     random.Random(f"{seed} {text}").shuffle(words)
-    return " ".join(words)
+    return (" " if len(text.split()) > 1 else "").join(words)
 
 
 def _options(place: int, words: Sequence[str], seed: int) -> list[str]:
@@ -161,8 +162,8 @@ def _preferred(source: Source, texts: Sequence[str], design: Design) -> list[flo
 def _opening(unit: Unit) -> str:
     """Return as many first words of a unit's subject as its well-known text has; empty if these are the same words."""
     text = unit.memorized or ""
-    found = [*WORD.finditer(unit.subject)][: len(words_of(text))]
-    opening = unit.subject[: found[-1].end()] if found else ""
+    found = places_of(unit.subject)[: len(words_of(text))]
+    opening = unit.subject[: found[-1].end] if found else ""
     return "" if set(map(str.casefold, words_of(text))) <= set(map(str.casefold, words_of(opening))) else opening
 
 

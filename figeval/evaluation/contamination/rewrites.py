@@ -3,29 +3,51 @@
 from __future__ import annotations
 
 import random
-import re
 from collections.abc import Callable, Iterator
 from functools import lru_cache
+from typing import NamedTuple
+
+import regex
 
 from figeval.errors import DataError
 from figeval.word_forms import open_wordnet, with_capitals
+from figeval.words import find_words, is_unspaced
 
-WORD = re.compile(r"[^\W\d_]+(?:['\u2019-][^\W\d_]+)*")
+_LETTERS = r"(?:[\p{L}\p{Nl}\p{No}][\p{M}\p{Cf}]*+)++"
+WORD = regex.compile(rf"{_LETTERS}(?:['\u2019-]{_LETTERS})*+")  # compounds are one word; numbers are none
 LONG = 4  # letters of a word that is likely to have content
 APART = 8  # words of a text for each pair of words that is swapped
 PARTS = "nvar"  # WordNet's parts of speech: noun, verb, adjective, adverb
 Rewrite = Callable[[str], "str | None"]
 
 
+class Place(NamedTuple):
+    """A word at its place in a text: `text[start:end]`."""
+
+    start: int
+    end: int
+
+
+def places_of(text: str) -> list[Place]:
+    """Return the places of the words of a text; in scripts without blanks, these are grapheme clusters."""
+    places: list[Place] = []
+    for match in WORD.finditer(text):
+        start, end = match.span()
+        divided = find_words(match.group()) if is_unspaced(match.group()) else ()
+        places += [Place(start + word.start, start + word.end) for word in divided] or [Place(start, end)]
+    return places
+
+
 def words_of(text: str) -> list[str]:
-    """Return the words of a text, without punctuation and numbers."""
-    return WORD.findall(text)
+    """Return the words of a text as they are written, without punctuation and numbers."""
+    return [text[place.start : place.end] for place in places_of(text)]
 
 
 def swapped(text: str) -> str | None:
     """Return a text with pairs of long words exchanged, one pair for every eight words; None without two such words.
 
-    Which words these are depends on the text alone. Capitals stay in their places.
+    In scripts without blanks, what stands between punctuation is exchanged. Which words these are depends on the text
+    alone. Capitals stay in their places.
     """
     found = list(WORD.finditer(text))
     for least in (LONG, LONG - 1):
@@ -94,7 +116,7 @@ def with_capitals_of(word: str, model: str) -> str:
     return with_capitals(word if len(word) > 1 and word.isupper() else word.lower(), model)
 
 
-def _written(text: str, found: list[re.Match[str]], words: list[str]) -> str:
+def _written(text: str, found: list[regex.Match[str]], words: list[str]) -> str:
     """Return a text with its words replaced by others."""
 
     def parts() -> Iterator[str]:

@@ -162,7 +162,7 @@ def dev_scores(
     model = Model(IN_TRAINING, IN_TRAINING, backend)
     route = route_of(task, model, harness, config)
     plan = next(iter(Planner(config, harness, model).plans(task, route)))
-    metrics = MetricSet(plan.metrics, task.labels, task.language_of_rows)
+    metrics = MetricSet(plan.metrics, task.labels, task.with_language)
     evaluator = TaskEvaluator(plan, CachedModel(model), route, plan.context, metrics)
     places = {example.id: place for place, example in enumerate(examples)}
     rows = distributed.gather(list(evaluator.rows(examples[distributed.process :: distributed.processes])))

@@ -247,7 +247,7 @@ class _Inbox:
         example = next(one for number, one in enumerate(job.plan.examples()) if number == place)
         why = f"{TRIES} workers were lost while they answered it; memory may have run out"
         made = Prediction(example_id=name, value=None, status="error", finish="error", error=why)
-        features = MetricSet(job.plan.metrics, job.plan.task.labels, job.plan.task.language_of_rows).features(
+        features = MetricSet(job.plan.metrics, job.plan.task.labels, job.plan.task.with_language).features(
             example, made
         )
         row = prediction_row(job.plan.task.task_type, example, made, features, samples=job.plan.config.log_samples)

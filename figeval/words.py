@@ -1,0 +1,333 @@
+"""What a word is, in every language: the notion that metrics, floors, lexical models, extractors and digests share.
+
+Words are those of Unicode Standard Annex 29 (section 4), of letters and digits only, with the tailoring that it invites
+implementations to make: marks, joiners and soft hyphens belong to the letter before them (rule WB4); an apostrophe, a
+middle dot and the Hebrew geresh and gershayim join the letters on both sides; full stops, commas, colons and
+underscores join nothing ("3.14" is two words).
+
+In scripts that are written without blanks between words (Han, kana, Thai, Lao, Khmer, Myanmar, Javanese ...), each
+grapheme cluster (section 3) is a word, unless the task names a segmenter: a library that knows the words of a language.
+A text may mix scripts; the segmenter divides only the runs in its own.
+
+Words are compared in NFC and full case folding, with the rules of the language where it has its own (i without and with
+a dot), and without characters that have no appearance of their own (soft hyphens, joiners, direction marks).
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import import_module
+from importlib.metadata import version
+from typing import Any, NamedTuple
+from unicodedata import normalize as unicode_form
+
+import regex
+
+from figeval.errors import TaskError
+
+NOTION = "uax29"  # in records, for `words`
+
+# These belong to the character before them (rules WB4, GB9 and GB9a).
+_ATTACHED = r"[\p{WB=Extend}\p{WB=Format}\p{WB=ZWJ}\p{GCB=Extend}\p{GCB=SpacingMark}]"
+# Letters of the scripts without blanks. Line breaking (UAX 14) knows some by its classes for South East Asia (SA) and
+# for scripts that break between syllables (AK, AP, AS).
+_UNSPACED = (
+    r"[[\p{L}\p{N}]&&[\p{scx=Han}\p{scx=Hiragana}\p{scx=Katakana}\p{sc=Bopomofo}\p{sc=Yi}\p{sc=Tangut}\p{sc=Nushu}"
+    rf"\p{{sc=Khitan_Small_Script}}\p{{lb=SA}}\p{{lb=AK}}\p{{lb=AP}}\p{{lb=AS}}]--{_ATTACHED}]"
+)
+_SPACED = rf"[[\p{{L}}\p{{N}}]--{_UNSPACED}--{_ATTACHED}]"
+_LETTERS = rf"(?:{_SPACED}{_ATTACHED}*+)++"
+_SYLLABLE = r"\X\p{M}*+"  # a cluster, with the few vowel signs that UAX 29 parts from it (Myanmar aa)
+# Between letters, as in don't, l’amour, col·lecció, צה״ל; " joins letters of Hebrew only, which typists write for ״.
+_JOINT = r"(?:['’·\u05F3\u05F4]|(?<=\p{sc=Hebrew}\p{M}*)\"(?=\p{sc=Hebrew}))"
+
+# Latin, Greek and Cyrillic without marks and joiners of their own, with the common punctuation: most texts, which a
+# simple pattern divides ten times faster. İ is not among them, because its folding has a mark.
+_PLAIN = re.compile(
+    "[\x00-\xac\xae-\xb6\xb8-\u012f\u0131-\u02ff\u0370-\u0373\u0375-\u0482\u048a-\u052f\u2013-\u2026\u20ac]*+"
+)
+_PLAIN_LETTERS = regex.compile(r"[\p{L}\p{N}]++")
+_PLAIN_WORD = regex.compile(r"[\p{L}\p{N}]++(?:['’][\p{L}\p{N}]++)*+")
+_WORD = regex.compile(rf"(?P<spaced>{_LETTERS}(?:{_JOINT}{_LETTERS})*+)|(?:(?={_UNSPACED}){_SYLLABLE})++", regex.V1)
+_NOT_LETTERS = regex.compile(rf"[^\p{{L}}\p{{N}}\p{{M}}]+|(?<![\p{{L}}\p{{N}}\p{{M}}{_ATTACHED}])\p{{M}}+", regex.V1)
+_UNSPACED_RUN = regex.compile(rf"((?:(?={_UNSPACED}){_SYLLABLE})++)", regex.V1)
+_JOINTS = regex.compile("['’·\u05f3\u05f4\"]")
+_INVISIBLE = regex.compile(r"\p{Default_Ignorable_Code_Point}+")
+_CLUSTER = regex.compile(r"\X")
+_CLUSTERS = regex.compile(_SYLLABLE)
+_WITHIN = regex.compile(rf"(?<={_SPACED}{_ATTACHED}*){_SPACED}|(?<=[\p{{L}}\p{{N}}]{_ATTACHED}*)\p{{M}}", regex.V1)
+_DIVIDING_SIGNS = dict.fromkeys(map(ord, "\u0f0b\u0f0c\u1361"), " ")
+_SAME_SIGN = str.maketrans("’״", "'\"")
+
+_DOTLESS = frozenset({"tr", "az", "crh", "gag"})  # I is the capital of ı, and İ of i
+_DOTLESS_CAPITAL = regex.compile(r"I(?!\P{ccc=0}*\u0307)")
+_DOTTED_CAPITAL = regex.compile(r"I(?P<marks>\P{ccc=0}*?)\u0307")
+_LITHUANIAN_DOT = regex.compile(r"(?<=\p{Soft_Dotted}\P{ccc=0}*)\u0307")  # i keeps its dot below an accent
+
+
+class Word(NamedTuple):
+    """A word in the form in which words are compared, and its place in the original text: `text[start:end]`."""
+
+    text: str
+    start: int
+    end: int
+
+
+# ---- words ----------------------------------------------------------------------------------------------------------
+
+
+def find_words(text: str, language: str = "", segmenter: str = "") -> Iterator[Word]:
+    """Yield the words of a text in order, without blanks and punctuation.
+
+    Args:
+        text: any text, which may mix scripts.
+        language: BCP 47 tag, for the rules of case; empty if unknown.
+        segmenter: name in `SEGMENTERS`, for scripts without blanks; empty for grapheme clusters.
+
+    Raises:
+        TaskError: the library of the segmenter is missing.
+    """
+    divide = opened(segmenter)
+    if _PLAIN.fullmatch(text):
+        for match in _PLAIN_WORD.finditer(text):
+            yield Word(_compared(match.group(), language), *match.span())
+        return
+    for match in _WORD.finditer(text):
+        start, end = match.span()
+        if match["spaced"] is not None:
+            yield Word(_compared(match.group(), language), start, end)
+            continue
+        for part in divide(match.group()):
+            yield Word(_compared(part, language), start, start + len(part))
+            start += len(part)
+
+
+def split_words(text: str, language: str = "", segmenter: str = "", *, joined: bool = True) -> list[str]:
+    """Return the words of a text in the form in which they are compared; see `find_words`.
+
+    Without `joined`, apostrophes and the like divide words ("don't" is two), as in scikit-learn's tokenizer.
+    """
+    if _PLAIN.fullmatch(text):
+        words: list[str] = (_PLAIN_WORD if joined else _PLAIN_LETTERS).findall(_compared(text, language))
+        return words
+    whole = [word.text for word in find_words(text, language, segmenter)]
+    return whole if joined else [part for word in whole for part in _JOINTS.split(word) if part]
+
+
+def split_tokens(text: str, segmenter: str = "") -> list[str]:
+    """Return what stands between white space, as it is; runs of letters of scripts without blanks are divided further.
+
+    Punctuation stays with the letters before or after it, except beside such runs. The signs that divide words in
+    Ethiopic and syllables in Tibetan are white space.
+    """
+    if _PLAIN.fullmatch(text):
+        return text.split()
+    tokens, divide = text.translate(_DIVIDING_SIGNS).split(), opened(segmenter)
+    return [
+        part
+        for token in tokens
+        for place, piece in enumerate(_UNSPACED_RUN.split(token))
+        for part in (divide(piece) if place % 2 else (piece,))
+        if part
+    ]
+
+
+def is_unspaced(word: str) -> bool:
+    """Return whether a word begins with a letter of a script without blanks."""
+    return _UNSPACED_RUN.match(word) is not None
+
+
+def letters(text: str, language: str = "") -> str:
+    """Return the letters and digits of a text with their marks, in the form in which words are compared.
+
+    Texts with equal letters differ at most in blanks, punctuation, case, invisible characters or the Unicode form of
+    their accents.
+    """
+    kept: str = _NOT_LETTERS.sub("", _compared(text, language))
+    return kept
+
+
+def normalize(text: str, language: str = "") -> str:
+    """Return a text in NFC and full case folding, with the rules of the language for i and its dot.
+
+    It is as the Unicode Standard defines canonical caseless matching (section 3.13, D145), so ß equals ss.
+    """
+    code = primary(language)
+    if code not in _DOTLESS and text.isascii():
+        return text.lower()
+    text = unicode_form("NFD", text)
+    if code in _DOTLESS:
+        text = _DOTTED_CAPITAL.sub(r"i\g<marks>", _DOTLESS_CAPITAL.sub("ı", text))
+    elif code == "lt":
+        text = _LITHUANIAN_DOT.sub("", text.casefold())
+    return unicode_form("NFC", text.casefold())
+
+
+def _compared(text: str, language: str) -> str:
+    folded = normalize(text, language)
+    return folded if folded.isascii() else _INVISIBLE.sub("", folded).translate(_SAME_SIGN)
+
+
+def primary(language: str) -> str:
+    """Return the language of a BCP 47 tag without script and region, e.g. zh of zh-Hant."""
+    return language.partition("-")[0].lower()
+
+
+# ---- places ---------------------------------------------------------------------------------------------------------
+
+
+def is_boundary(text: str, index: int) -> bool:
+    """Return whether a text may be cut before `text[index]`, so that neither a cluster nor a word is divided.
+
+    A grapheme cluster (a letter with its marks, an emoji of several characters) is never divided, a word not within a
+    run of its letters and digits; it may be cut at an apostrophe, and scripts without blanks between all clusters. Both
+    ends of the text are boundaries.
+    """
+    if not 0 < index < len(text):
+        return True
+    before, after = text[index - 1], text[index]
+    if before.isascii() and after.isascii():
+        return not (before.isalnum() and after.isalnum()) and before + after != "\r\n"
+    cluster = _CLUSTER.match(text, index - 1)  # ends at the next boundary, which depends on all that precedes
+    return cluster is not None and cluster.end() == index and _WITHIN.match(text, index) is None
+
+
+# ---- the words of a task ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How the texts of one language are divided into words: the arguments of `find_words`."""
+
+    language: str = ""
+    segmenter: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskWords:
+    """Divides the texts of a task into words, for models of words, whose requests name no language.
+
+    Attributes:
+        reading: how texts are divided, if the task has one language; otherwise, how texts of no example are.
+        by_text: reading of each text of an example, if the task has several languages.
+    """
+
+    reading: Reading = Reading()
+    by_text: Mapping[str, Reading] = field(default_factory=dict)
+
+    def split(self, text: str, *, joined: bool = True) -> list[str]:
+        """Return the words of a text; see `split_words`."""
+        reading = self.reading_of(text)
+        return split_words(text, reading.language, reading.segmenter, joined=joined)
+
+    def reading_of(self, text: str) -> Reading:
+        """Return how a text is divided."""
+        return self.by_text.get(text, self.reading)
+
+
+def notion_of(segmenters: Iterable[str]) -> str:
+    """Return what a word is, for records: `uax29`, followed by the segmenters with the versions of their libraries.
+
+    Raises:
+        TaskError: the library of a segmenter is missing.
+    """
+    used = []
+    for name in dict.fromkeys(segmenters):
+        opened(name)
+        used.append(f"{name} {version(SEGMENTERS[name].distribution)}")
+    return " + ".join((NOTION, *used))
+
+
+# ---- segmenters -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Segmenter:
+    """A library that divides texts of a language into words.
+
+    Attributes:
+        languages: the languages whose words it knows, as the first parts of their tags.
+        scripts: regular expression of the letters that it is given, in runs.
+        module: module of the library.
+        distribution: name under which the library is installed.
+        extra: the extra of figeval that installs it.
+        start: function of the module → function of a run that returns its words, which together are the run.
+    """
+
+    languages: tuple[str, ...]
+    scripts: str
+    module: str
+    distribution: str
+    extra: str
+    start: Callable[[Any], Callable[[str], Sequence[str]]]
+
+
+def _start_jieba(jieba: Any) -> Callable[[str], Sequence[str]]:
+    jieba.setLogLevel(logging.WARNING)
+    tokenizer = jieba.Tokenizer()  # of its own, unaffected by user dictionaries
+    return lambda run: tokenizer.lcut(run)
+
+
+def _start_mecab(mecab: Any) -> Callable[[str], Sequence[str]]:
+    tagger = mecab.Tagger(f"{import_module('ipadic').MECAB_ARGS} -Owakati")
+    return lambda run: tagger.parse(run).split()
+
+
+def _start_pythainlp(pythainlp: Any) -> Callable[[str], Sequence[str]]:
+    return lambda run: pythainlp.word_tokenize(run, engine="newmm")
+
+
+SEGMENTERS = {
+    "jieba": Segmenter(("zh", "yue"), r"\p{scx=Han}", "jieba", "jieba", "zh", _start_jieba),
+    "mecab": Segmenter(
+        ("ja",), r"[\p{scx=Han}\p{scx=Hiragana}\p{scx=Katakana}]", "MeCab", "mecab-python3", "ja", _start_mecab
+    ),
+    "pythainlp": Segmenter(("th",), r"\p{sc=Thai}", "pythainlp.tokenize", "pythainlp", "th", _start_pythainlp),
+}
+
+
+def knows(segmenter: str, language: str) -> bool:
+    """Return whether a segmenter knows the words of a language."""
+    return primary(language) in SEGMENTERS[segmenter].languages
+
+
+def check_segmenter(segmenter: str, language: str) -> None:
+    """Raise `ValueError` if there is no such segmenter, or if it does not know the words of the language."""
+    if segmenter not in SEGMENTERS:
+        raise ValueError(f"no segmenter is called {segmenter!r:.80}; choose one of {', '.join(SEGMENTERS)}")
+    if not knows(segmenter, language):
+        for_these = " and ".join(SEGMENTERS[segmenter].languages)
+        raise ValueError(f"the segmenter {segmenter!r} is for texts in {for_these}, not in {language}")
+
+
+@cache
+def opened(segmenter: str) -> Callable[[str], Sequence[str]]:
+    """Return the function that divides a run of a script without blanks into words.
+
+    Raises:
+        TaskError: its library is missing.
+    """
+    if not segmenter:
+        divide_by_cluster: Callable[[str], Sequence[str]] = _CLUSTERS.findall
+        return divide_by_cluster
+    chosen = SEGMENTERS[segmenter]
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # escapes and imports that newer versions of Python deprecate
+            divide = chosen.start(import_module(chosen.module))
+    except ImportError as error:
+        raise TaskError(
+            f"the segmenter {segmenter!r} needs a library that is missing ({error}): "
+            f"pip install 'figeval[{chosen.extra}]'"
+        ) from error
+    runs = regex.compile(rf"(?P<known>(?:(?={chosen.scripts}){_SYLLABLE})++)|{_SYLLABLE}", regex.V1)
+    return lambda text: [
+        part
+        for match in runs.finditer(text)
+        for part in (divide(match.group()) if match["known"] else (match.group(),))
+    ]

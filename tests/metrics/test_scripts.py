@@ -1,0 +1,269 @@
+"""Metrics of written texts and lexical models in some twenty scripts: right values by hand, frozen English, chrF."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from unicodedata import normalize
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from figeval.builtin.plugins.baselines.word_overlap import Overlap
+from figeval.builtin.plugins.lexical.tfidf import Tfidf
+from figeval.builtin.plugins.lexical.tfidf_logreg import TfidfLogreg
+from figeval.errors import TaskError
+from figeval.metrics import spans, texts
+from figeval.metrics.aggregation import MetricAggregator
+from figeval.metrics.statistic import as_statistic
+from figeval.spec.blind import ITEM, blind_rules
+from figeval.task_types.choice import ChoiceExample
+from figeval.task_types.generation import GenerationExample
+from figeval.task_types.pairs import PairExample
+from figeval.types import ManyPairs, Prediction, TextPair
+from figeval.words import Reading, TaskWords, split_words
+from tests.aggregated import count_in
+
+CASES = json.loads((Path(__file__).parents[1] / "golden" / "words" / "scripts.json").read_text("utf-8"))
+IDS = [f"{case['script']}-{case['language']}-{number}" for number, case in enumerate(CASES)]
+scripts = pytest.mark.parametrize("case", CASES, ids=IDS)
+ENGLISH = st.text("abcABC 'Z9é_.,’-\nñ😀", max_size=40)
+Case = dict[str, Any]
+
+
+def value(metric: Callable[..., Any], case: Case, reference: str, text: str) -> Any:
+    example = GenerationExample(id="1", inputs={"q": reference}, references=(reference,), language=case["language"])
+    return metric(example, Prediction(example_id="1", value=text))
+
+
+def decomposed(text: str) -> str:
+    return normalize("NFD", text)
+
+
+# ---- right values by hand --------------------------------------------------------------------------------------------
+
+
+def test_there_are_at_least_fifteen_scripts() -> None:
+    assert len({case["script"] for case in CASES}) >= 15
+
+
+@scripts
+def test_words_are_those_of_the_script(case: Case) -> None:
+    words = [normalize("NFC", word) for word in case["words"]]
+    assert split_words(case["text"], case["language"]) == words, case["why"]
+    assert split_words(decomposed(case["text"]), case["language"]) == words, case["why"]
+
+
+@scripts
+def test_the_same_word_is_the_same_in_every_form_and_others_are_not(case: Case) -> None:
+    for one, other in case["same"]:
+        assert split_words(one, case["language"]) == split_words(other, case["language"]), (one, other)
+    for one, other in case["different"]:
+        assert split_words(one, case["language"]) != split_words(other, case["language"]), (one, other)
+
+
+@scripts
+def test_a_copy_a_near_copy_and_another_text(case: Case) -> None:
+    text, near, apart, n = case["text"], case["near"], case["apart"], len(case["words"])
+    assert value(texts.rouge_l, case, text, decomposed(text)) == 1.0
+    assert value(texts.rouge_l, case, text, near) == pytest.approx((n - 1) / n)
+    assert value(texts.rouge_l, case, text, apart) == 0.0
+    assert value(texts.length, case, text, near) == n
+    assert value(texts.bleu4, case, text, text) == 1.0
+    assert value(texts.repetition_4, case, text, text) == 0.0
+    assert value(texts.repetition_4, case, text, f"{text} {near} {text}") == 1.0
+
+
+@scripts
+def test_overlap_of_a_copy_is_one_and_of_another_text_zero(case: Case) -> None:
+    model = Overlap()
+    model.use_words(TaskWords(Reading(case["language"])))
+    rights = (decomposed(case["text"]), case["near"], case["apart"])
+    scores = model.score_pairs([TextPair(case["text"], right) for right in rights])
+    words = set(split_words(case["text"], case["language"]))
+    shared = len(words & set(split_words(case["near"], case["language"])))
+    union = len(words | set(split_words(case["near"], case["language"])))
+    assert scores == [1.0, shared / union, 0.0]
+    assert 0 < scores[1] < 1
+    assert model.score_many(ManyPairs(case["text"], rights)).tolist() == scores
+
+
+@scripts
+def test_tfidf_finds_a_copy_and_nothing_in_another_text(case: Case) -> None:
+    model = Tfidf()
+    model.use_words(TaskWords(Reading(case["language"])))
+    sides = [(case["text"], decomposed(case["text"])), (case["near"], case["apart"])]
+    model.fit([PairExample(id=left, left=left, right=right, label=None) for left, right in sides])
+    scores = model.score_pairs([TextPair(case["text"], right) for right in (*sides[0], *sides[1])])
+    assert scores[0] == pytest.approx(1)
+    assert scores[1] == pytest.approx(1)
+    assert 0 < scores[2] < 0.999
+    assert scores[3] == 0
+
+
+def test_a_vowel_sign_makes_another_word_and_a_tone_mark_too() -> None:
+    model = Overlap()
+    model.use_words(TaskWords(Reading("hi")))
+    # three words each, of which one is shared: 1 of 5; with consonants as words it was 1 of 3 and 1 of 7
+    pairs = [TextPair("कमल खिलता है", "काम मिलता है"), TextPair("कमल खिलता है", "कमल गिर गया")]
+    assert model.score_pairs(pairs) == [0.2, 0.2]
+
+
+@scripts
+def test_spans_are_compared_by_words(case: Case) -> None:
+    tokens = spans.words(decomposed(case["text"]))
+    assert tokens == spans.words(case["text"])
+    assert len(tokens) <= len(case["words"])
+    assert spans.bag_f1(tokens, spans.words(case["apart"])) == 0
+    assert 0 < spans.bag_f1(tokens, spans.words(case["near"])) < 1 or len(tokens) == 1
+
+
+def test_the_likeness_of_options_is_by_words_of_the_language() -> None:
+    options = [(("कमल खिला", "काम मिला", "कमल गिरा"), 1), (("乌龟赢了", "兔子睡觉", "乌龟慢走"), 1)]
+    items = [
+        ChoiceExample(id=str(n), query="", options=each, gold=gold, language=language)
+        for n, ((each, gold), language) in enumerate(zip(options, ("hi", "zh"), strict=True))
+    ]
+    (rule,) = [rule for rule in blind_rules(items) if (rule.name, rule.knows) == ("least like the others", ITEM)]
+    assert rule.hits.tolist() == [1.0, 1.0]
+
+
+# ---- several languages, segmenters -----------------------------------------------------------------------------------
+
+
+def test_a_text_of_several_languages_is_divided_as_its_row_says() -> None:
+    words = TaskWords(by_text={"KIN": Reading("tr"), "KIT": Reading("en")})
+    assert [words.split(text) for text in ("KIN", "KIT", "KID")] == [["kın"], ["kit"], ["kid"]]
+
+
+def test_jieba_divides_what_is_chinese() -> None:
+    pytest.importorskip("jieba")
+    assert split_words("乌龟坚持,用Python得到了胜利。กา", "zh", "jieba") == [
+        *("乌龟", "坚持", "用", "python", "得到", "了", "胜利", "ก", "า"),
+    ]
+
+
+def test_a_missing_library_is_named_with_the_line_that_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "pythainlp.tokenize", None)
+    monkeypatch.setitem(__import__("sys").modules, "pythainlp", None)
+    from figeval.words import opened
+
+    opened.cache_clear()
+    with pytest.raises(TaskError, match=r"pip install 'figeval\[th\]'"):
+        split_words("มา", "th", "pythainlp")
+
+
+def test_a_tokenizer_of_sacrebleu_that_misses_its_library_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "MeCab", None)
+    with pytest.raises(TaskError, match=r"ja-mecab.*pip install 'figeval\[ja\]'"):
+        texts._sacrebleu.__wrapped__("ja")
+
+
+# ---- what is right in English stays ----------------------------------------------------------------------------------
+
+
+@given(ENGLISH, ENGLISH)
+def test_rouge_of_english_is_rouge_scores(reference: str, text: str) -> None:
+    from rouge_score.rouge_scorer import RougeScorer
+
+    theirs = RougeScorer(["rougeL"]).score(reference, text)["rougeL"].fmeasure
+    assert value(texts.rouge_l, {"language": ""}, reference, text) == theirs
+    assert value(texts.rouge_l, {"language": "en"}, reference, text) == theirs
+
+
+@given(st.lists(st.tuples(ENGLISH, ENGLISH), min_size=1, max_size=4), st.sampled_from(["", "de"]))
+def test_tfidf_of_english_is_scikit_learns(pairs: list[tuple[str, str]], language: str) -> None:
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    if language:  # in other languages only underscores and letters that fold to two differ
+        pairs = [(re.sub("[_😀]", " ", left), re.sub("[_😀]", " ", right)) for left, right in pairs]
+    pairs = [*pairs, ("two words", "words")]
+    model = Tfidf()
+    model.use_words(TaskWords(Reading(language)))
+    model.fit([PairExample(id=str(n), left=left, right=right, label=None) for n, (left, right) in enumerate(pairs)])
+    library = TfidfVectorizer().fit(dict.fromkeys(text for pair in pairs for text in pair))
+    lefts, rights = (library.transform([pair[side] for pair in pairs]) for side in (0, 1))
+    scores = model.score_pairs([TextPair(*pair) for pair in pairs])
+    assert scores == lefts.multiply(rights).sum(axis=1).A1.tolist()
+
+
+@given(ENGLISH, ENGLISH)
+def test_overlap_of_english_is_that_of_earlier_versions(left: str, right: str) -> None:
+    former = [
+        {normalize("NFC", word) for word in re.findall(r"[^\W_]+(?:'[^\W_]+)*", text.lower().replace("’", "'"))}
+        for text in (left, right)
+    ]
+    together = len(former[0] | former[1])
+    expected = len(former[0] & former[1]) / together if together else 0.0
+    assert Overlap().score_pairs([TextPair(left, right)]) == [expected]
+
+
+def test_leakage_has_a_value_in_english_only() -> None:
+    proverb, text = "Slow and steady wins the race", "the slow one wins"
+    assert value(texts.leakage, {"language": ""}, proverb, text) == 0.5
+    assert value(texts.leakage, {"language": "de"}, proverb, text) is None
+
+
+# ---- sacrebleu -------------------------------------------------------------------------------------------------------
+
+
+def score(name: str, language: str, pairs: list[tuple[str, list[str]]]) -> float | None:
+    tally = MetricAggregator(name, as_statistic(getattr(texts, name)))
+    for number, (text, references) in enumerate(pairs):
+        made = GenerationExample(id=str(number), inputs={}, references=tuple(references), language=language)
+        count_in(tally, made, Prediction(example_id=str(number), value=text))
+    return tally.score().value
+
+
+@given(st.lists(st.tuples(st.text("abc dé坚持就是", max_size=12), st.text("abc dé坚持就是", min_size=1)), min_size=1))
+def test_chrf_is_sacrebleus(pairs: list[tuple[str, str]]) -> None:
+    from sacrebleu.metrics.chrf import CHRF
+
+    theirs = CHRF().corpus_score([text for text, _ in pairs], [[reference for _, reference in pairs]]).score / 100
+    assert score("chrf", "", [(text, [reference]) for text, reference in pairs]) == pytest.approx(theirs, abs=1e-9)
+
+
+def test_chrf_of_many_sums_at_once_is_that_of_each() -> None:
+    sums = np.random.default_rng(0).integers(0, 4, size=(3, 20, 18)).astype(float)
+    sums[..., 2::3] = np.minimum(sums[..., 0::3], sums[..., 1::3])
+    whole = texts.chrf.combine(sums)
+    assert whole.shape == (3, 20)
+    assert np.array_equal(whole[1, 7], texts.chrf.combine(sums[1, 7]))
+    assert ((whole >= 0) & (whole <= 1)).all()
+
+
+@pytest.mark.parametrize(("language", "tokenizer"), [("zh", "zh"), ("zh-Hant", "zh"), ("th", "char"), ("hi", "13a")])
+def test_corpus_bleu_takes_the_tokenizer_of_the_language(language: str, tokenizer: str) -> None:
+    from sacrebleu.metrics.bleu import BLEU
+
+    pairs = [("坚持就是胜利。ไปมา मिल", "坚持才是胜利。ไปหา मिल"), ("骄傲必败", "骄傲失败")]
+    theirs = BLEU(lowercase=True, tokenize=tokenizer).corpus_score([t for t, _ in pairs], [[r for _, r in pairs]])
+    assert score("corpus_bleu", language, [(t, [r]) for t, r in pairs]) == pytest.approx(theirs.score / 100)
+    assert texts.corpus_bleu.signature_in is not None
+    assert f"|tok:{tokenizer}|" in texts.corpus_bleu.signature_in([language])
+
+
+def test_the_signature_of_several_languages_names_each_tokenizer() -> None:
+    assert texts.corpus_bleu.signature_in is not None
+    signature = texts.corpus_bleu.signature_in(["en", "zh", "de"])
+    assert re.match(r"en, de: nrefs:1\|.*tok:13a.*; zh: nrefs:1\|.*tok:zh", signature)
+
+
+# ---- the classifier --------------------------------------------------------------------------------------------------
+
+
+def test_the_classifier_learns_from_words_of_every_script() -> None:
+    from figeval.builtin.plugins.classification.classification import ClassificationExample
+    from figeval.builtin.plugins.classification.requests import TextLabels
+
+    model = TfidfLogreg()
+    model.use_words(TaskWords(Reading("zh")))
+    rows = [("龟慢慢走", "slow"), ("兔很快跑", "fast"), ("龟再慢走", "slow"), ("兔再快跑", "fast")]
+    model.fit([ClassificationExample(id=text, text=text, label=label) for text, label in rows])
+    (found,) = model.label_texts([TextLabels("龟", ("slow", "fast"))])
+    assert found["slow"] > 0.5

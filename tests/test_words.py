@@ -1,0 +1,75 @@
+"""Words in every language: what is a word, where it is, and how it is compared."""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+from unicodedata import category
+from unicodedata import normalize as unicode_form
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from figeval.words import find_words, is_boundary, letters, normalize, split_words
+
+FORMER = re.compile(r"[^\W_]+(?:'[^\W_]+)*")  # of versions up to 0.2; right in scripts without marks
+PLAIN = st.text("abcxyzÄÖÜäöüßéèçñÉøåœάέώαβγΣςАБВабвяё 0123456789.,;:!?_-\"'’()\n", max_size=60)
+MIXED = st.text(
+    "aZé e\u0301ẞßİıI\u0307'’·_.,1٣ कमल ि्\u200d\u200c\u00adಕಾ"
+    '中文かなー한글\u1100\u1161กำเาက္ကצה"״שָׁ👩👩\u200d👧🇩🇪🏽\r\n\ufe0f',
+    max_size=40,
+)
+LANGUAGES = st.sampled_from(["", "en", "de", "tr", "az-Latn", "lt", "zh-Hant", "he"])
+
+
+@given(PLAIN)
+def test_words_of_latin_greek_and_cyrillic_texts_are_those_of_earlier_versions(text: str) -> None:
+    former = [unicode_form("NFC", word.casefold()) for word in FORMER.findall(text.replace("’", "'"))]
+    assert split_words(text) == former
+
+
+@given(MIXED, LANGUAGES)
+def test_places_of_words_are_in_the_original_text(text: str, language: str) -> None:
+    words = [*find_words(text, language)]
+    assert [word.text for word in words] == split_words(text, language)
+    assert all(0 <= word.start < word.end <= len(text) for word in words)
+    assert all(before.end <= after.start for before, after in pairwise(words))
+    assert all(split_words(text[word.start : word.end], language) == [word.text] for word in words)
+
+
+@given(MIXED, LANGUAGES)
+def test_words_are_the_same_in_every_unicode_form(text: str, language: str) -> None:
+    composed, decomposed = (split_words(unicode_form(form, text), language) for form in ("NFC", "NFD"))
+    assert composed == decomposed == split_words(text, language)
+    assert letters(text, language) == letters(unicode_form("NFD", text), language)
+
+
+@given(MIXED, LANGUAGES)
+def test_words_are_not_divided_at_boundaries(text: str, language: str) -> None:
+    assert is_boundary(text, 0) and is_boundary(text, len(text))
+    for word in find_words(text, language):
+        is_conjunct = category(text[word.start - 1 : word.start] or " ") == "Mn"  # a virama before any letter
+        assert is_boundary(text, word.start) or is_conjunct
+
+
+@given(MIXED, LANGUAGES)
+def test_normalization_changes_nothing_the_second_time(text: str, language: str) -> None:
+    assert normalize(normalize(text, language), language) == normalize(text, language)
+
+
+@pytest.mark.parametrize(
+    ("text", "cuts"),
+    [
+        ("पानी", []),  # a consonant and its vowel sign are never divided, and a word not between letters
+        ("पान पानी", [3, 4]),
+        ("👩\u200d👩\u200d👧!", [5]),
+        ("e\u0301 a", [2, 3]),
+        ("don't", [3, 4]),
+        ("坚持abc到", [1, 2, 5]),
+        ("กำก", [2]),
+        ("🇩🇪🇫🇷", [2]),
+    ],
+)
+def test_a_text_may_be_cut_between_words_and_clusters(text: str, cuts: list[int]) -> None:
+    assert [index for index in range(1, len(text)) if is_boundary(text, index)] == cuts
