@@ -40,6 +40,7 @@ from figeval.types import Example
 from figeval.words import TaskWords, notion_of
 
 PARAGRAPH = ("\n\n",)  # stop sequence for models that merely continue a text
+CLOSENESS = frozenset({"score_pairs", "embed"})  # capabilities with which an empty query may tie everything
 SHORT, LONG = 16, 512  # new tokens: for a letter or a word; for a chat model, which writes other text before it
 
 
@@ -75,6 +76,11 @@ class Plan:
     def name(self) -> str:
         """Name in records and file names: `task` or `task@variant`."""
         return self.variant.full_name
+
+    @property
+    def is_reserve(self) -> bool:
+        """True for a probe that is asked only if the floor of its task says nothing (`figeval.evaluation.floors`)."""
+        return bool(self.variant.substitute_for) and not self.config.probes
 
     @property
     def n(self) -> int:
@@ -203,10 +209,15 @@ class Planner:
         config, available = self.config, None
         portion = Portion(limit=config.limit, sample=config.sample, stratify=config.stratify, seed=config.seed)
         augment = augmenter(task, self.config.augment, self.harness, self.config.device)
-        for variant in variants(task, self.config, self.harness):
+        for variant in variants(task, self.config, self.harness, substitutes=bool(route.needs & CLOSENESS)):
             if available is None or variant.kind == "probe":  # prompts share the examples of the task
                 self.reading(variant.full_name)
-                available = survey(variant.full_name, variant.examples, portion)
+                try:
+                    available = survey(variant.full_name, variant.examples, portion)
+                except TaskError:
+                    if variant.substitute_for and not self.config.probes:  # nobody asked for it
+                        continue
+                    raise
                 check_languages(task, available.languages)
             yield self._plan(variant, route, available, augment)
 
