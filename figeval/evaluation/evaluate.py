@@ -51,6 +51,8 @@ class CachedModel:
             raise DataError(
                 f"{self.model.name} is to learn from the split {' or '.join(splits)}, which {plan.task.name} lacks"
             )
+        if callable(use_task_type := getattr(self.model.backend, "use_task_type", None)):
+            use_task_type(plan.task.task_type)
         source = plan.source(splits)
         if source != self.fitted_on and self.model.fit(plan.fit_examples(splits)):
             self.memo.clear()

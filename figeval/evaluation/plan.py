@@ -21,7 +21,7 @@ from figeval.evaluation.retrieval.augmentation import Augmenter, augmenter
 from figeval.evaluation.retrieval.shots import shots_of, shots_record
 from figeval.evaluation.task_metrics import check_metrics, described, metrics_of, signatures
 from figeval.evaluation.unasked import unasked
-from figeval.evaluation.variants import Variant, check_prompts, chosen, variants
+from figeval.evaluation.variants import Variant, check_prompts, chosen, missing_probes, variants
 from figeval.files import expand_user, is_folder
 from figeval.frontend import warn
 from figeval.metrics.catalogue import statistic_of
@@ -266,7 +266,7 @@ class Planner:
             augment=augment,
             retrieval=retrieval,
             floor=floor,
-            remarks=unasked(route, context, available, scored()),
+            remarks=(*unasked(route, context, available, scored()), *missing_probes(variant, self.config)),
         )
 
 
@@ -442,6 +442,7 @@ def context_of(
         chat=model.chat if model is not None else None,
         stop=() if is_chat_model else PARAGRAPH,
         constrain=config.constrain,
+        indifferent=model is not None and getattr(model.backend, "indifferent", False),
         max_new_tokens=config.max_new_tokens or max(task.max_new_tokens or SHORT, LONG if is_chat_model else 0),
     )
 

@@ -75,6 +75,13 @@ def variants(task: TaskSpec, config: RunConfig, harness: Harness, *, substitutes
             )
 
 
+def missing_probes(variant: Variant, config: RunConfig) -> tuple[str, ...]:
+    """Return a remark on a task whose type declares no probes if --probes asks for them."""
+    if not config.probes or variant.kind != "task" or variant.task.task_type.probes:
+        return ()
+    return (f"--probes adds no probe, since {variant.task.type} tasks declare no query to remove or exchange",)
+
+
 def recorded_variant(task: TaskRecord, seed: int, harness: Harness) -> Variant:
     """Return the current variant of a recorded task.
 
