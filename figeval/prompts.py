@@ -282,6 +282,8 @@ class PromptContext:
         stop: texts at which an answer in words ends.
         max_new_tokens: maximum length of an answer in words.
         pool: `pool()` returns the examples of the training split, for routes that answer with one of them.
+        indifferent: whether the model has no preference (`chance`), so that its scores are on neither side of a
+            threshold and both answers tie.
     """
 
     block: Callable[..., str]
@@ -298,6 +300,7 @@ class PromptContext:
     max_new_tokens: int = 16
     constrain: bool = False
     pool: Callable[[], Sequence[Any]] = tuple
+    indifferent: bool = False
 
     def turns(self, block: str, example: Example, **extra: Any) -> tuple[Message, ...]:
         """Return the conversation that ends with this block: system message, solved examples, question.

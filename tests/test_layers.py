@@ -66,6 +66,8 @@ LONGEST_MODULE = 500
 FEWEST_LINES = 60  # of a module that only one other imports; a shorter one belongs there, or is here with a reason
 SMALL = {
     "figeval.cli.schema": "one command per module, which the command line imports by name",
+    "figeval.task_types.gold": "texts of answers, which need no task type",
+    "figeval.testing.declarations": "what a task type declares, beside what it does",
     "figeval.training.bert_adam": "subclasses a torch class, and torch is imported when training begins",
     "tasks.epic.analysis.likeness": "one analysis per module, which the command imports by name",
     "tasks.epic.analysis.sizes": "one analysis per module, which the command imports by name",

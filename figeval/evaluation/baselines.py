@@ -129,7 +129,12 @@ class Baselines:
         own = metrics_of(plan.task, asked.route, plan.config, self.harness)
         metrics = MetricSet(own, plan.task.labels, plan.task.with_language)
         settings = settings_of(plan.task, asked.route, plan.config)
-        context = replace(plan.context, settings=settings, metrics=frozenset(metrics.statistics))
+        context = replace(
+            plan.context,
+            settings=settings,
+            metrics=frozenset(metrics.statistics),
+            indifferent=getattr(asked.model.model.backend, "indifferent", False),
+        )
         strict = plan.task.group is not None
         evaluator = TaskEvaluator(plan, asked.model, asked.route, context, metrics, augment=asked.augment)
         rows = self.note(

@@ -206,9 +206,10 @@ class Discrimination:
                 done[task.variant][task.of or task.task] = task
         before = {(tuple(one.tasks), one.within): one.baselines for one in run.contrasts if one.variant is None}
         floors = {task.variant for task in run.tasks if task.is_floor}
+        unasked = set() if run.config.get("probes") else {task.variant for task in run.tasks if task.kind == "probe"}
         for contrast in self.contrasts:
             for variant, tasks in ended.items():
-                if variant in floors or not all(task.name in tasks for task in contrast.tasks):
+                if variant in floors | unasked or not all(task.name in tasks for task in contrast.tasks):
                     continue
                 own = [tasks[task.name] for task in contrast.tasks]
                 if failed := [task.task for task in own if task.status == "failed"]:
@@ -253,7 +254,8 @@ class Discrimination:
         trivial = [one for one in tasks[0].baselines if not one.weights and one.baseline not in floors]
         yield from self._trivial(contrast, tasks, trivial, before)
         for variant in floors:
-            probes = [done[variant][task.name] for task in contrast.tasks if task.name in done[variant]]
+            known = (done[variant].get(task.name) for task in contrast.tasks)
+            probes = [probe for probe in known if probe is not None and probe.is_floor]
             if len(probes) == len(contrast.tasks):
                 own = self._record(contrast, probes, rows)
                 yield BaselineRecord(baseline=str(variant), scores=own.scores)

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from figeval.errors import FigevalError, ModelError, PluginError, RecordError
+from figeval.errors import DataError, FigevalError, ModelError, PluginError, RecordError
 from figeval.evaluation.plan import Plan
 from figeval.evaluation.retrieval.augmentation import Augmenter
 from figeval.evaluation.score import Measurements, MetricSet, remarked
@@ -47,6 +47,12 @@ class CachedModel:
             self.words, self.fitted_on = words, None
             self.memo.clear()
         splits = getattr(self.model.backend, "fit_splits", ("prior", "train", "test"))
+        if getattr(self.model.backend, "needs_fit_split", False) and plan.task.split(*splits) is None:
+            raise DataError(
+                f"{self.model.name} is to learn from the split {' or '.join(splits)}, which {plan.task.name} lacks"
+            )
+        if callable(use_task_type := getattr(self.model.backend, "use_task_type", None)):
+            use_task_type(plan.task.task_type)
         source = plan.source(splits)
         if source != self.fitted_on and self.model.fit(plan.fit_examples(splits)):
             self.memo.clear()

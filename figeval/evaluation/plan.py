@@ -21,7 +21,7 @@ from figeval.evaluation.retrieval.augmentation import Augmenter, augmenter
 from figeval.evaluation.retrieval.shots import shots_of, shots_record
 from figeval.evaluation.task_metrics import check_metrics, described, metrics_of, signatures
 from figeval.evaluation.unasked import unasked
-from figeval.evaluation.variants import Variant, check_prompts, chosen, variants
+from figeval.evaluation.variants import Variant, check_prompts, chosen, missing_probes, variants
 from figeval.files import expand_user, is_folder
 from figeval.frontend import warn
 from figeval.metrics.catalogue import statistic_of
@@ -40,6 +40,7 @@ from figeval.types import Example
 from figeval.words import TaskWords, notion_of
 
 PARAGRAPH = ("\n\n",)  # stop sequence for models that merely continue a text
+CLOSENESS = frozenset({"score_pairs", "embed"})  # capabilities with which an empty query may tie everything
 SHORT, LONG = 16, 512  # new tokens: for a letter or a word; for a chat model, which writes other text before it
 
 
@@ -75,6 +76,11 @@ class Plan:
     def name(self) -> str:
         """Name in records and file names: `task` or `task@variant`."""
         return self.variant.full_name
+
+    @property
+    def is_reserve(self) -> bool:
+        """True for a probe that is asked only if the floor of its task says nothing (`figeval.evaluation.floors`)."""
+        return bool(self.variant.substitute_for) and not self.config.probes
 
     @property
     def n(self) -> int:
@@ -203,10 +209,15 @@ class Planner:
         config, available = self.config, None
         portion = Portion(limit=config.limit, sample=config.sample, stratify=config.stratify, seed=config.seed)
         augment = augmenter(task, self.config.augment, self.harness, self.config.device)
-        for variant in variants(task, self.config, self.harness):
+        for variant in variants(task, self.config, self.harness, substitutes=bool(route.needs & CLOSENESS)):
             if available is None or variant.kind == "probe":  # prompts share the examples of the task
                 self.reading(variant.full_name)
-                available = survey(variant.full_name, variant.examples, portion)
+                try:
+                    available = survey(variant.full_name, variant.examples, portion)
+                except TaskError:
+                    if variant.substitute_for and not self.config.probes:  # nobody asked for it
+                        continue
+                    raise
                 check_languages(task, available.languages)
             yield self._plan(variant, route, available, augment)
 
@@ -255,7 +266,7 @@ class Planner:
             augment=augment,
             retrieval=retrieval,
             floor=floor,
-            remarks=unasked(route, context, available, scored()),
+            remarks=(*unasked(route, context, available, scored()), *missing_probes(variant, self.config)),
         )
 
 
@@ -431,6 +442,7 @@ def context_of(
         chat=model.chat if model is not None else None,
         stop=() if is_chat_model else PARAGRAPH,
         constrain=config.constrain,
+        indifferent=model is not None and getattr(model.backend, "indifferent", False),
         max_new_tokens=config.max_new_tokens or max(task.max_new_tokens or SHORT, LONG if is_chat_model else 0),
     )
 

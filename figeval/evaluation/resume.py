@@ -110,7 +110,8 @@ def check_unchanged(path: Path, stored: RunRecord, config: RunConfig, model: Mod
     _check_same(path, stored, config, model.name, model.fingerprint())
     known = {task.task: task for task in stored.tasks}
     for plan in plans:
-        _resumed(path, known[plan.name], _task_record(plan))
+        if plan.name in known or not plan.is_reserve:  # a reserve may have been dropped from the record
+            _resumed(path, known[plan.name], _task_record(plan))
 
 
 def _check_same(path: Path, stored: RunRecord, config: RunConfig, model: str, fingerprint: str) -> None:

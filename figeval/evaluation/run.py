@@ -28,6 +28,7 @@ from figeval.evaluation.evaluate import (
     missing_examples,
     recorded_failure,
 )
+from figeval.evaluation.floors import choose_floor, substitution_notes
 from figeval.evaluation.harness import Harness
 from figeval.evaluation.lineage import line_of, lineage_record
 from figeval.evaluation.plan import Plan, prepare
@@ -118,7 +119,9 @@ def carry_out(
             if config.batch:
                 session.batch(model, plans)
             for plan in plans:
-                session.do(plan)
+                if session.needs(plan):
+                    session.do(plan)
+            record.warnings += substitution_notes(record, plans)
             session.contrast(plans)
             done = all(task.status == "done" and not task.counts.get("error") for task in record.tasks)
             record.status = "complete" if done else "incomplete"
@@ -223,6 +226,14 @@ class _Session:
             self.record.model.description = self.executor.description()
             self.folder.write(self.record)
             raise
+
+    def needs(self, plan: Plan) -> bool:
+        """Return whether a plan is to be carried out; one that stands in for no floor is dropped from the record."""
+        if not plan.variant.substitute_for or choose_floor(self.record, plan, self.folder.rows):
+            return True
+        self.record.tasks = [task for task in self.record.tasks if task.task != plan.name]
+        self.folder.write(self.record)
+        return False
 
     def do(self, plan: Plan) -> None:
         """Run or continue one task; a failure is recorded and does not stop the others."""

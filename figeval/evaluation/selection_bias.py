@@ -68,7 +68,7 @@ def warn_of_augmentation(record: RunRecord, plans: Iterable[Plan], line: Lineage
     for plan in plans:
         own = {} if plan.augment is None else plan.augment.wanted.model_dump(by_alias=True)
         shown = {key: own.get(key) for key in trained}
-        if shown != trained and not plan.variant.is_floor:
+        if shown != trained and not (plan.variant.is_floor or plan.variant.substitute_for):
             how = "without augmentation" if plan.augment is None else "with a different augmentation"
             text = (
                 f"the model was trained on augmented examples but is asked {how}; give --augment {given} as in training"

@@ -14,6 +14,7 @@ from figeval.evaluation.harness import Harness
 from figeval.records.schema import TaskRecord
 from figeval.spec import TaskSpec
 from figeval.spec.survey import survey
+from figeval.task_types.probes import SUBSTITUTES
 from figeval.types import Example
 
 Kind: TypeAlias = Literal["task", "prompt", "probe"]
@@ -31,6 +32,7 @@ class Variant:
         name: part of the full name after the @; empty for the task itself.
         originals: function that returns the task's own examples, with the same ids, if this is a probe.
         is_floor: True if the scores are added to the baselines of the task.
+        substitute_for: floor of the task for which this probe stands in where that says nothing, or an empty text.
     """
 
     task: TaskSpec
@@ -39,6 +41,7 @@ class Variant:
     name: str = ""
     originals: Callable[[], Iterator[Example]] = dataclasses.field(default=lambda: iter(()))
     is_floor: bool = False
+    substitute_for: str = ""
 
     @property
     def full_name(self) -> str:
@@ -46,21 +49,37 @@ class Variant:
         return f"{self.task.name}@{self.name}" if self.name else self.task.name
 
 
-def variants(task: TaskSpec, config: RunConfig, harness: Harness) -> Iterator[Variant]:
+def variants(task: TaskSpec, config: RunConfig, harness: Harness, *, substitutes: bool = False) -> Iterator[Variant]:
     """Yield the task itself, then the prompts of --prompts, then the probes: all with --probes, else only the floor.
 
-    A floor is a baseline, so without --probes, --no_baselines leaves it out.
+    A floor is a baseline, so without --probes, --no_baselines leaves it out. With `substitutes`, the probe that may
+    stand in for the floor (`figeval.evaluation.floors`) comes after it.
     """
     examples = partial(harness.examples, task)
     yield Variant(task=task, examples=examples)
     for name in (name for name in task.prompts if name in config.prompts or ALL in config.prompts):
         worded = task.with_prompt(name)
         yield Variant(task=worded, examples=partial(harness.examples, worded), kind="prompt", name=name)
+    floor = (task.floor or "") if config.baselines else ""
     for name, probe in task.task_type.probes.items():
-        is_floor = name == task.floor and config.baselines
-        if config.probes or is_floor:
-            changed = probe(examples, config.seed, task.name)
-            yield Variant(task=task, examples=changed, kind="probe", name=name, originals=examples, is_floor=is_floor)
+        substitute_for = floor if name == SUBSTITUTES.get(floor) else ""
+        if config.probes or name == floor or (substitutes and substitute_for):
+            yield Variant(
+                task=task,
+                examples=probe(examples, config.seed, task.name),
+                kind="probe",
+                name=name,
+                originals=examples,
+                is_floor=name == floor,
+                substitute_for=substitute_for,
+            )
+
+
+def missing_probes(variant: Variant, config: RunConfig) -> tuple[str, ...]:
+    """Return a remark on a task whose type declares no probes if --probes asks for them."""
+    if not config.probes or variant.kind != "task" or variant.task.task_type.probes:
+        return ()
+    return (f"--probes adds no probe, since {variant.task.type} tasks declare no query to remove or exchange",)
 
 
 def recorded_variant(task: TaskRecord, seed: int, harness: Harness) -> Variant:

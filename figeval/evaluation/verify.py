@@ -18,6 +18,7 @@ from figeval.config import RunConfig
 from figeval.errors import DataError, FigevalError, MissingData, RecordError, UnknownName
 from figeval.evaluation.baselines import Baselines, BaselineScores
 from figeval.evaluation.contrasts import Discrimination, contrasts_of
+from figeval.evaluation.floors import is_superseded
 from figeval.evaluation.harness import Harness
 from figeval.evaluation.plan import Plan, baselines_of, context_of, pool_of, template_of
 from figeval.evaluation.recomputed import RecomputedRows
@@ -40,6 +41,7 @@ from figeval.spec import TaskSpec
 from figeval.spec.subset import Portion
 from figeval.spec.survey import Survey, survey
 from figeval.task_types.orders import in_orders
+from figeval.task_types.probes import SUBSTITUTES
 from figeval.text import one_line
 from figeval.validation import first_problem
 
@@ -391,6 +393,19 @@ class _Verification:
 
     # ---- scores ------------------------------------------------------------------------------------------------------
 
+    def _check_floors(self) -> None:
+        """Check that a probe which stands in for the floor of a task does so for a reason, and that none is missing."""
+        tasks = {task.task: task for task in self.record.tasks if task.task in self.scored}
+        for name, floor in tasks.items():
+            substitute = tasks.get(f"{floor.of}@{SUBSTITUTES.get(floor.variant or '')}")
+            whole = tasks.get(floor.of or "")
+            spec = None if whole is None else self._spec(whole)
+            if whole is None or substitute is None or spec is None or spec.floor != floor.variant:
+                continue
+            if is_superseded(whole, floor, self.folder.rows) != (substitute.is_floor and not floor.is_floor):
+                which = substitute.variant if substitute.is_floor else floor.variant
+                self.add(name, "floor", "problem", f"`is_floor` makes {which} the floor, the rows do not")
+
     def check_scores(self) -> None:
         """Compute what depends on several tasks, and compare all scores with the stored ones."""
         stored_suites = {one.suite for one in self.record.macro} | {one.suite for one in self.record.contrasts}
@@ -401,6 +416,7 @@ class _Verification:
         if not gone and ended and done == self.scored:
             self.fresh.contrasts = list(self.discrimination.records(self.fresh, self.folder.rows))
         withhold_intervals(self.fresh, self.harness)
+        self._check_floors()
         if not gone and ended:
             summarize(self.fresh, self.config.tasks, self.harness)
         for task, fresh in zip(self.record.tasks, self.fresh.tasks, strict=True):

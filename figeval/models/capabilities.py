@@ -270,7 +270,8 @@ class Fits(Protocol):
     """Is fitted to a task before answering.
 
     The examples are those of the task's `prior` split, or else of its train or test split; an attribute `fit_splits`
-    names others.
+    names others. Where the task has none of these, the test split takes their place, unless the model has the attribute
+    `needs_fit_split = True`: then the task fails with a message.
     """
 
     def fit(self, examples: Iterable[Example], /) -> None:

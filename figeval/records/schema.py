@@ -462,15 +462,16 @@ class RunRecord(Stored):
     def tasks_with_rows(self) -> list[TaskRecord]:
         """Return the tasks with rows in a table: all but floors whose scores are among the baselines of their task.
 
-        With --probes, floors have rows too.
+        A floor in whose place another one stands has no row, either. With --probes, all probes have rows.
         """
         known = {(task.task, one.baseline) for task in self.tasks for one in task.baselines}
-        is_asked = bool(self.config.get("probes"))
-        return [
-            task
-            for task in self.tasks
-            if is_asked or not task.is_floor or task.status != "done" or (task.of, task.variant) not in known
-        ]
+        floored = set() if self.config.get("probes") else {task.of for task in self.tasks if task.is_floor}
+
+        def is_hidden(task: TaskRecord) -> bool:
+            is_known = not task.is_floor or (task.of, task.variant) in known
+            return task.kind == "probe" and task.status == "done" and task.of in floored and is_known
+
+        return [task for task in self.tasks if not is_hidden(task)]
 
     def shown_scores(self) -> Iterator[ScoreRecord]:
         """Yield the scores that tables show: those of the tasks and those of the contrasts."""

@@ -21,6 +21,7 @@ from figeval.prompts import PromptContext
 from figeval.registry import Deferred, Registry, fill, loaded, preferred
 from figeval.task_types.fields import Definition, RowContext, fields_of, read_fields, required_fields
 from figeval.task_types.given import GIVEN, Given
+from figeval.task_types.gold import texts_of
 from figeval.task_types.routes import Route, Start
 from figeval.types import FINGERPRINTED_AS, JSON, Example, Prediction, Value
 
@@ -102,7 +103,7 @@ class TaskType(Generic[E]):
         default_metrics: names of the metrics of a task that lists none.
         default_baselines: trivial models for comparison, for a task that lists none.
         query: field that the probes remove or exchange; without one, there are no probes.
-        options: field whose list `shuffle_options` of a task file puts in another order; empty if there is none.
+        options: field with the list of options, which `shuffle_options` puts in another order; empty if there is none.
         has_corpus: whether the candidates may be documents that all rows share (`corpus`).
         gold_fields: fields with the right answer; the first one is shown.
         given_form: what to write as a prediction in a file for `figeval score`, in words.
@@ -224,6 +225,12 @@ class TaskType(Generic[E]):
     def gold(self, example: E) -> Any:
         """Return the right answer as JSON, or None if it is hidden or there is none."""
         return self.to_json(getattr(example, self.gold_fields[0]))
+
+    def gold_texts(self, example: E) -> tuple[str, ...]:
+        """Return the right answers as texts, for `majority`; by default of the first gold field, indexes as options."""
+        gold = self.gold_fields[0]
+        options = self.options or getattr(fields_of(self.Example).get(gold), "of", "")
+        return texts_of(getattr(example, gold), getattr(example, options) if options else ())
 
     def to_json(self, value: Value | None) -> Any:
         """Return an answer as a JSON value: an integer, a string, a list or a mapping; None without an answer."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Annotated, Any
 
@@ -66,7 +66,8 @@ def by_threshold(
 ) -> Dialogue:
     """Choose the first label if the closeness of the pair reaches the task's threshold, else the second.
 
-    `scores` are the closeness and the threshold. Equality reaches the threshold and is not a tie.
+    `scores` are the closeness and the threshold. Equality reaches the threshold and is not a tie, but for a model
+    without preferences the labels tie.
     """
     (found,) = yield from closeness(example.left, (example.right,))
     if len(context.labels) != 2:
@@ -76,7 +77,8 @@ def by_threshold(
     if math.isnan(found):
         return Prediction(example_id=example.id, value=None, scores=scores, labels=context.labels, status="nan")
     value = context.labels[0 if found >= threshold else 1]
-    return Prediction(example_id=example.id, value=value, scores=scores, labels=context.labels)
+    made = Prediction(example_id=example.id, value=value, scores=scores, labels=context.labels)
+    return replace(made, tied=2, tied_labels=context.labels) if context.indifferent else made
 
 
 # ---- the type --------------------------------------------------------------------------------------------------------

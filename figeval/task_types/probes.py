@@ -17,6 +17,7 @@ from figeval.errors import TaskError
 from figeval.types import Example
 
 Source: TypeAlias = Callable[[], Iterator[Any]]
+SUBSTITUTES = {"no_query": "shuffled_query"}  # probe → the one that stands in for it as a floor where it ties
 Probe: TypeAlias = Callable[[Source, int, str], Source]  # examples, seed, name of the task → examples
 
 

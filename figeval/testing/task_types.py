@@ -32,6 +32,7 @@ from figeval.task_types.fields import RowContext, fields_of
 from figeval.task_types.given import GIVEN, Given
 from figeval.task_types.routes import DOT, ReplyReader, Route, choose, covered
 from figeval.testing.calls import asserting
+from figeval.testing.declarations import check_gold, check_query, check_ties
 from figeval.testing.fakes import (
     FakeClassifier,
     FakeEncoder,
@@ -97,8 +98,8 @@ def check_task_type(
     and read back as the same answer. Replies of any kind must be read without an exception, and a stored reply must be
     read as it was at first, so that `figeval rescore` changes only what has changed. The reader of a route must
     understand the answers of `few_shot_answer`. A prediction of another system must be read or refused, whatever it is.
-    Probes must keep the ids. Default metrics and baselines must exist and
-    work.
+    The field that `query` names must be a text, and every probe must keep the ids and change something. A right answer
+    must survive JSON. Default metrics and baselines must exist and work, and `chance` must tie all answers.
 
     Args:
         task_type: The class, or the type itself. Its plugin should be loaded if it provides the baselines.
@@ -263,8 +264,7 @@ class _CheckedType:
             for odd in found:
                 pair = isinstance(odd, tuple) and len(odd) == 2 and all(isinstance(part, str) for part in odd)
                 assert pair, f"{self.name}.oddities() yielded {odd!r:.80}, not a tuple (what is odd, text)"
-            what = f"{self.name}.gold()"
-            asserting(lambda one=example: json.dumps(self.kind.gold(one), allow_nan=False), what)  # type: ignore[misc]
+            check_gold(self.kind, example)
 
     def _hidden(self) -> Iterator[Example]:
         """Yield the first example without its right answer, if the type allows that."""
@@ -278,8 +278,9 @@ class _CheckedType:
         yield example
 
     def probes(self) -> None:
-        """Check that probes keep the ids of the examples."""
+        """Check that the query is a text, and that probes keep the ids of the examples and change something."""
         examples = self.examples
+        check_query(self.kind, examples)
         for name, probe in self.kind.probes.items():
             try:
                 found = list(probe(lambda: iter(examples), 0, self.task.name)())
@@ -287,6 +288,9 @@ class _CheckedType:
                 continue
             ids = [one.id for one in examples]
             assert [one.id for one in found] == ids, f"the probe {name!r} changes the ids: {[one.id for one in found]}"
+            assert found != examples, (
+                f"the probe {name!r} changes nothing in the examples; remove or exchange something"
+            )
 
     def retrieval(self) -> None:
         """Check that the texts for retrieval are strings, and that augmentation keeps the id."""
@@ -474,9 +478,13 @@ class _CheckedType:
             except FigevalError as error:
                 raise AssertionError(f"{what}: {error}; list another one in default_baselines") from error
             asserting(partial(model.fit, self.examples), what)
-            conversation = BatchScheduler(model.backend, partial(route.begin, context=self._context(route)))
+            indifferent = getattr(model.backend, "indifferent", False)
+            context = replace(self._context(route), indifferent=indifferent)
+            conversation = BatchScheduler(model.backend, partial(route.begin, context=context))
             pairs = asserting(lambda one=conversation: list(one.predictions(self.examples)), what)  # type: ignore[misc]
             self._scored(what, route, pairs, self._metrics(route))
+            if indifferent:
+                check_ties(what, [prediction for _, prediction in pairs])
 
 
 def _stand_in() -> Any:

@@ -12,10 +12,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import singledispatch
 from hashlib import blake2b
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from figeval.errors import ModelError
 from figeval.models.model import refuse_model_name
+from figeval.task_types.base import TaskType
 from figeval.task_types.choice import ChoiceExample
 from figeval.task_types.pairs import PairExample
 from figeval.task_types.ranking import RankingExample
@@ -30,6 +31,7 @@ class Chance:
     """A model without preferences: 1/options for choice, H_n/n for the MRR of n candidates, 1/labels for pairs."""
 
     capabilities: ClassVar[tuple[str, ...]] = ("label_texts",)
+    indifferent: ClassVar[bool] = True  # routes with a threshold tie their answers instead of comparing with 0
 
     model: str = ""
 
@@ -134,16 +136,22 @@ class Majority:
 
     model: str = ""
     counts: Counter[str] | None = field(default=None, init=False)
+    task_type: TaskType[Any] | None = field(default=None, init=False)
     examples: int = field(default=0, init=False)  # number of examples whose gold is known
 
     def __post_init__(self) -> None:
         refuse_model_name("majority", self.model)
 
+    def use_task_type(self, task_type: TaskType[Any]) -> None:
+        """Read right answers as this task type declares them from now on, where `gold_answers` does not know them."""
+        self.task_type = task_type
+
     def fit(self, examples: Iterable[Example]) -> None:
         """Count gold labels (pairs, classification) or the texts of the right options and candidates (others)."""
         self.counts, self.examples = Counter(), 0
         for example in examples:
-            self.counts.update(gold_answers(example))
+            own = gold_answers(example)
+            self.counts.update(own if own or self.task_type is None else self.task_type.gold_texts(example))
             self.examples += not example.hidden
 
     def score_pairs(self, requests: Sequence[TextPair]) -> list[float]:

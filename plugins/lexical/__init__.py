@@ -13,7 +13,9 @@ if TYPE_CHECKING:
 @hookimpl
 def register_backends(register: BackendRegistrar) -> None:
     """Register one model per module."""
-    about = "TF-IDF cosine with scikit-learn's defaults, fitted to the texts of the task"
+    about = (
+        "TF-IDF cosine with scikit-learn's defaults, fitted to the texts of the task (fit=train: of its train split)"
+    )
     register("tfidf", f"{__name__}.tfidf:Tfidf", about)
     about = "TF-IDF and logistic regression, fitted to the train split: the floor of trained classifiers"
     register("tfidf_logreg", f"{__name__}.tfidf_logreg:TfidfLogreg", about)

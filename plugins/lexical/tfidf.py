@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from hashlib import blake2b
 from itertools import chain, compress, islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 from unicodedata import combining
 
 from figeval.errors import DataError, ModelError
@@ -29,17 +29,32 @@ if TYPE_CHECKING:
 
 ENGLISH = (Reading(), Reading("en"))
 TOKEN = re.compile(r"\b\w\w+\b")  # scikit-learn's
+OF_TEST = (
+    "tfidf: word weights are those of the scored texts, options included; --model_args fit=train takes them from the "
+    "training split"
+)
 BATCH = 65_536  # texts that are compared with the earlier ones at a time
 BLOCK = 8192  # pairs multiplied at a time: some 10 MB for paragraphs
 
 
 class Tfidf:
-    """Cosine of TF-IDF rows; `fit` learns vocabulary and idf from the task's unique texts."""
+    """Cosine of TF-IDF rows; `fit` learns vocabulary and idf from the unique texts of a split.
 
-    fit_splits = ("test",)  # word weights need no labels, so they are those of the scored texts
+    Word weights need no labels, so by default they are those of the scored texts, options included. They then know how
+    rare the words of wrong options are. With those of the training split, words that it does not have count nothing.
 
-    def __init__(self, model: str = "") -> None:
+    Args:
+        model: must be empty.
+        fit: split whose texts are learned from.
+    """
+
+    needs_fit_split = True
+
+    def __init__(self, model: str = "", fit: Literal["test", "train"] = "test") -> None:
         refuse_model_name("tfidf", model)
+        if fit not in ("test", "train"):
+            raise ModelError(f"'tfidf' cannot take word weights from fit={fit!r}; write fit=test or fit=train")
+        self.fit_splits = (fit,)
         self._words = TaskWords()
         self._vectorizer: TfidfVectorizer | None = None
         self._digest = ""
@@ -118,11 +133,14 @@ class Tfidf:
         """Return a digest that changes with the fitted texts and the library."""
         import sklearn
 
-        return f"tfidf scikit-learn={sklearn.__version__} fitted={self._digest or 'no'}"
+        split = "" if self.fit_splits == ("test",) else f" fit={self.fit_splits[0]}"
+        return f"tfidf scikit-learn={sklearn.__version__} fitted={self._digest or 'no'}{split}"
 
     def describe(self) -> JSON:
-        """Return the size of the vocabulary, once fitted."""
-        return {"vocabulary": len(self._vectorizer.vocabulary_)} if self._vectorizer is not None else {}
+        """Return the split that word weights are from and, once fitted, the size of the vocabulary."""
+        (split,) = self.fit_splits
+        size = {} if self._vectorizer is None else {"vocabulary": len(self._vectorizer.vocabulary_)}
+        return {"word_weights": split, **size, "warnings": [OF_TEST] if split == "test" else []}
 
     def _rows(self, texts: Sequence[str]) -> tuple[csr_matrix, list[int]]:
         """Return the TF-IDF rows of the distinct texts, a sparse (u, vocabulary) matrix, and the row of every text."""

@@ -9,6 +9,8 @@ import pytest
 
 from figeval.errors import CapabilityError, RecordError, TaskError
 from figeval.evaluation.comparisons import compare_runs
+from figeval.evaluation.floors import says_nothing
+from figeval.evaluation.verify import verify
 from figeval.types import Reply
 from tests.evaluation.conftest import Heard, write_task
 from tests.fakes import FakeChatModel, FakeGenerator, FakeLanguageModel, FakePairScorer
@@ -176,6 +178,7 @@ def with_floor(folder, name):
 def test_the_scores_of_a_floor_stand_among_the_baselines(workshop):
     """Every run asks the same model without the query, and a run that goes on keeps what it was told."""
     with_floor(workshop.folder, "no_query")
+    workshop.backend = FakePairScorer(function=lambda _left, right: float(right == "other"))
     whole, floor = workshop.run().tasks
     assert (whole.is_floor, floor.is_floor, floor.task, floor.kind) == (False, True, "t@no_query", "probe")
     assert [one.baseline for one in whole.baselines] == ["chance", "no_query"]
@@ -192,10 +195,76 @@ def test_a_floor_is_left_out_with_the_baselines_and_asked_once_among_the_probes(
     record = workshop.run(probes=True)
     assert [(task.task, task.is_floor) for task in record.tasks] == [
         ("t", False),
-        ("t@no_query", True),
-        ("t@shuffled_query", False),
+        ("t@no_query", False),
+        ("t@shuffled_query", True),
     ]
-    assert [one.baseline for one in record.tasks[0].baselines] == ["chance", "overlap", "no_query"]
+    assert [one.baseline for one in record.tasks[0].baselines] == ["chance", "overlap", "shuffled_query"]
+
+
+def test_where_an_empty_query_ties_the_floor_has_the_query_of_another_example(workshop):
+    """Both probes are kept, the second one is the floor, and a run that goes on leaves it at that."""
+    with_floor(workshop.folder, "no_query")
+    record = workshop.run()
+    whole, empty, other = record.tasks
+    assert [(one.task, one.is_floor) for one in (empty, other)] == [("t@no_query", False), ("t@shuffled_query", True)]
+    assert [one.baseline for one in whole.baselines] == ["chance", "shuffled_query"]
+    assert whole.baselines[-1].scores == other.scores
+    assert [task.task for task in record.tasks_with_rows()] == ["t"]
+    (said,) = record.warnings
+    assert said.startswith("t: the floor is shuffled_query, since no_query says nothing")
+    asked = len(workshop.backend.asked)
+    again = workshop.run()
+    assert (again.tasks[0].baselines, again.warnings) == (whole.baselines, record.warnings)
+    assert len(workshop.backend.asked) == asked
+
+
+def test_without_another_query_the_empty_one_stays_the_floor(workshop):
+    """One cluster has more than half of the examples, and nobody asked for the other probe."""
+    write_task(workshop.folder, "t", 6, **{f"row{number}": {"k": "same"} for number in range(5)})
+    file = workshop.folder / "t.task.yaml"
+    file.write_text(f"{file.read_text()}floor: no_query\n")
+    record = workshop.run()
+    assert [(task.task, task.is_floor) for task in record.tasks] == [("t", False), ("t@no_query", True)]
+
+
+@pytest.mark.parametrize(
+    ("scores", "with_threshold", "expected"),
+    [
+        ([[0.0, 0.0], [1.0, 1.0]], False, True),  # every option of an example is as good
+        ([[None, None], [None, None]], False, True),  # NaN throughout
+        ([[0.0, 0.0], [0.0, 1.0]], False, False),
+        ([[1.0, 0.0], [1.0, 0.0]], False, False),  # always the first option, which is a preference
+        ([[0.0, 0.5], [0.0, 0.5]], True, True),  # one score per pair, and the threshold
+        ([[0.1, 0.5], [0.0, 0.5]], True, False),
+        ([[0.3], [0.3]], False, True),
+        ([[], []], False, False),  # answers in words
+        ([*[[0.0, 0.0]] * 19, [0.0, 1.0]], False, True),  # nearly all
+        ([*[[0.0, 0.0]] * 18, [0.0, 1.0], [1.0, 0.0]], False, False),
+    ],
+)
+def test_what_says_nothing(scores, with_threshold, expected):
+    rows = [{"status": "ok", "scores": one} for one in scores]
+    assert says_nothing(rows, with_threshold=with_threshold) == expected
+
+
+def test_candidates_that_all_tie_say_nothing():
+    row = {"status": "ok", "top": [[3, 0.0], [4, 0.0]], "relevant_scores": [0.0]}
+    assert says_nothing([row, row])
+    assert not says_nothing([row, {**row, "relevant_scores": [-1.0]}])
+
+
+@pytest.mark.parametrize("keeps", [True, False])
+def test_which_probe_is_the_floor_is_verified(keeps, workshop):
+    with_floor(workshop.folder, "no_query")
+    workshop.run()
+    file = workshop.path / "run" / "run.json"
+    if not keeps:
+        stored = json.loads(file.read_text())
+        stored["tasks"][1]["is_floor"] = True
+        del stored["tasks"][2]["is_floor"]
+        file.write_text(json.dumps(stored))
+    checks = verify(workshop.path / "run", workshop.harness())
+    assert any((one.part, one.name, one.state) == ("t@no_query", "floor", "problem") for one in checks) == (not keeps)
 
 
 def test_a_floor_that_is_no_probe_is_refused(workshop):

@@ -5,23 +5,29 @@ from __future__ import annotations
 import json
 import math
 import time
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import figeval
 from figeval.builtin.plugins.baselines.guessing import Chance, Majority, Random
 from figeval.builtin.plugins.baselines.word_overlap import Overlap, word_set
 from figeval.errors import ModelError
 from figeval.models.capabilities import ask, capabilities
 from figeval.plugins import load
+from figeval.task_types.base import TaskType
 from figeval.task_types.choice import ChoiceExample
+from figeval.task_types.fields import IndexField, TextField, TextsField
 from figeval.task_types.generation import GenerationExample
+from figeval.task_types.gold import texts_of
 from figeval.task_types.pairs import PairExample
 from figeval.task_types.ranking import RankingExample
 from figeval.task_types.similarity import SimilarityExample
-from figeval.types import ManyPairs, PairLabel, TextPair
+from figeval.types import Example, ManyPairs, PairLabel, TextPair
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden/plugins/overlap.json").read_text(encoding="utf-8"))
 LABELS = ("entailment", "non-entailment")
@@ -129,6 +135,70 @@ def test_majority_scores_the_texts_of_gold_answers():
         ]
     )
     assert model.score_pairs(pairs(("q", "a"), ("q", "b"), ("q", "c"), ("q", "z"))) == [0.25, 0.5, 0.25, 0.0]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadingExample(Example):
+    """A type that no plugin of figeval knows."""
+
+    text: Annotated[str, TextField("A text.")]
+    readings: Annotated[tuple[str, ...], TextsField("Its readings.")]
+    right: Annotated[int | None, IndexField("Index of the right one.", of="readings")]
+
+    @property
+    def hidden(self) -> bool:
+        return self.right is None
+
+
+class Readings(TaskType[ReadingExample]):
+    """Whether a text is meant literally."""
+
+    name = "readings"
+    Example = ReadingExample
+    gold_fields = ("right",)
+
+
+def test_majority_counts_the_answers_that_a_task_type_declares():
+    """The first reading is right in 18 of 30 examples; one more is hidden."""
+    golds = [*[0] * 18, *[1] * 12, None]
+    model = Majority()
+    model.use_task_type(Readings())
+    model.fit(
+        ReadingExample(id=str(n), text="t", readings=("plain", "meant"), right=gold) for n, gold in enumerate(golds)
+    )
+    assert model.score_pairs(pairs(("t", "plain"), ("t", "meant"))) == [0.6, 0.4]
+    assert model.label_pairs([PairLabel("t", "", ("plain", "meant"))]) == [{"plain": 0.6, "meant": 0.4}]
+
+
+@pytest.mark.parametrize(
+    ("value", "options", "expected"),
+    [
+        ("irony", (), ("irony",)),
+        (1, ("a", "b"), ("b",)),
+        (frozenset({2, 0}), ("a", "b", "c"), ("a", "c")),
+        (["b", "a"], (), ("b", "a")),
+        (3.0, (), ("3",)),
+        (None, ("a",), ()),
+        ({"a": 1}, (), ()),
+        (True, ("a", "b"), ()),
+    ],
+)
+def test_right_answers_as_texts(value, options, expected):
+    assert texts_of(value, options) == expected
+
+
+def test_chance_ties_behind_a_threshold(tmp_path):
+    """A score of 0 would always be below it, and the second label right in 3 of 4."""
+    rows = [{"id": str(n), "a": "x", "b": "y", "l": "yes" if n == 0 else "no"} for n in range(4)]
+    (tmp_path / "t.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (tmp_path / "t.task.yaml").write_text(
+        'name: t\ntype: pairs\ndata: {test: "jsonl:t.jsonl"}\nlabels: ["yes", "no"]\n'
+        "fields: {id: row.id, left: row.a, right: row.b, label: row.l}\nmetrics: [acc, balanced_acc]\n"
+    )
+    about = {"include_path": (tmp_path,), "routes": {"pairs": "by_threshold"}, "baselines": False}
+    (task,) = figeval.run("t", "chance", output_path=tmp_path / "run", **about).record.tasks
+    assert (task.route, [score.value for score in task.scores]) == ("by_threshold", [0.5, 0.5])
+    assert task.counts["ties"] == 4
 
 
 def test_majority_without_a_gold_answer_is_chance_and_without_fit_an_error():

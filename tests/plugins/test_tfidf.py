@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import time
 
@@ -11,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.feature_extraction.text import TfidfVectorizer
 
+import figeval
 from figeval.builtin.plugins.lexical import tfidf
 from figeval.builtin.plugins.lexical.tfidf import Tfidf
 from figeval.errors import DataError, ModelError
@@ -125,10 +127,38 @@ def test_fingerprint_changes_with_the_texts():
     assert fitted().fingerprint() == fitted().fingerprint()
 
 
-def test_describe_tells_the_size_of_the_vocabulary():
+def test_describe_tells_the_size_of_the_vocabulary_and_where_the_weights_are_from():
     vocabulary = set(re.findall(r"\w\w+", " ".join(NARRATIVES + PROVERBS).lower()))
-    assert fitted().describe() == {"vocabulary": len(vocabulary)}
-    assert Tfidf().describe() == {}
+    about = fitted().describe()
+    assert (about["vocabulary"], about["word_weights"]) == (len(vocabulary), "test")
+    assert "fit=train" in about["warnings"][0]
+    assert Tfidf(fit="train").describe() == {"word_weights": "train", "warnings": []}
+
+
+def test_word_weights_from_the_training_split(tmp_path):
+    """To these weights the words that only the test has are unknown, so the second option is the nearer one."""
+    rows = {
+        "train": [{"id": "1", "q": "the cat sat", "o": ["the cat", "the mat"], "g": 0}],
+        "test": [{"id": "1", "q": "the cat", "o": ["the cat", "the cat zyzzyva"], "g": 0}],
+    }
+    for split, own in rows.items():
+        (tmp_path / f"{split}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in own))
+    task = "name: {}\ntype: choice\nfields: {{id: row.id, query: row.q, options: row.o, gold: row.g}}\ndata: {}\n"
+    test, train = '{test: "jsonl:test.jsonl"}', '{test: "jsonl:test.jsonl", train: "jsonl:train.jsonl"}'
+    (tmp_path / "both.task.yaml").write_text(task.format("both", train))
+    (tmp_path / "bare.task.yaml").write_text(task.format("bare", test))
+    about = {"include_path": (tmp_path,), "baselines": False}
+    values = {}
+    for fit in ("test", "train"):
+        run = figeval.run("both", "tfidf", model_args={"fit": fit}, output_path=tmp_path / fit, **about)
+        values[fit] = run.record.tasks[0].scores[0].value
+    assert values == {"test": 1.0, "train": 0.5}
+    with pytest.warns(figeval.FigevalWarning, match="bare failed"):
+        failed = figeval.run("both,bare", "tfidf", model_args={"fit": "train"}, output_path=tmp_path / "none", **about)
+    assert [task.status for task in failed.record.tasks] == ["done", "failed"]
+    assert "is to learn from the split train, which bare lacks" in failed.record.tasks[1].error
+    with pytest.raises(ModelError, match="write fit=test or fit=train"):
+        Tfidf(fit="dev")
 
 
 @pytest.mark.slow

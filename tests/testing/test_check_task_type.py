@@ -20,6 +20,7 @@ from figeval import (
     TextField,
     by_reply,
     metric,
+    pair_scores,
 )
 from figeval.task_types.choice import Choice
 from figeval.task_types.generation import Generation
@@ -192,6 +193,11 @@ def obeying(example: Any, context: Any, reply: Reply) -> Prediction:
     return replace(found, value=found.value and f"{found.value} {context.settings['threshold']}")
 
 
+def by_size(example: Any, _context: Any) -> Any:
+    (score,) = yield from pair_scores(example.text, ("size",))
+    return Prediction(example_id=example.id, value="large" if score > 0.5 else "small")
+
+
 BROKEN: dict[str, tuple[Any, str]] = {
     "no type at all": (Words.Example, "takes a subclass of figeval.TaskType"),
     "no example": (broken(Example=dict), "Broken.Example is <class 'dict'>; make it a dataclass"),
@@ -279,6 +285,22 @@ BROKEN: dict[str, tuple[Any, str]] = {
         broken(probes={"half": lambda examples, seed, task: lambda: iter(list(examples())[:1])}),
         "the probe 'half' changes the ids",
     ),
+    "a gold that JSON changes": (broken(gold=lambda self, e: {1: e.gold}), r"gold\(\) returned .* which JSON changes"),
+    "a gold that is read otherwise": (
+        broken(to_json=lambda self, value: None if value is None else [value]),
+        "from_json.. reads the right answer 'snail', stored as \\['snail'\\], as",
+    ),
+    "probes that change nothing": (
+        broken(probes={"same": lambda examples, seed, task: examples}),
+        "the probe 'same' changes nothing in the examples",
+    ),
+    "chance that decides": (
+        broken(
+            routes=(Route(name="by_size", start=by_size, needs=frozenset({"score_pairs"})),),
+            default_baselines=("chance",),
+        ),
+        "gives every example the answer 'small'; where `context.indifferent`",
+    ),
     "no such baseline": (
         broken(default_baselines=("chanse",)),
         "unknown model 'chanse'.*; list another one in default",
@@ -298,6 +320,12 @@ def test_what_is_broken_is_named(name: str) -> None:
     task_type, said = BROKEN[name]
     with pytest.raises(AssertionError, match=said):
         check_task_type(task_type, ROWS)
+
+
+def test_a_query_is_a_text() -> None:
+    rows, _ = BUILT_IN[Choice]
+    with pytest.raises(AssertionError, match=r"Odd\.query names the field 'options', which is .* not a text"):
+        check_task_type(type("Odd", (Choice,), {"query": "options"}), rows)
 
 
 def test_a_reader_knows_the_settings_of_its_route() -> None:

@@ -77,10 +77,15 @@ class WorkerPool:
     def answer(self, plan: Plan, task: TaskRecord) -> Iterator[int]:
         """Wait for the rows of a task, and sort them; yield the number of new rows.
 
+        A reserve (`Plan.is_reserve`) is answered by this process, since workers would begin it before it is needed.
+
         Raises:
             FigevalError: the task failed in a worker, all workers were lost, or no row can be stored.
             RuntimeError: there is a bug in what a worker runs.
         """
+        if plan.is_reserve:
+            yield from self.parent.answer(plan, task)
+            return
         job, changed = self.schedule.jobs[plan.name], self.schedule.changed
         if not self._has_begun:
             self._has_begun = True
@@ -319,7 +324,7 @@ def worker_pool(
         plans: plans of the run.
         parent: executor of this process.
     """
-    schedule = Schedule.of(plans, folder, staff.workers)
+    schedule = Schedule.of([plan for plan in plans if not plan.is_reserve], folder, staff.workers)
     schedule.workers = min(staff.workers, max(job.left for job in schedule.jobs.values()))
     order = Order(replace(config, output_path=folder.path, fresh=False), record, str(Path.cwd()))
     pool = WorkerPool(folder, schedule, staff.hiring(order, folder.path, schedule.workers), parent)

@@ -19,7 +19,8 @@ READING = (
     "of the moral. "
     "If both are equally large, the preference is one of wording.",
     "win_difference − no_query: with the story minus without it, question by question; if it is not above 0, the "
-    "preference does not come from the story. Its interval is that of figeval compare.",
+    "preference does not come from the story. Its interval is that of figeval compare. A model that ties without a "
+    "story is held against the story of another example (shuffled_query).",
     "p: exact two-sided sign test over clusters without ties, one test per line and not corrected for their number",
 )
 
@@ -38,8 +39,8 @@ def preference(runs: tuple[Path, ...], as_format: str) -> None:
     """Test whether models prefer a moral to its versions with an antonym and with a synonym.
 
     Win rates are those of the runs; the sign test counts clusters (morals), not questions. The difference between the
-    two win rates is also compared with the difference without the story (the floor, one of the run's baselines). No
-    model and no data are needed.
+    two win rates is also compared with the difference without the story, or with another one if the model ties
+    without any (the floor, one of the run's baselines). No model and no data are needed.
 
     \b
     figeval run --tasks storal_preference_en --model minilm --output_path runs/minilm

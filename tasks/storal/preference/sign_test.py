@@ -2,7 +2,8 @@
 
 The test uses, for each cluster, the sign of the mean of (win − 1/2), or of the mean difference; clusters without a sign
 are left out and counted. Without a preference, the other clusters would be equally often positive and negative (an
-exact two-sided binomial test; Dixon and Mood 1946). The difference is also compared with that without the story.
+exact two-sided binomial test; Dixon and Mood 1946). The difference is also compared with that without the story, or
+with another one.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from figeval.records.schema import CHOSEN_ON_TEST, RunRecord, ScoreRecord, TaskR
 
 DIFFERENCE = "win_difference"
 NO_PREFERENCE = {"win_antonym": 0.5, "win_synonym": 0.5, DIFFERENCE: 0.0}  # metric → its value without one
-FLOOR = "no_query"  # the probe without the story
+NO_QUERY = "no_query"  # the probe without the story, with which a run without a floor is compared
 NO_FLOOR = "the run has no answers without the story; run it without --no_baselines, or with --probes"
 ALL_SEEN = "the model was trained or chosen on these examples, so no valid test exists"
 EXACT = 1e-9  # a mean this close to 0 has no sign, because shares of several orders are rounded
@@ -116,9 +117,13 @@ def _of_task(record: RunRecord, task: TaskRecord, rows: list[PredictionRow]) -> 
 
 
 def _beyond_floor(record: RunRecord, task: TaskRecord, rows: list[PredictionRow], folder: RunFolder) -> Preference:
-    """Return the difference with the story minus that without it, for the same questions."""
-    own = [one for one in record.tasks if one.of == task.task and one.variant == FLOOR and one.status == "done"]
-    without = {row["id"]: _value(row, DIFFERENCE) for floor in own for row in folder.rows(floor.task)}
+    """Return the difference with the story minus that of the floor, for the same questions.
+
+    The floor has no story, or another one if the model ties wherever there is none.
+    """
+    floor = next((one.variant for one in record.tasks if one.of == task.task and one.is_floor), None) or NO_QUERY
+    own = [one for one in record.tasks if one.of == task.task and one.variant == floor and one.status == "done"]
+    without = {row["id"]: _value(row, DIFFERENCE) for one in own for row in folder.rows(one.task)}
     unseen = [row for row in rows if not row.get("seen")]
     why = "" if own else NO_FLOOR
     if own and (not unseen or any(score.interval == CHOSEN_ON_TEST for score in task.scores)):
@@ -154,7 +159,7 @@ def _beyond_floor(record: RunRecord, task: TaskRecord, rows: list[PredictionRow]
         unknown=len(unseen) - found.n,
         seen=len(rows) - len(unseen),
         why=why,
-        minus=FLOOR,
+        minus=floor,
         note="" if why else found.note,
     )
 

@@ -1,0 +1,28 @@
+"""Right answers as texts, for models that count how often each is right."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence, Set
+from typing import Any
+
+
+def texts_of(value: Any, options: Sequence[Any] = ()) -> tuple[str, ...]:
+    """Return a right answer, or several, as texts: an index as its option, a number as a task file writes it.
+
+    The result is empty for a hidden answer and for what is neither a text nor a number.
+    """
+    several = value if isinstance(value, list | tuple | Set) else [value]
+    found = [_text_of(one, options) for one in several]
+    if None in found:
+        return ()
+    texts = [one for one in found if one is not None]
+    return tuple(sorted(texts) if isinstance(value, Set) else texts)
+
+
+def _text_of(value: Any, options: Sequence[Any]) -> str | None:
+    if isinstance(value, int) and not isinstance(value, bool) and options:
+        value = options[value]
+    if isinstance(value, str):
+        return value
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return f"{value:g}" if is_number else None
