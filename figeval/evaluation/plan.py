@@ -193,7 +193,7 @@ class Planner:
         for variant in variants(task, self.config, self.harness):
             if available is None or variant.kind == "probe":  # prompts share the examples of the task
                 self.reading(variant.full_name)
-                available = survey(variant.full_name, variant.examples, portion)
+                available = survey(variant.full_name, variant.examples, portion, task.annotations)
                 check_languages(task, available.languages)
             yield self._plan(variant, route, available, augment)
 
