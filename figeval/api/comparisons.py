@@ -260,6 +260,8 @@ def _numbers(pair: RunComparison) -> JSON:
     tasks = []
     for one in pair.tasks:
         fields = asdict(one)
+        if not one.same_as:
+            del fields["same_as"]
         tasks.append({"task": fields.pop("task"), **fields.pop("comparison"), **fields})
     problem = {"problem": pair.problem} if pair.problem else {}
     caveats = {"caveats": list(pair.caveats)} if pair.caveats else {}
@@ -281,6 +283,14 @@ def _left_out(pair: RunComparison) -> Iterator[str]:
             yield f"{one.task}: left out {', '.join(parts)}"
         if one.comparison.note:
             yield f"{one.task}: {one.comparison.note}"
+    same: dict[str, list[str]] = {}
+    for one in pair.tasks:
+        if one.same_as:
+            same.setdefault(one.same_as, []).append(one.task)
+    yield from (
+        f"{', '.join(tasks)}: the same rows as {first} in both runs, counted as one test"
+        for first, tasks in same.items()
+    )
     told: dict[str, list[str]] = {}
     for task, why in pair.left_out.items():
         told.setdefault(why, []).append(task)

@@ -35,7 +35,11 @@ from figeval.cli.options import include_path, listed, settings
 )
 @click.option("--format_args", callback=settings, help="Arguments of the format, as key=value,… or a JSON object.")
 @click.option("--layout", help="For latex: comparison, or a table of a paper; see `figeval ls layouts`.")
-@click.option("--tasks", callback=listed, help="For --layout comparison: tasks, separated by commas; by default all.")
+@click.option(
+    "--tasks",
+    callback=listed,
+    help="For --layout comparison and eval_results: tasks, separated by commas; by default all.",
+)
 @click.option(
     "--metrics",
     callback=listed,

@@ -21,6 +21,7 @@ from figeval.evaluation.sides import Side
 from figeval.frontend import warn
 from figeval.records import conditions
 from figeval.records.board import Absence, BoardRecord, Leaderboard
+from figeval.records.notes import shared_notes
 from figeval.records.provenance import installed, now
 from figeval.records.run_folder import find_record
 from figeval.records.schema import BaselineRecord, MacroRecord, RunRecord, ScoreRecord, TaskRecord
@@ -242,10 +243,15 @@ def _joint(tasks: Sequence[TaskRecord], record: RunRecord, major: int) -> Data:
     """Return the data of several tasks together."""
     names = sorted(tasks, key=lambda task: task.task)
     portions = [portion for task in names if (portion := _portion(task, record))]
-    examples = _digest(f"{task.task} {task.version} {task.examples_sha256}" for task in names)
+    examples = _digest(f"{task.task} {task.version} {task.examples_sha256}{_part(task)}" for task in names)
     templates = [task.template_sha256 for task in names if task.template_sha256]
     portion = f"{conditions.portion(record.config) or 'part of the examples'}: not all examples" if portions else ""
     return Data(portion, major, 0, examples, _digest(templates) if templates else "")
+
+
+def _part(task: TaskRecord) -> str:
+    """Return which part of its examples a task used, so that runs on other parts are on other leaderboards."""
+    return "" if task.n >= task.available else f" {task.n} {task.sample_sha256 or 'first'}"
 
 
 def _digest(texts: Iterable[str]) -> str:
@@ -263,7 +269,13 @@ def _leaderboards(standings: Sequence[Standing], owners: Mapping[str, str], seed
         groups.setdefault((one.data, sampled or ""), []).append(one)
     ordered = sorted(
         groups.values(),
-        key=lambda own: (not own[0].data.portion, own[0].data[1:3], len(own), own[0].entry.side.record.started),
+        key=lambda own: (
+            not own[0].data.portion,
+            own[0].data[1:3],
+            len(own),
+            own[0].examples,
+            own[0].entry.side.record.started,
+        ),
         reverse=True,
     )
     first = ordered[0][0]
@@ -281,7 +293,15 @@ def _leaderboards(standings: Sequence[Standing], owners: Mapping[str, str], seed
             examples=own[0].examples,
             examples_sha256=own[0].data.examples,
             rows=rows,
+            notes=list(_notes(own)),
         )
+
+
+def _notes(own: Sequence[Standing]) -> Iterator[str]:
+    """Yield the notes about the results of a leaderboard, with the models that they are about if not about all."""
+    records, labels = [one.entry.side.record for one in own], [one.entry.label for one in own]
+    for note, places in shared_notes(records, [own[0].name], [score.metric for score in own[0].scores]).items():
+        yield note if len(places) == len(own) else f"{', '.join(labels[place] for place in places)}: {note}"
 
 
 def _with_shared_prompts(standings: Sequence[Standing]) -> Iterator[Standing]:

@@ -130,6 +130,8 @@ def _rank(rows: Sequence[BoardRow], own: Sequence[Standing], metric: str, sign: 
         score, same = row.score(metric), _result(own[place])
         if score is None or score.value is None:
             row.note = f"no {metric}"
+        elif (task := own[place].task) is not None and task.only_label is not None:
+            row.note = f"the right answer is {one_line(task.only_label, 60)} for every example; contrasts are ranked"
         elif score.seen is not None:
             row.note = "the model has seen some of these examples"
         elif same is not None and same in known:

@@ -7,7 +7,7 @@ p-values for the number of tests.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -97,6 +97,8 @@ def compare_sides(
         else:
             del left_out[name]
             compared += found
+    pairs = {name: (task, tasks_b[name]) for name, task in tasks_a.items() if name not in left_out}
+    compared = _with_repeats(compared, (side_a, side_b), pairs, metric)
     for name, members, contrast in compare_contrasts(side_a, side_b, metric, prompts, seed, draws):
         if isinstance(contrast, str):
             left_out[name] = contrast
@@ -116,6 +118,37 @@ def compare_sides(
         prompts=prompts,
         caveats=(*_caveats(side_a, side_b), *(() if prompts else _conditions(tasks_a, tasks_b, left_out))),
     )
+
+
+def _with_repeats(
+    compared: Sequence[TaskComparison],
+    sides: tuple[Side, Side],
+    pairs: Mapping[str, tuple[TaskRecord, TaskRecord]],
+    metric: str,
+) -> list[TaskComparison]:
+    """Return the comparisons, with `same_as` on tasks whose rows repeat those of an earlier task in both runs."""
+    first: list[tuple[str, object]] = []
+    repeats: dict[str, str] = {}
+    for name, tasks in pairs.items():
+        rows = [_rows(side, task, metric) for side, task in zip(sides, tasks, strict=True)]
+        known = next((other for other, own in first if own == rows), None)
+        if known is None:
+            first.append((name, rows))
+        else:
+            repeats[name] = known
+    present = {one.task for one in compared}
+    found = []
+    for one in compared:
+        name, blank, part = one.task.partition(" (")
+        same = f"{repeats[name]}{blank}{part}" if name in repeats else ""
+        found.append(replace(one, same_as=same) if same in present else one)
+    return found
+
+
+def _rows(side: Side, task: TaskRecord, metric: str) -> tuple[object, ...]:
+    """Return what a comparison by a metric knows of the rows of a task: values, clusters, and which were seen."""
+    values = side.values(task.task, metric)
+    return (values if all(values) else side.features(task.task, metric), side.seen(task.task))
 
 
 def _caveats(side_a: Side, side_b: Side) -> Iterator[str]:

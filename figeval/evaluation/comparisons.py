@@ -163,7 +163,7 @@ def compare_all(
     planned = len(places) == 1 or design.against is not None
     correction: Correction = design.correction or ("holm" if planned else "bh")
     pairs = corrected(found, correction, design.margin)
-    family = sum(one.p_adjusted is not None for pair in pairs.values() for one in pair.tasks)
+    family = family_of(pairs)
     return RunComparisons(
         metric=metric,
         runs=tuple(side.record for side in whole),
@@ -225,19 +225,34 @@ def corrected(
     pairs: Mapping[tuple[int, int], RunComparison], correction: Correction, margin: float | None = None
 ) -> dict[tuple[int, int], RunComparison]:
     """Return the comparisons with p-values corrected over all of them, and with what they could have found."""
-    every = [one.comparison.p for pair in pairs.values() for one in pair.tasks]
-    adjusted = iter(CORRECTIONS[correction]([p for p in every if p is not None]))
+    tests = [(places, one) for places, pair in pairs.items() for one in _distinct(pair) if one.comparison.p is not None]
+    corrections = CORRECTIONS[correction]([p for _, one in tests if (p := one.comparison.p) is not None])
+    adjusted = {(places, one.task): p for (places, one), p in zip(tests, corrections, strict=True)}
 
-    def finished(one: TaskComparison) -> TaskComparison:
+    def finished(places: tuple[int, int], one: TaskComparison) -> TaskComparison:
         test = one.comparison
         return replace(
             one,
-            p_adjusted=None if test.p is None else next(adjusted),
+            p_adjusted=adjusted.get((places, one.task), adjusted.get((places, one.same_as))),
             detectable=detectable_by(test),
             p_equivalence=None if margin is None else equivalence(test, margin),
         )
 
-    return {places: replace(pair, tasks=tuple(map(finished, pair.tasks))) for places, pair in pairs.items()}
+    return {
+        places: replace(pair, tasks=tuple(finished(places, one) for one in pair.tasks))
+        for places, pair in pairs.items()
+    }
+
+
+def family_of(pairs: Pairs) -> int:
+    """Return the number of tests for which p-values were corrected; tasks with the same rows are one test."""
+    return sum(one.p_adjusted is not None for pair in pairs.values() for one in _distinct(pair))
+
+
+def _distinct(pair: RunComparison) -> list[TaskComparison]:
+    """Return the comparisons of a pair without those that repeat one of the others."""
+    names = {one.task for one in pair.tasks}
+    return [one for one in pair.tasks if one.same_as not in names]
 
 
 def ranked(sides: Sequence[Side], task: str, metric: str, seed: int = 0) -> list[RankedRun]:
@@ -279,7 +294,20 @@ def _alike(sides: Sequence[Side], metric: str, chance: tuple[int, int], known: P
             continue  # the pairs' comparison says so
         for places, pair in _on_common(sides, name, own, metric, chance, known).items():
             found[places] += pair.tasks
-    return {places: replace(pair, tasks=tuple(found[places])) for places, pair in known.items()}
+    repeats = _repeats(known)
+    return {
+        places: replace(pair, tasks=tuple(replace(one, same_as=repeats.get(one.task, "")) for one in found[places]))
+        for places, pair in known.items()
+    }
+
+
+def _repeats(pairs: Pairs) -> dict[str, str]:
+    """Return the tasks whose rows repeat those of an earlier task in all runs, with the earlier task."""
+    names: dict[str, set[str]] = {}
+    for pair in pairs.values():
+        for one in pair.tasks:
+            names.setdefault(one.task, set()).add(one.same_as)
+    return {task: next(iter(same)) for task, same in names.items() if len(same) == 1}
 
 
 def _on_common(
@@ -324,10 +352,12 @@ def _ranks(pairs: Pairs, metric: str) -> list[RankedRun]:
         for score in task.scores
         if score.metric == metric
     }
+    # Where one answer is right for every example, a model that always gives it is no better than another.
+    one_label = {task.task for pair in pairs.values() for task in pair.a.tasks if task.only_label is not None}
     found = []
     for name in dict.fromkeys(one.task for pair in pairs.values() for one in pair.tasks):
         known = {places: one for places, pair in pairs.items() for one in pair.tasks if one.task == name}
-        if len(known) < len(pairs):
+        if len(known) < len(pairs) or name.partition(" (")[0] in one_label:
             continue
         sign = 1 if higher.get(_task_of(next(iter(known.values()))), True) else -1
         values: dict[int, float | None] = {}

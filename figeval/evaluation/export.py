@@ -85,6 +85,10 @@ class StoredRun:
             return ""
         return catalogue().get(requested[0]).homepage if requested else ""
 
+    def benchmarks(self) -> dict[str, str]:
+        """Return the plugin of each installed task, such as `epic`, by the name of the task."""
+        return {entry.name: entry.owner.rpartition(".")[2] for entry in self.harness.catalogue.tasks}
+
     def answers(self, task: TaskRecord) -> Iterator[StoredAnswer]:
         """Yield the answers to a task in the order of its examples; there are none for a mean over seeds.
 
@@ -244,7 +248,8 @@ def exported(
     }
     own = {name: make() for name, make in provided.items() if name in parameters}
     if runs and "tasks" in given:
-        given["tasks"] = list(_with_suites(given["tasks"], runs))
+        names = given["tasks"].split(",") if isinstance(given["tasks"], str) else given["tasks"]
+        given["tasks"] = list(_with_suites(names, runs))
     made = export([run.record for run in runs], **own, **given)
     if isinstance(made, str | bytes):
         return made

@@ -60,7 +60,7 @@ def write_template(file: Path, config: RunConfig, seeds: Sequence[int], harness:
         raise OptionError(f"{file} exists and may have been filled in; choose another --write_template")
     portion = Portion(limit=config.limit, sample=config.sample, stratify=config.stratify, seed=config.seed)
     tasks = chosen(config, harness)
-    surveys = [survey(task.name, partial(harness.examples, task), portion) for task in tasks]
+    surveys = [survey(task.name, partial(harness.examples, task), portion, task.annotations) for task in tasks]
     check_columns(config, surveys)
     ids = {
         task.name: [example.id for example in found.subset.of(harness.examples(task))]

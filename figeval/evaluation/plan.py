@@ -213,7 +213,7 @@ class Planner:
             if available is None or variant.kind == "probe":  # prompts share the examples of the task
                 self.reading(variant.full_name)
                 try:
-                    available = survey(variant.full_name, variant.examples, portion)
+                    available = survey(variant.full_name, variant.examples, portion, task.annotations)
                 except TaskError:
                     if variant.substitute_for and not self.config.probes:  # nobody asked for it
                         continue

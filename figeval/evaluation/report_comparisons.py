@@ -8,7 +8,7 @@ from statistics import fmean
 
 from figeval.errors import RecordError
 from figeval.evaluation.compare import RunComparison, compare_sides, tasks_of
-from figeval.evaluation.comparisons import corrected, possible_tests
+from figeval.evaluation.comparisons import corrected, family_of, possible_tests
 from figeval.evaluation.sides import Side
 from figeval.metrics.paired import draws_for
 from figeval.records.schema import TaskRecord
@@ -76,7 +76,7 @@ def compare_with_first(
             except RecordError as error:
                 problems.append((place, str(error)))
     pairs = corrected(results, "holm")
-    family = sum(one.p_adjusted is not None for pair in pairs.values() for one in pair.tasks)
+    family = family_of(pairs)
     found = [
         ComparedRuns(0, place, replace(pair, family=family), list(_changes(sides[0], sides[place], pair)))
         for (place, _), pair in pairs.items()

@@ -28,6 +28,7 @@ class TaskComparison:
         unmatched_b: number of examples of run B for which run A has no row.
         unanswered: number of examples to which at least one run gave no valid answer.
         seen: number of examples that one of the models was trained or chosen on.
+        same_as: an earlier task on which both runs have the same rows, so that both tasks are one test; else empty.
         p_adjusted: p-value corrected for all tests.
         detectable: true difference that p < .05, without correction, would find with probability .8.
         p_equivalence: p-value of the hypothesis that the runs differ by the margin or more.
@@ -39,6 +40,7 @@ class TaskComparison:
     unmatched_b: int = 0
     unanswered: int = 0
     seen: int = 0
+    same_as: str = ""
     p_adjusted: float | None = None
     detectable: float | None = None
     p_equivalence: float | None = None

@@ -90,7 +90,7 @@ def recorded_variant(task: TaskRecord, seed: int, harness: Harness) -> Variant:
         UnknownName: the task is not installed.
     """
     found = _current_variant(task, seed, harness)
-    _refuse_changed(task, found.examples)
+    _refuse_changed(task, found.examples, found.task)
     return found
 
 
@@ -98,7 +98,7 @@ def recorded_examples(task: TaskRecord, seed: int, harness: Harness) -> tuple[Va
     """Return the current variant of a recorded task and its examples, which are read once; see `recorded_variant`."""
     found = _current_variant(task, seed, harness)
     examples = list(found.examples())
-    _refuse_changed(task, lambda: examples)
+    _refuse_changed(task, lambda: examples, found.task)
     return found, examples
 
 
@@ -113,8 +113,8 @@ def _current_variant(task: TaskRecord, seed: int, harness: Harness) -> Variant:
     return found
 
 
-def _refuse_changed(task: TaskRecord, examples: Callable[[], Iterable[Example]]) -> None:
-    if survey(task.task, examples).sha256 != task.examples_sha256:
+def _refuse_changed(task: TaskRecord, examples: Callable[[], Iterable[Example]], spec: TaskSpec) -> None:
+    if survey(task.task, examples, annotations=spec.annotations).sha256 != task.examples_sha256:
         raise RecordError(f"examples of {task.task} changed since this run was made; run it again")
 
 

@@ -284,7 +284,7 @@ class _Verification:
             variant = recorded_variant(task, self.config.seed, self.harness)
             flags = ("limit", "sample", "stratify", "seed")
             portion = Portion(**{name: getattr(self.config, name) for name in flags})
-            available = survey(task.task, variant.examples, portion)
+            available = survey(task.task, variant.examples, portion, variant.task.annotations)
         except (DataError, RecordError) as error:
             if isinstance(error, MissingData):
                 return str(error)

@@ -44,6 +44,7 @@ class Leaderboard(Stored):
     examples: int = Field(description="examples of the task that the runs used; tasks of a suite")
     examples_sha256: str = Field(description="over the examples; over those of all tasks of a suite or contrast")
     rows: list[BoardRow]
+    notes: list[str] = Field(default=[], description="notes about the runs, as they stand below their tables")
 
     @property
     def metrics(self) -> list[str]:

@@ -6,7 +6,7 @@ import hashlib
 import json
 import unicodedata
 from array import array
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -28,10 +28,21 @@ class Survey:
     most_options: int = 0  # that an example has
 
 
-def survey(task: str, examples: Callable[[], Iterable[Example]], portion: Portion = WHOLE) -> Survey:
+def survey(
+    task: str,
+    examples: Callable[[], Iterable[Example]],
+    portion: Portion = WHOLE,
+    annotations: Collection[str] = (),
+) -> Survey:
     """Count and fingerprint the examples, and determine which of them a run of this portion uses.
 
     Memory is 17 bytes per example, and what `Drawing` needs.
+
+    Args:
+        task: name of the task.
+        examples: yields the examples anew with each call.
+        portion: which of them a run uses.
+        annotations: keys of `meta` that the fingerprint leaves out.
 
     Raises:
         DataError: two examples have the same id, perhaps in characters of another width, or there are no examples.
@@ -39,7 +50,7 @@ def survey(task: str, examples: Callable[[], Iterable[Example]], portion: Portio
     digest, shown = hashlib.sha256(), hashlib.sha256()
     differs = False
     seen = array("Q")
-    canonical = _Canonical()
+    canonical = _Canonical(frozenset(annotations))
     meta_keys: dict[str, None] = {}
     languages: dict[str, None] = {}
     most_options = 0
@@ -100,11 +111,14 @@ def repeated_id(first: tuple[int, str], second: tuple[int, str]) -> str:
 class _Canonical:
     """Serializer of examples to bytes. A candidate tuple that examples share is hashed once."""
 
-    def __init__(self) -> None:
+    def __init__(self, annotations: frozenset[str] = frozenset()) -> None:
+        self._annotations = annotations
         self._tuples: dict[int, tuple[Any, str]] = {}
 
     def __call__(self, example: Example) -> bytes:
         values = {name: self._value(value) for name, value in _told(example).items()}
+        if self._annotations:
+            values["meta"] = {key: text for key, text in example.meta.items() if key not in self._annotations}
         return json.dumps(values, sort_keys=True, ensure_ascii=True, default=_plain).encode()
 
     def _value(self, value: Any) -> Any:

@@ -216,6 +216,11 @@ class TaskSpec(Named):
         default=None,
         description="Key of `meta`. Examples that share its value are not independent, and intervals account for it.",
     )
+    annotations: tuple[str, ...] = Field(
+        default=(),
+        description="Keys of `meta` that say something about examples, but change no score. Runs stay comparable when "
+        "such a key is added or its values are corrected.",
+    )
     group: str | None = Field(
         default=None,
         description="Jinja expression. Examples that share its value are minimal pairs: `acc_strict` requires all of "

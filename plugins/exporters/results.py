@@ -84,6 +84,9 @@ def _of(
         if task is not None:
             about += conditions.portion_of(run, task), conditions.without_answer(task, score, trivial)
             about.append(conditions.described(task))
+            if task.only_label is not None:
+                about.append(f"the right answer is {task.only_label} for every example")
+            about += task.warnings
         yield Result(name, score, score.value, known, task, part, tuple(filter(None, about)))
 
 

@@ -13,7 +13,7 @@ import pytest
 
 import figeval
 from figeval.evaluation.harness import Harness
-from figeval.records.schema import ModelRecord, RunRecord
+from figeval.records.schema import ContrastRecord, ModelRecord, RunRecord
 from tests.cli.conftest import Cli
 from tests.evaluation.conftest import write_task
 from tests.runs import finished, run, score, task
@@ -101,6 +101,29 @@ def test_other_data_are_ranked_apart_and_the_page_says_why(cli: Cli, tmp_path: P
     page = (tmp_path / "site" / "index.html").read_text(encoding="utf-8")
     assert all(f"Ranked apart: {why}." in page for why in found if why)
     assert "not all of these runs have stored predictions" in page
+
+
+def test_runs_of_different_sizes_are_told_apart_and_notes_stand_below(cli: Cli, tmp_path: Path) -> None:
+    for n in (15, 100):
+        own = task(n=n, available=200, only_label="yes", warnings=["punished by construction"])
+        own.scores = [score(n=n)]
+        both = {"suite": "s", "contrast": "c", "tasks": [own.task], "label": "yes", "positive": n, "negative": n}
+        contrast = ContrastRecord(**both, scores=[score("auc", n=2 * n)])
+        stored(
+            tmp_path / "runs" / str(n),
+            run(own, model=ModelRecord(name=f"m{n}", backend="given"), identity=f"{n:08}", contrasts=[contrast]),
+        )
+    cli("board", "runs", "-o", "site")
+    for name in ("proverbs", "s:c"):
+        found = boards(tmp_path / "site", name)
+        assert [models(one) for one in found] == [["m100"], ["m15"]]
+    (row, *_) = (row for row in boards(tmp_path / "site", "proverbs")[0]["rows"] if row["kind"] == "run")
+    assert row["rank"] is None, "one answer is right for every example"
+    page = (tmp_path / "site" / "index.html").read_text(encoding="utf-8")
+    assert "(n = 15)" in page
+    for note in ("the right answer is yes for every example of proverbs", "proverbs: punished by construction"):
+        assert f"<li>{note}</li>" in page
+        assert note in (tmp_path / "site" / "board.csv").read_text(encoding="utf-8")
 
 
 def test_ties_share_a_rank_and_seen_examples_have_none(cli: Cli, tmp_path: Path) -> None:

@@ -96,6 +96,31 @@ def test_the_warnings_of_the_runs_are_repeated_once(runs: tuple[Path, Path], tmp
     assert not any("mini_pairs: punished" in note for note in notes), "a task that was not compared"
 
 
+def test_tasks_with_the_same_rows_are_one_test(runs: tuple[Path, Path], tmp_path: Path) -> None:
+    """An encoder answers a retrieval task, alone or as a part of another task, with the same rows."""
+    copies = []
+    for place, source in enumerate(runs):
+        record, _ = read_run(source)
+        (fables,) = (task for task in record.tasks if task.task == "mini_fables")
+        again = fables.model_copy(
+            update={"task": "again", "predictions": "predictions/again.jsonl", "predictions_sha256": None}
+        )
+        record.digests, record.tasks = {}, [fables, again]
+        copy = tmp_path / str(place)
+        shutil.copytree(source, copy)
+        shutil.copy(copy / fables.predictions, copy / again.predictions)
+        RunFolder(copy).write(record)
+        copies.append(copy)
+    found = figeval.compare(copies)
+    first, repeated = found.result.pairs[0, 1].tasks
+    assert (found.family, repeated.same_as) == (1, "mini_fables")
+    assert repeated.p_adjusted == first.p_adjusted == first.comparison.p
+    assert "again: the same rows as mini_fables in both runs, counted as one test" in found.notes()
+    rows = (copies[1] / again.predictions).read_text().splitlines()
+    (copies[1] / again.predictions).write_text("\n".join(rows[:-1]) + "\n")
+    assert figeval.compare(copies).family == 2, "the rows differ"
+
+
 def test_power_needs_no_run(cli: Cli) -> None:
     (proverbs, fables) = json.loads(cli("power", "--tasks", "mini_proverbs,mini_fables", "--json").out)
     assert (proverbs["n"], proverbs["clusters"], fables["n"], fables["clusters"]) == (60, 30, 20, 20)

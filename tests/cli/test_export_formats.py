@@ -243,9 +243,28 @@ def test_the_hub_reads_eval_results(cli: Cli, mini: Path) -> None:
         ("--format_args", "dataset_id=figures"): "not a hub id; write OWNER/NAME",
         ("--format_args", "dataset_id=acme/figures,metric=f2"): "no run has a score for the metric 'f2'",
         ("--format_args", "dataset=acme/figures"): "no argument 'dataset'; it has dataset_id, metric",
+        ("--format_args", "dataset_id=acme/epic"): "the runs have tasks of mini; name those of acme/epic with --tasks",
+        (*named, "--tasks", "epic_mcq"): "the runs have none of these tasks; they have mini_",
     }
     for flags, complaint in complaints.items():
         assert complaint in cli("export", mini, "--to", "eval_results", "-o", "no", *flags).complaint
+
+
+def test_a_leaderboard_gets_the_tasks_of_its_data_set_only(cli: Cli, tmp_path: Path) -> None:
+    names = ("mini_fables", "epic_mcq", "epic_mcq_random")
+    place = made_by_hand(tmp_path / "both", "easy", [task(name, scores=[score()]) for name in names])
+
+    def tasks(output: str, dataset: str, *flags: str) -> set[str]:
+        done = cli(
+            "export", place, "--to", "eval_results", "-o", output, "--format_args", f"dataset_id={dataset}", *flags
+        )
+        assert done.code == 0, done.err
+        return {file.stem for file in (tmp_path / output).rglob("*.yaml")}
+
+    assert tasks("a", "acme/ePiC") == {"epic_mcq", "epic_mcq_random"}
+    assert tasks("b", "acme/figures", "--tasks", "mini_fables") == {"mini_fables"}
+    open_ = cli("export", place, "--to", "eval_results", "-o", "c", "--format_args", "dataset_id=acme/figures")
+    assert "the runs have tasks of mini, epic; name those of acme/figures with --tasks" in open_.complaint
 
 
 def unanswered(place: Path, **changes: Any) -> Path:

@@ -190,6 +190,21 @@ def test_a_field_that_came_later_leaves_fingerprints_as_they_were():
     assert digest() == digest(near="row.alike") != digest(near="[1]")
 
 
+def test_a_remark_about_rows_leaves_fingerprints_as_they_were():
+    """Runs stay comparable when a flaw of a row is found later; what counts in a breakdown still counts here."""
+    row = {"id": "1", "text": "t", "sayings": ["x", "y"], "right": 0, "flaw": "repeated", "idiom": "a hot potato"}
+    fields = {"id": "row.id", "query": "row.text", "candidates": "row.sayings", "relevant": "row.right"}
+
+    def digest(annotations=(), **meta):
+        spec = {"name": "t", "type": "ranking", "data": {"test": "jsonl:r.jsonl"}, "fields": {**fields, "meta": meta}}
+        return survey("t", lambda: build_examples(bound(**spec), [row]), annotations=annotations).sha256
+
+    plain, flawed = {"idiom": "row.idiom"}, {"idiom": "row.idiom", "flaw": "row.flaw"}
+    assert digest(["flaw"], **flawed) == digest(["flaw"], **plain) == digest(**plain)
+    assert digest(**flawed) != digest(**plain)
+    assert digest(["flaw"], **flawed) != digest(["flaw"])
+
+
 @pytest.mark.parametrize(
     ("task_type", "row", "digest"),
     [

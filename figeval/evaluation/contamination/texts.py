@@ -66,7 +66,7 @@ def read_texts(task: TaskSpec, harness: Harness, limit: Size | None = None) -> T
     Raises:
         FigevalError: the data are missing or broken, or the expression in `memorized` is.
     """
-    known = survey(task.name, lambda: harness.examples(task), Portion(limit=limit))
+    known = survey(task.name, lambda: harness.examples(task), Portion(limit=limit), task.annotations)
     used = {example.id for example in known.subset.of(harness.examples(task))}
     units: dict[tuple[bool, str], Unit] = {}
     previous: Unit | None = None

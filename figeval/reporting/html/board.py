@@ -28,7 +28,22 @@ CSV_COLUMNS = (
         "route",
         "conditions",
     ),
-    *("seeds", "date", "run", "metric", "value", "low", "high", "n", "clusters", "rank", "best", "worst", "note"),
+    *(
+        "seeds",
+        "date",
+        "run",
+        "metric",
+        "value",
+        "low",
+        "high",
+        "n",
+        "clusters",
+        "rank",
+        "best",
+        "worst",
+        "note",
+        "notes",
+    ),
 )
 
 
@@ -62,6 +77,7 @@ def board_csv(boards: Sequence[Leaderboard]) -> str:
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow(CSV_COLUMNS)
     for board in boards:
+        notes = "; ".join(board.notes)
         about = (board.benchmark, board.name, board.kind, board.apart, board.examples, board.examples_sha256)
         for row in board.rows:
             who = (row.kind, row.model, row.route, row.conditions, row.seeds, row.date, row.run)
@@ -69,7 +85,9 @@ def board_csv(boards: Sequence[Leaderboard]) -> str:
                 numbers = (score.metric, score.value, score.low, score.high, score.n, score.clusters)
                 is_ranked = score.metric == board.metric
                 ranks = (row.rank, row.best, row.worst, row.note) if is_ranked else (None, None, None, "")
-                writer.writerow(["" if one is None else csv_cell(one) for one in (*about, *who, *numbers, *ranks)])
+                writer.writerow(
+                    ["" if one is None else csv_cell(one) for one in (*about, *who, *numbers, *ranks, notes)]
+                )
     return stream.getvalue()
 
 
@@ -98,6 +116,8 @@ def _board(board: Leaderboard, anchor: str) -> JSON:
         "kind": board.kind,
         "anchor": anchor,
         "apart": board.apart,
+        "n": board.examples if board.kind == "task" and board.apart else None,
+        "notes": board.notes,
         "about": f"{board.examples:,} {unit}, sha256 {board.examples_sha256:.8}…",
         "metric": board.metric,
         "others": others,
