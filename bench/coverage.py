@@ -16,9 +16,10 @@ Studies:
     harder    two-point clusters, correlations of .5 and .8, and random sizes that correlate with the accuracy.
     unit      rows in [0, 1]: reciprocal ranks among 250 candidates, at chance and better, and strongly skewed values.
     unbounded normal rows, by t.
+    counts    rows that are not negative, by the score interval.
     auc       the area under the ROC curve: few and many of either kind, clusters of one kind or of both, ties.
     balanced_acc  the mean of two accuracies in the same designs.
-    macro_f1  the percentile bootstrap of clusters.
+    macro_f1  the percentile bootstrap of clusters, and expanded percentiles.
     seeds     means over trainings.
     languages means over languages, with separate and with shared clusters.
     paired    tests of two equally good models (`share` is the rate of false positives), and of a difference of .05.
@@ -57,6 +58,7 @@ STUDIES: dict[str, Callable[[], Iterator[Row]]] = {
     "harder": means.harder,
     "unit": means.unit,
     "unbounded": means.unbounded,
+    "counts": means.counts,
     "auc": areas.areas,
     "balanced_acc": areas.accuracies,
     "macro_f1": trainings.bootstrapped,

@@ -1,4 +1,4 @@
-"""Studies of one mean for `bench/coverage.py`: 0/1 rows, rows in [0, 1], and unbounded rows."""
+"""Studies of one mean for `bench/coverage.py`: 0/1 rows, rows in [0, 1], and rows with one bound or without bounds."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 from clustered import (
+    CHECKED,
     REPLICATES,
     Row,
     Sizes,
@@ -22,10 +23,10 @@ from clustered import (
     small_designs,
     uneven,
 )
-from scipy.special import ndtr, stdtrit
-from scipy.stats import beta
+from scipy.special import ndtr, ndtri, stdtrit
+from scipy.stats import beta, poisson
 
-from figeval.metrics.intervals import interval_by_t, spread_of
+from figeval.metrics.intervals import interval_by_t, interval_of_mean, spread_of
 
 PROPORTIONS = (0.004, 0.05, 0.2, 0.5, 0.8, 0.95)
 CORRELATIONS = (0.0, 0.1, 0.3)
@@ -152,3 +153,49 @@ def by_cr2(sums: np.ndarray, sizes: Sizes) -> tuple[np.ndarray, ...]:
     stderr = np.sqrt((np.square(sums - sizes * mean[:, None]) / (1 - sizes / n)).sum(axis=1)) / n
     margin = stdtrit(spread_of(sums[0], sizes).freedom, 0.975) * stderr
     return mean - margin, mean + margin
+
+
+def counts() -> Iterator[Row]:
+    """Yield cells of rows that are not negative, by the score interval and by t cut off at 0."""
+    fine = (np.arange(200_000) + 0.5) / 200_000
+    cases: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+        "Poisson, mean 8": lambda q: poisson.ppf(q, 8),
+        "words: lognormal, median 20, σ = .5": lambda q: np.round(20 * np.exp(0.5 * ndtri(q))),
+        "exponential": lambda q: -np.log1p(-q),
+        "four fifths 0, else exponential": lambda q: -np.log1p(-np.clip(5 * q - 4, 0, None)),
+    }
+    designs_here = {f"{n} rows": np.ones(n, int) for n in (3, 5, 10, 30, 100)}
+    designs_here |= {"20 × 12": equal()["20 × 12"], "lognormal 50 (c)": uneven()["lognormal 50 (c)"]}
+    for name, sizes in designs_here.items():
+        correlation = 0.0 if len(sizes) == sizes.sum() else 0.2
+        index = np.repeat(np.arange(len(sizes)), sizes)
+        for case, values in cases.items():
+            truth = float(values(fine).mean())
+            generator = seeded("counts", name, case)
+            own = generator.standard_normal((REPLICATES, len(sizes)))[:, index] * np.sqrt(correlation)
+            rest = generator.standard_normal((REPLICATES, len(index))) * np.sqrt(1 - correlation)
+            sums = np.add.reduceat(values(ndtr(own + rest)), np.cumsum(sizes) - sizes, axis=1)
+            ends = by_score(sums, sizes)
+            about = cell("counts", name, sizes, case, round(truth, 4), correlation)
+            for rule, (low, high) in ends.items():  # there is no interval if all rows are equal
+                some = ~np.isnan(low)
+                yield {**about, "rule": rule, **scored(low[some], high[some], truth)}
+
+
+def by_score(sums: np.ndarray, sizes: Sizes) -> dict[str, tuple[np.ndarray, ...]]:
+    """Compute `interval_by_score` above 0 for all replicates at once, shape (R, G) → (R,), and that by t, cut off at 0.
+
+    The first replicates are compared with figeval's own results.
+    """
+    mean = sums.sum(axis=1) / sizes.sum()
+    low, high = by_cr2(sums, sizes)
+    margin = np.where(high - mean > 1e-9, high - mean, np.nan)
+    half = margin**2 / (2 * np.where(mean > 0, mean, np.nan))
+    farthest = mean + half + np.sqrt(half * (2 * mean + half))
+    nearest = mean**2 / farthest
+    for place in range(CHECKED):
+        one = interval_of_mean(spread_of(sums[place], sizes), (0.0, np.inf))
+        limits = (nearest[place], farthest[place])
+        assert np.isnan(limits).all() if one.low is None else np.allclose((one.low, one.high), limits)
+    some = np.where(np.isnan(margin), np.nan, 1.0)
+    return {"figeval": (nearest, farthest), "t, cut off": (np.maximum(low, 0) * some, high * some)}

@@ -14,6 +14,7 @@ from clustered import (
     accuracies,
     cell,
     effective,
+    lognormal,
     real,
     score_interval,
     scored,
@@ -22,37 +23,48 @@ from clustered import (
     variance_of,
 )
 from comparisons import sign_flips, variances
-from scipy.special import bdtr, ndtri, stdtr, stdtrit
+from scipy.special import bdtr, ndtr, ndtri, stdtr, stdtrit
 
 from figeval.metrics.classification import macro_f1
-from figeval.metrics.intervals import LEVEL, spread_of
+from figeval.metrics.intervals import TAILS, spread_of
 from figeval.metrics.paired import paired as paired_runs
 from figeval.metrics.seeds import FEWEST_SEEDS, interval_over_seeds
 
 
 def bootstrapped() -> Iterator[Row]:
-    """Yield the coverage of macro-F1's bootstrap, for two balanced labels and a mean accuracy of .7.
+    """Yield the coverage of macro-F1's bootstrap, for two balanced labels and mean accuracies of .7 and .9.
 
     The true macro-F1 is this mean accuracy.
     """
     combine = macro_f1.build(("a", "b")).combine
     found = {f"{g} × {m}": np.full(g, m) for g, m in ((10, 25), (20, 12), (40, 10), (100, 10))}
     found |= {name: uneven()[name] for name in ("lognormal 50 (c)", "lognormal 200 (a)", "lognormal 200 (c)")}
+    found |= {f"lognormal 200 (draw {draw})": lognormal(200, draw) for draw in (23, 28, 33)}
     found |= {
-        name: sizes for name, sizes in real().items() if name in ("impli_idioms_silver_lit", "epic_retrieval_unseen")
+        name: real()[name] for name in ("impli_idioms_silver_lit", "impli_idioms_silver_ent", "epic_retrieval_unseen")
     }
     for name, sizes in found.items():
-        generator = seeded("macro_f1", name)
-        g, ends = len(sizes), []
-        drawn = generator.multinomial(g, np.full(g, 1 / g), size=999).astype(float)
-        for chance in accuracies(generator, g, 0.7, 0.2):
-            gold = generator.binomial(sizes, 0.5)
-            right_a, right_b = generator.binomial(gold, chance), generator.binomial(sizes - gold, chance)
-            said = right_a + sizes - gold - right_b
-            sums = np.column_stack((right_a, right_b, said, sizes - said, gold, sizes - gold))
-            ends.append(np.quantile(combine(drawn @ sums), [(1 - LEVEL) / 2, (1 + LEVEL) / 2]))
-        about = cell("macro_f1", name, sizes, p=0.7, correlation=0.2)
-        yield {**about, "rule": "percentile bootstrap", **scored(*np.array(ends).T, 0.7)}
+        for p in (0.7, 0.9):
+            generator = seeded("macro_f1", name, *(() if p == 0.7 else (p,)))
+            g, ends = len(sizes), []
+            drawn = generator.multinomial(g, np.full(g, 1 / g), size=999).astype(float)
+            shares = [*TAILS, *expanded(effective(sizes))]
+            for chance in accuracies(generator, g, p, 0.2):
+                gold = generator.binomial(sizes, 0.5)
+                right_a, right_b = generator.binomial(gold, chance), generator.binomial(sizes - gold, chance)
+                said = right_a + sizes - gold - right_b
+                sums = np.column_stack((right_a, right_b, said, sizes - said, gold, sizes - gold))
+                ends.append(np.quantile(combine(drawn @ sums), shares))
+            low, high, wider_low, wider_high = np.array(ends).T
+            about = cell("macro_f1", name, sizes, p=p, correlation=0.2)
+            yield {**about, "rule": "percentile bootstrap", **scored(low, high, p)}
+            yield {**about, "rule": "expanded percentiles", **scored(wider_low, wider_high, p)}
+
+
+def expanded(groups: float) -> tuple[float, float]:
+    """Return the percentiles that make up for too narrow ones with few groups (Hesterberg 2015, section 4.4.2)."""
+    lower = float(ndtr(-np.sqrt(groups / (groups - 1)) * stdtrit(groups - 1, 0.975)))
+    return lower, 1 - lower
 
 
 # ---- seeds ----------------------------------------------------------------------------------------------------------

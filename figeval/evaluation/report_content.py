@@ -25,6 +25,7 @@ from figeval.records.run_folder import RunFolder
 from figeval.records.schema import RunRecord, TaskRecord
 from figeval.records.sweep import whole_runs
 from figeval.records.training import TrainingRecord, read_training
+from figeval.task_types.base import Routes
 from figeval.text import cleaned, one_line
 from figeval.types import JSON
 
@@ -173,8 +174,9 @@ def _rows(runs: Sequence[RunRecord], folders: Mapping[int, RunFolder], name: str
 
 def _add_statistics(found: ReportContent, name: str, own: Mapping[int, OwnRows]) -> None:
     """Add calibration and positions of one task."""
+    routes = Harness().routes
     for place, (task, rows) in own.items():
-        if calibrated := _calibration(task, rows.values()):
+        if calibrated := _calibration(task, rows.values(), routes):
             found.calibration.append({"task": name, "run": place, **calibrated})
         if positions := _positions(rows.values()):
             found.positions.append({"task": name, "run": place, "positions": positions})
@@ -274,7 +276,7 @@ def _cut(text: str) -> str:
     return text if len(text) <= LONGEST_REPLY else f"{text[:LONGEST_REPLY]} … ({len(text):,} characters)"
 
 
-def _calibration(task: TaskRecord, rows: Iterable[PredictionRow]) -> JSON:
+def _calibration(task: TaskRecord, rows: Iterable[PredictionRow], routes: Routes) -> JSON:
     """Return the calibration of a run on a task; empty if the scores of its options are not probabilities."""
     labels = list(task.settings.get("labels", ()))
     scores, gold = [], []
@@ -284,7 +286,8 @@ def _calibration(task: TaskRecord, rows: Iterable[PredictionRow]) -> JSON:
         if row["status"] == "ok" and own and type(place) is int and 0 <= place < len(own):  # True is no index
             scores.append([float("nan") if one is None else float(one) for one in own])
             gold.append(place)
-    found = reliability(scores, gold)
+    kind = next((route.scores for route in routes.of(task.task_type) if route.name == task.route), "")
+    found = reliability(scores, gold, kind)
     return asdict(found) if found is not None else {}
 
 

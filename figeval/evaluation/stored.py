@@ -7,10 +7,11 @@ from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
-from figeval.errors import RecordError, near
+from figeval.errors import FigevalError, RecordError, near
 from figeval.evaluation.score import MetricSet, TaskScorer
 from figeval.evaluation.selection_bias import without_intervals
-from figeval.metrics.catalogue import Metrics
+from figeval.metrics.catalogue import Metrics, statistic_of
+from figeval.metrics.intervals import Bounds
 from figeval.records.predictions import PredictionRow
 from figeval.records.run_folder import RunFolder, read_run
 from figeval.records.schema import CHOSEN_ON_TEST, RunRecord, TaskRecord
@@ -68,6 +69,15 @@ def stored_features(folder: RunFolder, task: str, metric: str) -> Mapping[str, t
             return {}
         found[row["id"]] = (value, row["cluster"])
     return found if any(value is not None for value, _ in found.values()) else {}
+
+
+def declared_bounds(task: TaskRecord, metric: str, metrics: Metrics) -> Bounds:
+    """Return the bounds that a metric declares for its values; 0 and 1, as of a share, if it is not installed."""
+    try:
+        declared = metrics.get(metric, task.task_type)
+        return statistic_of(declared, tuple(task.settings.get("labels", ()))).bounds
+    except FigevalError:
+        return (0.0, 1.0)
 
 
 def stored_languages(folder: RunFolder, task: TaskRecord) -> dict[str, dict[str, None]]:

@@ -5,7 +5,8 @@ is far too low. The module has three parts, each based on the one before:
 
 * `Spread`, the sums behind the interval of a mean: how far the clusters' sums lie from those that the mean implies, how
   much rows vary within clusters, and how unequal the clusters are;
-* `interval_of_mean`, the closed-form interval of a mean: Wilson, Wilson on an effective sample size, or Student's t;
+* `interval_of_mean`, the closed-form interval of a mean: Wilson, Wilson on an effective sample size, a score interval
+  above or below one bound, or Student's t;
 * `resample` and `interval_of_statistic`, the cluster bootstrap for statistics that are not means.
 
 The choice of intervals rests on the simulated coverage in docs/statistics.md.
@@ -26,7 +27,7 @@ from numpy.typing import ArrayLike, NDArray
 from figeval.types import UNRELIABLE
 
 Floats: TypeAlias = NDArray[np.float64]
-Bounds: TypeAlias = tuple[float, float] | None
+Bounds: TypeAlias = tuple[float, float] | None  # one of the two may be infinite; None if there are none
 LEVEL = 0.95
 TAILS = ((1 - LEVEL) / 2, (1 + LEVEL) / 2)
 NOTHING = 1e-12  # smaller variation, relative to the values, is rounding error
@@ -252,11 +253,16 @@ def clip(interval: tuple[float, float], bounds: Bounds) -> tuple[float, float]:
     return max(interval[0], bounds[0]), min(interval[1], bounds[1])
 
 
+def finite(bounds: Bounds) -> Bounds:
+    """Return the bounds if both are finite, else None."""
+    return bounds if bounds is not None and all(map(math.isfinite, bounds)) else None
+
+
 def interval_of_mean(spread: Spread, bounds: Bounds) -> Interval:
     """Return the 95 % interval of a mean.
 
-    It is Wilson's for independent 0/1 rows, Wilson's on an effective sample size for other values within bounds, and
-    Student's t for values without bounds.
+    It is Wilson's for independent 0/1 rows, Wilson's on an effective sample size for other values within bounds, a
+    score interval for values with a single bound, and Student's t for values without bounds.
 
     With fewer than ten effective clusters, the method says that the interval is unreliable.
 
@@ -272,6 +278,8 @@ def interval_of_mean(spread: Spread, bounds: Bounds) -> Interval:
     if bounds is None:
         return interval_by_t(spread)
     low, high = bounds
+    if finite(bounds) is None:
+        return interval_by_score(spread, bounds)
     share = min(1.0, max(0.0, (spread.mean - low) / (high - low)))
     few = reliability(spread)
     if spread.constant:
@@ -292,6 +300,43 @@ def interval_by_t(spread: Spread, bounds: Bounds = None) -> Interval:
     limits = clip(t_interval(spread.mean, spread.stderr, spread.freedom), bounds)
     method = "t" if spread.independent else "clustered t"
     return Interval(f"{method}{reliability(spread)}", *limits, spread.stderr)
+
+
+def interval_by_score(spread: Spread, bounds: tuple[float, float]) -> Interval:
+    """Return the 95 % interval of a mean with one bound, e.g. of counts or of distances, which are never negative.
+
+    See `score_limits`; standard error and degrees of freedom are those of `interval_by_t`. G ≥ 2.
+    """
+    by_t = interval_by_t(spread)
+    if by_t.stderr is None:
+        return by_t
+    low, high = bounds
+    limits = score_limits(spread.mean, by_t.stderr, spread.freedom, bounds)
+    method = f"score below {high:g}" if math.isinf(low) else f"score above {low:g}"
+    return Interval(f"{'' if spread.independent else 'clustered '}{method}{reliability(spread)}", *limits, by_t.stderr)
+
+
+def score_limits(mean: float, stderr: float, freedom: float, bounds: tuple[float, float]) -> tuple[float, float]:
+    """Return the score interval of a mean with one bound, which is what Wilson's becomes as its other bound moves away.
+
+    It consists of the means μ with |m − μ| ≤ t · SE · √(μ / m), measured from the bound: as for counts, the variance is
+    proportional to the mean. The product of its limits is m², so it never reaches the bound, and it extends further
+    away from the bound than towards it, where means of skewed values are missed by Student's t.
+    """
+    low, high = bounds
+    margin = t_quantile(freedom) * stderr
+    if math.isinf(low):
+        nearest, farthest = _around(high - mean, margin)
+        return high - farthest, high - nearest
+    nearest, farthest = _around(mean - low, margin)
+    return low + nearest, low + farthest
+
+
+def _around(mean: float, margin: float) -> tuple[float, float]:
+    """Return the solutions of |m − μ| = d · √(μ / m) for m > 0."""
+    half = margin**2 / (2 * mean)
+    farthest = mean + half + math.sqrt(half * (2 * mean + half))
+    return mean**2 / farthest, farthest
 
 
 def reliability(spread: Spread) -> str:

@@ -9,12 +9,18 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-Floats: TypeAlias = NDArray[np.float64]
-Origin: TypeAlias = Literal["probabilities", "normalised log-likelihoods"]
+from figeval.metrics.intervals import blocks
 
+Floats: TypeAlias = NDArray[np.float64]
+Origin: TypeAlias = Literal["probabilities", "log-probabilities", "normalised log-likelihoods"]
+
+LOG_LIKELIHOODS = "log-likelihoods"  # the kind of scores that are normalised over the options
+SLACK = 1e-3  # how far probabilities may be from adding up to 1
 BINS = 10  # of equal width, as usual for the expected calibration error
 COVERAGES = tuple(step / 20 for step in range(1, 21))
-LOWEST_COSINE = -1.0  # a score below it is not a cosine
+DRAWS = 10_000  # of the answers of a calibrated model
+FEWEST_DRAWS = 1_000  # for many answers, whose error varies less
+CELLS = 2_000_000  # numbers of one block of draws: 16 MB
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +38,10 @@ class Reliability:
 
     Attributes:
         origin: what the probabilities were made from.
-        ece: expected calibration error over ten bins of equal width.
+        ece: calibration error over ten bins of equal width. It is above 0 for calibrated models, too, because the
+            accuracy of few answers differs from their confidence by chance.
+        calibrated_ece: mean error of a perfectly calibrated model with the same confidences.
+        calibrated_ece_high: the error that such a model exceeds in one of twenty data sets of this size.
         brier: mean over examples of the squared error summed over options, between 0 and 2.
         bins: bins with at least one answer, the lowest confidence first.
         selective: (coverage, accuracy): accuracy on the share of examples with the highest confidence.
@@ -42,12 +51,14 @@ class Reliability:
     n: int
     accuracy: float
     ece: float
+    calibrated_ece: float
+    calibrated_ece_high: float
     brier: float
     bins: tuple[Bin, ...]
     selective: tuple[tuple[float, float], ...]
 
 
-def reliability(scores: Sequence[Sequence[float]], gold: Sequence[int]) -> Reliability | None:
+def reliability(scores: Sequence[Sequence[float]], gold: Sequence[int], kind: str = "") -> Reliability | None:
     """Return the calibration of the scores of options, or None if they are neither probabilities nor log-likelihoods.
 
     Options that tie for the best share one answer, so it is right in part.
@@ -55,8 +66,10 @@ def reliability(scores: Sequence[Sequence[float]], gold: Sequence[int]) -> Relia
     Args:
         scores: scores of each example's options.
         gold: index of the right option of each example.
+        kind: what the scores are, as their route declares it (`Route.scores`). Numbers do not tell log-likelihoods from
+            negative distances.
     """
-    found = _probabilities(scores)
+    found = _probabilities(scores, kind)
     if found is None:
         return None
     origin, rows = found
@@ -71,19 +84,55 @@ def reliability(scores: Sequence[Sequence[float]], gold: Sequence[int]) -> Relia
         if own.any()
     )
     ece = sum(one.n * abs(one.accuracy - one.confidence) for one in bins) / len(rows)
-    selective = _selective(confidence, right)
-    return Reliability(origin, len(rows), float(right.mean()), ece, float(np.mean(squared)), bins, selective)
+    drawn = _calibrated_errors(confidence, np.array([one.sum() for one in best], dtype=np.float64), places)
+    return Reliability(
+        origin=origin,
+        n=len(rows),
+        accuracy=float(right.mean()),
+        ece=ece,
+        calibrated_ece=float(drawn.mean()),
+        calibrated_ece_high=float(np.quantile(drawn, 0.95)),
+        brier=float(np.mean(squared)),
+        bins=bins,
+        selective=_selective(confidence, right),
+    )
 
 
-def _probabilities(scores: Sequence[Sequence[float]]) -> tuple[Origin, list[Floats]] | None:
+def _calibrated_errors(confidence: Floats, tied: Floats, places: NDArray[np.int64]) -> Floats:
+    """Return the calibration errors of a perfectly calibrated model in random data sets, shape (draws,).
+
+    Each of its answers is right with the probability that it states, independently of the others: of t options that tie
+    with the probability c, one is right with the probability t c, and the answer counts 1 / t then.
+
+    Args:
+        confidence: probability of the chosen option of each example, shape (n,).
+        tied: number of options that share it, shape (n,).
+        places: bin of each example, shape (n,).
+    """
+    n = len(confidence)
+    order = np.argsort(places, kind="stable")
+    starts = np.flatnonzero(np.diff(places[order], prepend=-1))
+    chance, parts, stated = (values[order] for values in (confidence * tied, 1 / tied, confidence))
+    generator = np.random.default_rng(0)
+    draws = max(FEWEST_DRAWS, min(DRAWS, 10 * CELLS // n))
+    errors = [
+        np.abs(np.add.reduceat((generator.random((size, n)) < chance) * parts - stated, starts, axis=1)).sum(axis=1) / n
+        for size in blocks(draws, n)
+    ]
+    return np.concatenate(errors)
+
+
+def _probabilities(scores: Sequence[Sequence[float]], kind: str) -> tuple[Origin, list[Floats]] | None:
     rows = [np.asarray(row, dtype=np.float64) for row in scores]
     if not rows or any(len(row) < 2 or not np.isfinite(row).all() for row in rows):
         return None
-    if all((row >= 0).all() and abs(row.sum() - 1) < 1e-3 for row in rows):
+    if all((row >= 0).all() and abs(row.sum() - 1) < SLACK for row in rows):
         return "probabilities", rows
-    if all((row <= 0).all() for row in rows) and min(row.min() for row in rows) < LOWEST_COSINE:
+    if kind == LOG_LIKELIHOODS:
         powers = [np.exp(row - row.max()) for row in rows]
         return "normalised log-likelihoods", [row / row.sum() for row in powers]
+    if all((row <= 0).all() and abs(np.exp(row).sum() - 1) < SLACK for row in rows):
+        return "log-probabilities", [np.exp(row) for row in rows]
     return None
 
 

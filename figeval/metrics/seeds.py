@@ -22,7 +22,9 @@ from figeval.metrics.intervals import (
     by_cluster,
     clip,
     effective_wilson,
+    finite,
     reliability,
+    score_limits,
     spread_of,
     t_interval,
     variance_of_mean,
@@ -85,7 +87,8 @@ class SeededValues:
 
     def variances(self, spread: Spread) -> tuple[float, float]:
         """Return the two parts of the variance of the mean: from examples and from seeds (s² / S)."""
-        examples = spread.stderr**2 if self.bounds is None else variance_of_mean(spread, self.bounds)
+        limits = finite(self.bounds)
+        examples = spread.stderr**2 if limits is None else variance_of_mean(spread, limits)
         return examples, float(self.scores.var(ddof=1)) / len(self.values)
 
 
@@ -94,9 +97,9 @@ def interval_over_seeds(values: ArrayLike, clusters: Sequence[str | None], bound
 
     The variance is V = SE² + s² / S: the clustered variance of the examples' means over seeds, plus the variance of the
     S trainings' scores. Its degrees of freedom are Satterthwaite's (1946), V² / (SE⁴ / f + (s² / S)² / (S − 1)), where
-    f is G_eff − 1 with bounds and Bell and McCaffrey's without. With bounds, the interval is Wilson's on the effective
-    sample size of V; without bounds, it is mean ± t · √V. The interaction of seeds and examples is counted in both
-    parts, so the interval errs on the wide side.
+    f is G_eff − 1 with two bounds and Bell and McCaffrey's otherwise. With two bounds, the interval is Wilson's on the
+    effective sample size of V, with one bound the score interval; without bounds, it is mean ± t · √V. The interaction
+    of seeds and examples is counted in both parts, so the interval errs on the wide side.
 
     Args:
         values: values of every training on the same examples, shape (S, n).
@@ -115,17 +118,22 @@ def interval_over_seeds(values: ArrayLike, clusters: Sequence[str | None], bound
     if spread.constant and float(table.scores.var(ddof=1)) == 0:
         return Interval("none: nothing differs")
     examples, seeds = table.variances(spread)
-    own = spread.freedom if bounds is None else max(1.0, spread.effective_clusters - 1)
+    own = spread.freedom if finite(bounds) is None else max(1.0, spread.effective_clusters - 1)
     variance, few = examples + seeds, reliability(spread)
     freedom = variance**2 / (examples**2 / own + seeds**2 / (seeds_used - 1))
+    method, limits = _limits(spread.mean, variance, freedom, bounds)
+    return Interval(f"{method} over seeds and examples{few}", *limits, math.sqrt(variance))
+
+
+def _limits(mean: float, variance: float, freedom: float, bounds: Bounds) -> tuple[str, tuple[float, float]]:
+    """Return the name of the method, and the limits of a mean with this variance."""
     if bounds is None:
-        limits = t_interval(spread.mean, math.sqrt(variance), freedom)
-        return Interval(f"t over seeds and examples{few}", *limits, math.sqrt(variance))
+        return "t", t_interval(mean, math.sqrt(variance), freedom)
+    if finite(bounds) is None:
+        return "score", score_limits(mean, math.sqrt(variance), freedom, bounds)
     low, high = bounds
-    share = (spread.mean - low) / (high - low)
-    scaled = effective_wilson(share, variance / (high - low) ** 2, freedom)
-    limits = clip((low + (high - low) * scaled[0], low + (high - low) * scaled[1]), bounds)
-    return Interval(f"wilson over seeds and examples{few}", *limits, math.sqrt(variance))
+    scaled = effective_wilson((mean - low) / (high - low), variance / (high - low) ** 2, freedom)
+    return "wilson", clip((low + (high - low) * scaled[0], low + (high - low) * scaled[1]), bounds)
 
 
 def discrimination_over_seeds(

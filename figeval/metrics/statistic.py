@@ -39,7 +39,8 @@ class Statistic:
         combine: maps sums of features, shape (..., k), to values, shape (...); vectorised, NaN if undefined.
         is_mean: whether the features are (value, 1.0) and the score is the mean value. Closed-form intervals are valid
             then; all other statistics are bootstrapped by cluster.
-        bounds: limits of the values of a mean, or None if it has none. A value beyond them shows that it has none.
+        bounds: limits of the values of a mean, or None if it has none; one of them may be infinite, as in
+            `(0.0, math.inf)` for a count or a distance. A value beyond them shows that it has none.
         no_interval: reason why an interval would be wrong; there is none then.
         signature: returns a library's settings for computing the score, for the record, or raises `FigevalError`.
         signature_in: the same, given the languages of the task (BCP 47), for a score whose settings depend on them. It
@@ -167,6 +168,7 @@ def batched(
     function: Batch,
     *,
     absent: str = "no examples",
+    bounds: Bounds = (0.0, 1.0),
     check: Callable[[Any], None] | None = None,
     describe: Callable[[], Mapping[str, Any]] | None = None,
 ) -> Batched:
@@ -175,6 +177,7 @@ def batched(
     Args:
         function: maps pairs (example, prediction) to a `Measured` for each.
         absent: reason why there is no value if the number is None for every example.
+        bounds: see `mean_of`.
         check: see `Statistic`.
         describe: see `Statistic`.
     """
@@ -183,7 +186,9 @@ def batched(
         (measured,) = function([(example, prediction)])
         return None if measured.value is None else (measured.value, 1.0)
 
-    return Batched(features, ratio, is_mean=True, absent=absent, check=check, describe=describe, batch=function)
+    return Batched(
+        features, ratio, is_mean=True, bounds=bounds, absent=absent, check=check, describe=describe, batch=function
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +204,8 @@ def mean_of(function: PerExample, *, absent: str = "no examples", bounds: Bounds
     Args:
         function: maps an example and its prediction to the number.
         absent: reason why there is no value if the function returns None for every example.
-        bounds: limits of the numbers, or None if they have none.
+        bounds: limits of the numbers, or None if they have none; one of them may be infinite, as in `(0.0, math.inf)`
+            for a number of words.
     """
 
     def features(example: Any, prediction: Prediction) -> Sequence[float] | None:

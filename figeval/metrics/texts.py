@@ -17,7 +17,7 @@ from functools import cache, partial, reduce
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from figeval.errors import TaskError
-from figeval.metrics.statistic import Features, Statistic, collective
+from figeval.metrics.statistic import Features, Statistic, collective, mean_of
 from figeval.metrics.ties import answered
 from figeval.task_types.generation import GenerationExample
 from figeval.types import Example, Prediction
@@ -145,10 +145,13 @@ def repetition_4(example: GenerationExample, prediction: Prediction) -> float | 
     return float(max(counts.values(), default=0) > 1)
 
 
-def length(example: GenerationExample, prediction: Prediction) -> float | None:
-    """Return the number of words; neither more nor fewer is better."""
+def word_count(example: GenerationExample, prediction: Prediction) -> float | None:
+    """Return the number of words of the text."""
     text = said(prediction)
     return None if text is None else float(len(words(text, example)))
+
+
+length = mean_of(word_count, bounds=(0.0, math.inf))  # neither more nor fewer words are better
 
 
 def cut_off(_example: GenerationExample, prediction: Prediction) -> float | None:

@@ -162,6 +162,7 @@ class Ranking(TaskType[RankingExample]):
             needs=frozenset({"loglikelihood"}),
             question="context",
             blocks=frozenset({"continuation"}),
+            scores="log-likelihoods",
         ),
     )
     metrics: ClassVar[tuple[Metric, ...]] = (

@@ -18,7 +18,7 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sequence, Se
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from figeval.errors import CapabilityError, PluginError, near
 from figeval.prompts import Format, PromptContext, no_shots
@@ -124,6 +124,8 @@ class Route:
         metrics: metrics that are computed on this route in addition to those of the task.
         metrics_of_orders: further metrics if options are shown in several orders (`--orders`); only for routes that
             show a list of options.
+        scores: whether the scores of the options are log-likelihoods, which can be normalised over the options; empty
+            for all others. Cosines and distances may be negative, too.
         labels: maximum number of labels that the route can distinguish, or None for any number.
         compares_words: whether the only round requests log-probabilities of answer words, which do not depend on the
             texts of the example; `--calibrate` divides by their probabilities for content-free inputs.
@@ -145,6 +147,7 @@ class Route:
     legend: str = ""
     metrics: tuple[str, ...] = ()
     metrics_of_orders: tuple[str, ...] = ()
+    scores: Literal["", "log-likelihoods"] = ""
     labels: int | None = None
     compares_words: bool = False
     of: tuple[str, ...] = ()

@@ -63,9 +63,17 @@ def _margin(scores: Sequence[Any]) -> float:
     return 0.0 if first == best else first - best
 
 
+def _area(sums: Floats) -> Floats:
+    """Return the area from sums of `area_features`.
+
+    Resamples of an area near 1 may come out higher than 1, because the error of the area is approximated by a sum.
+    """
+    return np.clip(area(sums), 0.0, 1.0)
+
+
 ROC_AUC = collective(
     roc_features,
-    combine=area,
+    combine=_area,
     absent="no scores, or all texts of one class",
     pooled=True,
     size_invariant=True,

@@ -7,6 +7,7 @@ formula and the differences from the script.
 
 from __future__ import annotations
 
+import math
 import re
 import warnings
 from collections import Counter
@@ -14,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from figeval import Collective, GenerationExample, Prediction, Statistic, answered, mean_of, nltk_data
 from figeval.errors import DataError
@@ -22,6 +23,9 @@ from figeval.metrics.statistic import Features, collective
 from figeval.metrics.texts import ngrams
 
 from .extras import segments
+
+if TYPE_CHECKING:
+    from figeval.metrics.intervals import Bounds
 
 DEFAULT_LANGUAGE = "en"  # as in task files
 HAN = re.compile("[\u4e00-\u9fff]")
@@ -84,14 +88,16 @@ def _signature() -> str:
     return f"case:lc|tok:word_tokenize,jieba|nltk:{version('nltk')}|{chinese}"
 
 
-def _of_tokens(function: Callable[[GenerationExample, tuple[str, ...]], float]) -> Statistic:
-    """Return the mean of a function of an example and the tokens of its text."""
+def _of_tokens(
+    function: Callable[[GenerationExample, tuple[str, ...]], float], bounds: Bounds = (0.0, 1.0)
+) -> Statistic:
+    """Return the mean of a function of an example and the tokens of its text, with these limits of its values."""
 
     def value(example: GenerationExample, prediction: Prediction) -> float | None:
         text = written_text(prediction)
         return None if text is None else function(example, tokens(text, language_of(example)))
 
-    return replace(mean_of(value), signature=_signature)
+    return replace(mean_of(value, bounds=bounds), signature=_signature)
 
 
 # ---- BLEU ------------------------------------------------------------------------------------------------------------
@@ -137,7 +143,7 @@ def _repeats(n: int, _example: GenerationExample, text: Sequence[str]) -> float:
 
 repetition_2 = _of_tokens(partial(_repeats, 2))
 repetition_4_published = _of_tokens(partial(_repeats, 4))
-length_published = _of_tokens(lambda _example, text: float(len(text)))
+length_published = _of_tokens(lambda _example, text: float(len(text)), (0.0, math.inf))
 
 DISTINCT = {"distinct_2_published": 2, "distinct_4": 4}
 

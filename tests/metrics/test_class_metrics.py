@@ -127,3 +127,23 @@ def test_a_tie_without_scores_and_a_foreign_label_are_bugs() -> None:
         choice_accuracy(choice(0, "a", "b"), Prediction(example_id="e", value=0, scores=(0.1, float("nan")), tied=2))
     with pytest.raises(ValueError, match="not among the labels"):
         value_of(macro_f1, [("entailment", "maybe")])
+
+
+@pytest.mark.parametrize("shift", [1.5, 2.5, 3.0])
+def test_no_interval_of_an_area_extends_beyond_1(shift: float) -> None:
+    """Resampled sums of influences do, if the area is near 1."""
+    generator = np.random.default_rng(3)
+    shown = np.concatenate((generator.normal(shift, 1, 25), generator.normal(0, 1, 25)))
+    rows = [
+        {"status": "ok", "pred": "a", "gold": "a" if place < 25 else "b", "scores": [float(score), 0.0]}
+        for place, score in enumerate(shown)
+    ]
+    metric = Harness(plugins.plugin_manager()).metrics.get("roc_auc", "classification")
+    statistic = as_statistic(loaded(metric.target), ("a", "b"))
+    aggregator = MetricAggregator("roc_auc", statistic)
+    for features in statistic.family(rows, ["roc_auc"], {"labels": ["a", "b"]})["roc_auc"]:
+        aggregator.add(None, features)
+    found = aggregator.score()
+    assert found.interval == "bootstrap"
+    assert found.low is not None and found.high is not None and found.value is not None
+    assert 0 <= found.low < found.value < found.high <= 1

@@ -18,6 +18,7 @@ from figeval.metrics.intervals import (
     effective_wilson,
     interval_by_t,
     interval_of_mean,
+    score_limits,
     spread_of,
     t_interval,
     variance_of_mean,
@@ -193,6 +194,39 @@ def test_without_bounds_it_is_t_with_fewer_degrees_of_freedom() -> None:
     assert found.freedom < 1.5
     assert interval_of_mean(found, None) == interval_by_t(found)
     assert interval_by_t(found).method == f"clustered t{UNRELIABLE}"
+
+
+COUNTS = st.lists(st.lists(st.integers(0, 500), min_size=1, max_size=5), min_size=2, max_size=8)
+
+
+@given(COUNTS, st.sampled_from([(0.0, math.inf), (-3.0, math.inf), (-math.inf, 0.0)]))
+def test_with_one_bound_no_interval_extends_beyond_it(rows: list[list[int]], bounds: tuple[float, float]) -> None:
+    """A mean number of words is never negative, however few and however different the texts are."""
+    sign = -1.0 if bounds[1] == 0 else 1.0
+    values = spread([[sign * value for value in cluster] for cluster in rows])
+    assume(not values.alike)
+    found = interval_of_mean(values, bounds)
+    assert found.low is not None and found.high is not None
+    assert bounds[0] <= found.low < values.mean < found.high <= bounds[1]
+    bound = bounds[1] if sign < 0 else bounds[0]
+    assert (found.low - bound) * (found.high - bound) == pytest.approx((values.mean - bound) ** 2)
+    assert found.stderr == interval_by_t(values).stderr
+
+
+def test_one_bound_is_the_limit_of_two() -> None:
+    """Wilson's interval on the effective sample size comes to it as the upper bound moves away."""
+    mean, stderr, freedom, far = 8.0, 2.0, 6.0, 1e6
+    low, high = effective_wilson(mean / far, (stderr / far) ** 2, freedom)
+    assert score_limits(mean, stderr, freedom, (0.0, math.inf)) == pytest.approx((far * low, far * high), rel=1e-4)
+    below = score_limits(-mean, stderr, freedom, (-math.inf, 0.0))
+    assert below == pytest.approx((-far * high, -far * low), rel=1e-4)
+
+
+def test_with_one_bound_many_rows_have_the_interval_by_t() -> None:
+    rows = spread([[value] for value in np.random.default_rng(0).poisson(8, 4000).astype(float)])
+    found, by_t = interval_of_mean(rows, (0.0, math.inf)), interval_by_t(rows)
+    assert (found.low, found.high) == pytest.approx((by_t.low, by_t.high), rel=1e-3)
+    assert found.method == "score above 0"
 
 
 def test_clipping_keeps_to_the_bounds() -> None:

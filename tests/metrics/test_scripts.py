@@ -73,7 +73,7 @@ def test_a_copy_a_near_copy_and_another_text(case: Case) -> None:
     assert value(texts.rouge_l, case, text, decomposed(text)) == 1.0
     assert value(texts.rouge_l, case, text, near) == pytest.approx((n - 1) / n)
     assert value(texts.rouge_l, case, text, apart) == 0.0
-    assert value(texts.length, case, text, near) == n
+    assert value(texts.word_count, case, text, near) == n
     assert value(texts.bleu4, case, text, text) == 1.0
     assert value(texts.repetition_4, case, text, text) == 0.0
     assert value(texts.repetition_4, case, text, f"{text} {near} {text}") == 1.0

@@ -75,6 +75,17 @@ def simulated(
     return seed + cluster + example + noise, [f"c{number // rows}" for number in range(clusters * rows)]
 
 
+def test_numbers_of_words_over_seeds_are_not_negative() -> None:
+    values = [[4.0, 12.0, 1.0], [2.0, 30.0, 0.0], [5.0, 9.0, 2.0]]
+    found = interval_over_seeds(values, [None] * 3, (0.0, math.inf))
+    by_t = interval_over_seeds(values, [None] * 3, None)
+    assert by_t.low is not None and by_t.low < 0
+    assert found.low is not None and found.high is not None
+    assert 0 < found.low < np.mean(values) < found.high
+    assert found.low * found.high == pytest.approx(np.mean(values) ** 2)
+    assert (found.stderr, found.method) == (by_t.stderr, "score over seeds and examples")
+
+
 def test_it_covers_where_others_do_not() -> None:
     """Three seeds, thirty clusters of four: the interval of the examples alone leaves out the seeds."""
     generator = np.random.default_rng(11)

@@ -117,12 +117,43 @@ def test_breakdowns_calibration_positions_and_statuses() -> None:
     breakdown = BreakdownRecord(by="idiom", groups=[GroupRecord(value="spill the beans", scores=[score()])])
     record = run(task(breakdowns=[breakdown], counts={"ok": 38, "unparseable": 2}))
     about = {"task": "proverbs", "run": 0}
-    numbers = {"n": 40, "accuracy": 0.5, "ece": 0.125, "brier": 0.75, "bins": [], "origin": "probabilities"}
+    numbers = {
+        "n": 40,
+        "accuracy": 0.5,
+        "ece": 0.125,
+        "calibrated_ece": 0.0875,
+        "calibrated_ece_high": 0.1625,
+        "brier": 0.75,
+        "bins": [],
+        "origin": "probabilities",
+    }
     calibration = {**about, **numbers, "selective": [(0.5, 0.625), (0.8, 0.55)]}
     positions = {**about, "positions": [{"position": 1, "chosen": 30, "right": 8, "n": 38}]}
     text = made(record, calibration=[calibration], positions=[positions])
-    for shown in ("proverbs by idiom: acc", "spill the beans", "0.625", "Position bias", "unparseable"):
+    for shown in (
+        "proverbs by idiom: acc",
+        "spill the beans",
+        "0.625",
+        "0.087 (to 0.163)",
+        "Position bias",
+        "unparseable",
+    ):
         assert shown in text
+
+
+def test_every_run_has_its_own_n_in_a_breakdown() -> None:
+    """A run of fewer examples must not seem to rest on those of another; a run without any has none."""
+    groups = [GroupRecord(value="spill the beans", scores=[score(n=n)]) for n in (28, 2)]
+    rare = GroupRecord(value="break the ice", scores=[score(n=11)])
+    many = run(task(breakdowns=[BreakdownRecord(by="idiom", groups=[groups[0], rare])]))
+    few = run(task(breakdowns=[BreakdownRecord(by="idiom", groups=[groups[1]])]))
+    text = made(many, few)
+    section = text[text.index('id="breakdowns"') :]
+    rows = [re.findall(r"<t[dh][^>]*>(.*?)</t[dh]>", row) for row in re.findall(r"<tr>(.*?)</tr>", section, re.DOTALL)]
+    known = {row[0]: (row[3], row[4], row[6]) for row in rows if len(row) == 7}
+    assert known["idiom"][::2] == ("n", "n")
+    assert (known["spill the beans"][0], known["spill the beans"][2]) == ("28", "2")
+    assert known["break the ice"] == ("11", "–", "")
 
 
 def test_the_samples_are_compressed_json() -> None:

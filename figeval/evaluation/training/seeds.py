@@ -9,10 +9,11 @@ from pathlib import Path
 import numpy as np
 
 from figeval.evaluation.contrasts import ContrastAnswer, answer_of
+from figeval.evaluation.harness import Harness
 from figeval.evaluation.selection_bias import strongest
-from figeval.evaluation.stored import Values, stored_languages, stored_values
+from figeval.evaluation.stored import Values, declared_bounds, stored_languages, stored_values
 from figeval.metrics.discrimination import NUMBERS
-from figeval.metrics.intervals import Interval
+from figeval.metrics.intervals import Bounds, Interval
 from figeval.metrics.seeds import (
     SeededValues,
     discrimination_over_seeds,
@@ -176,7 +177,8 @@ def _interval(line: _Line, folders: Mapping[str, RunFolder]) -> Interval:
     if line.task.languages:
         examples = stored_languages(places[0], line.task)
         groups = {name: ids for name, ids in examples.items() if line.language in ("", name)}
-    values = {name: _values(tables, ids) for name, ids in groups.items()}
+    bounds = declared_bounds(line.task, first.metric, Harness().metrics)
+    values = {name: _values(tables, ids, bounds) for name, ids in groups.items()}
     same = {name: one for name, one in values.items() if one is not None}
     if len(same) < len(values):
         return Interval(UNEQUAL_ANSWERS)
@@ -186,7 +188,7 @@ def _interval(line: _Line, folders: Mapping[str, RunFolder]) -> Interval:
     return interval_over_seeds(one.values, one.clusters, one.bounds)
 
 
-def _values(tables: Sequence[Values], ids: Iterable[str]) -> SeededValues | None:
+def _values(tables: Sequence[Values], ids: Iterable[str], bounds: Bounds) -> SeededValues | None:
     """Return the values of the given examples by seed, or None if the seeds have not answered the same ones."""
     ids = list(ids)
     answered = [[one for one in ids if table.get(one, (None, None))[0] is not None] for table in tables]
@@ -194,8 +196,8 @@ def _values(tables: Sequence[Values], ids: Iterable[str]) -> SeededValues | None
         return None
     rows = [[table[one][0] for one in answered[0]] for table in tables]
     values = np.array(rows, dtype=np.float64)
-    within = bool(((values >= 0) & (values <= 1)).all())
-    return SeededValues(values, [tables[0][one][1] for one in answered[0]], (0.0, 1.0) if within else None)
+    within = bounds is not None and bool(((values >= bounds[0]) & (values <= bounds[1])).all())
+    return SeededValues(values, [tables[0][one][1] for one in answered[0]], bounds if within else None)
 
 
 def warnings_of(runs: Runs) -> list[str]:

@@ -244,28 +244,44 @@ def _breakdowns(runs: Sequence[RunRecord], labels: Sequence[str]) -> Iterator[JS
 
 
 def _breakdown(title: str, by: str, own: Mapping[int, Mapping[str, ScoreRecord]], labels: Sequence[str]) -> Grid:
-    """Return the table of one metric of a breakdown; `own` has the scores of each run by the value of the column."""
+    """Return the table of one metric of a breakdown; `own` has the scores of each run by the value of the column.
+
+    Runs may have answered different numbers of examples, so each has its own `n`.
+    """
     values = list(dict.fromkeys(value for scores in own.values() for value in scores))
     rows = []
     for value in values[:MOST_GROUPS]:
         scores = [scores.get(value) for scores in own.values()]
-        n = max(score.n for score in scores if score is not None)
-        cells = [(table.marked(one), table.interval(one)) if one is not None else ("–", "") for one in scores]
-        rows.append((one_line(value), str(n), *(cell for pair in cells for cell in pair)))
-    columns = [column for place in own for column in (labels[place], "95 % interval")]
+        cells = [
+            (table.NOTHING, "", "") if one is None else (table.marked(one), table.interval(one), str(one.n))
+            for one in scores
+        ]
+        rows.append((one_line(value), *(cell for of_run in cells for cell in of_run)))
+    columns = [column for place in own for column in (labels[place], "95 % interval", "n")]
     more = f"; the {MOST_GROUPS} most frequent of {len(values)}" if len(values) > MOST_GROUPS else ""
-    return Grid((by, "n", *columns), rows, f"{title}{more}", {"n", *labels, "95 % interval"})
+    return Grid((by, *columns), rows, f"{title}{more}", columns)
 
 
 def _calibration(entries: Sequence[JSON], labels: Sequence[str]) -> Grid | None:
-    head = ("task", "run", "n", "accuracy", "ECE", "Brier", "accuracy at 50 %", "at 80 %", "confidence from")
+    head = (
+        "task",
+        "run",
+        "n",
+        "accuracy",
+        "ECE",
+        "if calibrated",
+        "Brier",
+        "accuracy at 50 %",
+        "at 80 %",
+        "confidence from",
+    )
     rows = []
     for one in entries:
         at = {round(share, 2): accuracy for share, accuracy in one["selective"]}
-        numbers = (one["accuracy"], one["ece"], one["brier"], at[0.5], at[0.8])
-        rows.append(
-            (one["task"], labels[one["run"]], str(one["n"]), *(f"{value:.3f}" for value in numbers), one["origin"])
-        )
+        first = (one["task"], labels[one["run"]], str(one["n"]), f"{one['accuracy']:.3f}", f"{one['ece']:.3f}")
+        calibrated = f"{one['calibrated_ece']:.3f} (to {one['calibrated_ece_high']:.3f})"
+        last = (f"{value:.3f}" for value in (one["brier"], at[0.5], at[0.8]))
+        rows.append((*first, calibrated, *last, one["origin"]))
     return Grid(head, rows, right=head[2:-1]) if rows else None
 
 

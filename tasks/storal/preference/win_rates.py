@@ -38,4 +38,4 @@ def _difference(example: ChoiceExample, prediction: Prediction) -> float | None:
 
 win_antonym = mean_of(partial(_win, ANTONYM), absent=NO_SCORES)
 win_synonym = mean_of(partial(_win, SYNONYM), absent=NO_SCORES)
-win_difference = mean_of(_difference, absent=NO_SCORES)
+win_difference = mean_of(_difference, absent=NO_SCORES, bounds=(-1.0, 1.0))
