@@ -29,7 +29,7 @@ class ConversionError(Exception):
 
 
 def convert_to_int(value: Any, default: Any = MISSING, base: int = 10) -> Any:
-    """Return the integer that a value is or spells; a fraction is cut off, as Jinja does.
+    """Return the whole number that a value is or spells; Jinja would cut a fraction off.
 
     Raises:
         ConversionError: it is none, and no default is given.
@@ -42,14 +42,25 @@ def convert_to_int(value: Any, default: Any = MISSING, base: int = 10) -> Any:
         cure = ""
         if isinstance(value, str) and LETTER.fullmatch(value.strip()):
             cure = "; to number letters, write {'A': 0, 'B': 1}[…] with all letters that occur"
+        elif isinstance(error, FractionError):
+            cure = "; round it first, as in … | float | round | int"
         raise ConversionError(f"{describe_value(value)} is not an integer{cure}") from error
 
 
+class FractionError(ValueError):
+    """A number is not whole."""
+
+
 def _to_int(value: Any) -> int:
+    if isinstance(value, str) and "_" in value:  # Python's own way of grouping digits
+        raise ValueError(value)
     try:
-        return int(value)
+        number = int(value)
     except ValueError:
-        return int(float(value))  # "3.0"
+        number = int(value := float(value))  # "3.0"
+    if isinstance(value, float) and number != value:
+        raise FractionError(value)
+    return number
 
 
 def convert_to_float(value: Any, default: Any = MISSING) -> Any:
@@ -61,6 +72,8 @@ def convert_to_float(value: Any, default: Any = MISSING) -> Any:
     if default is not MISSING:
         return JINJAS["float"](value, default)
     try:
+        if isinstance(value, str) and "_" in value:
+            raise ValueError(value)
         return float(value)
     except (ArithmeticError, TypeError, ValueError) as error:
         cure = ""
@@ -93,9 +106,11 @@ def _default(value: object) -> str:
 
 def requiring_text(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap a filter so that null and NaN are errors where it would make a text of them; others are returned as is."""
-    if name not in TEXTUAL and name != "join":
+    if name not in TEXTUAL and name not in ("format", "join"):
         return function
     position = 1 if hasattr(function, "jinja_pass_arg") else 0  # the first argument is an environment or a context
+    if name == "format":
+        return requiring_texts(function)
 
     @wraps(function)
     def checked(*arguments: Any, **named: Any) -> Any:
@@ -107,3 +122,22 @@ def requiring_text(name: str, function: Callable[..., Any]) -> Callable[..., Any
         return function(*arguments, **named)
 
     return checked
+
+
+def requiring_texts(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap a function that formats values so that null and NaN among them are errors."""
+
+    @wraps(function)
+    def checked(template: Any, *arguments: Any, **named: Any) -> Any:
+        check_text(template)
+        check_texts((*arguments, *named.values()))
+        return function(template, *arguments, **named)
+
+    return checked
+
+
+def check_formatted(template: object, values: object) -> None:
+    """Raise `ConversionError` if one of the values of `template % values` has no text."""
+    if isinstance(template, str):
+        inner = values.values() if isinstance(values, dict) else values if isinstance(values, tuple) else (values,)
+        check_texts(inner)

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import unicodedata
+from functools import cache
 from hashlib import blake2b
+from typing import Any
 
 from figeval.types import Example
+
+# Marks that divide a number or stand between two: 3.14 is not 314, nor 2 - 3 the same as 2 / 3.
+OPERATORS = r"(?:(?<=\d\s*)[-.,:/*](?=\s*\d)|(?<=\d\s*)%)"
+ANY_I = str.maketrans({"ı": "i", "\u0307": None})  # I may be the capital of ı, in examples that name no language
 
 
 def question_keys(example: Example) -> frozenset[int]:
@@ -18,7 +25,27 @@ def question_keys(example: Example) -> frozenset[int]:
 
 
 def core_of(text: str) -> str:
-    """Return the letters and digits of a text or, if it has none (an emoji), all of it without blanks."""
-    from figeval.words import letters
+    """Return a text in full case folding and without blanks, punctuation and differences in width.
 
-    return letters(text) or "".join(text.split())
+    Symbols such as emoji and the signs of arithmetic stay. Of a text of punctuation alone, all but blanks does.
+    """
+    from figeval.words import normalize
+
+    folded = normalize(unicodedata.normalize("NFKC", text))
+    folded = unicodedata.normalize("NFC", unicodedata.normalize("NFD", folded).translate(ANY_I))
+    core: str = _punctuation().sub("", _dashes().sub("-", folded))
+    return core or "".join(text.split())
+
+
+@cache
+def _punctuation() -> Any:
+    import regex
+
+    return regex.compile(rf"(?!{OPERATORS})[\s\p{{P}}\p{{Z}}\p{{Cf}}\p{{Cc}}]")
+
+
+@cache
+def _dashes() -> Any:
+    import regex
+
+    return regex.compile(r"[\p{Pd}\u2212]")

@@ -24,7 +24,15 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.visitor import NodeTransformer
 
 from figeval import steps
-from figeval.conversions import JINJAS, ConversionError, check_texts, convert_to_float, convert_to_int, requiring_text
+from figeval.conversions import (
+    JINJAS,
+    ConversionError,
+    check_formatted,
+    check_texts,
+    convert_to_float,
+    convert_to_int,
+    requiring_text,
+)
 from figeval.errors import TaskError, near
 from figeval.text import one_line
 
@@ -129,6 +137,8 @@ class Sandbox(ImmutableSandboxedEnvironment):
     def call_binop(self, context: Context, operator: str, left: object, right: object) -> object:
         """Compute an operation after its steps are spent."""
         steps.operated(operator, left, right)
+        if operator == "%":
+            check_formatted(left, right)
         return steps.bounded(super().call_binop(context, operator, left, right))
 
     def call(__self, __context: Context, __obj: object, *args: object, **kwargs: object) -> object:

@@ -29,7 +29,7 @@ FORMULA = ("=", "+", "-", "@", "\t", "\n", "＝", "＋", "－", "＠")
 # What a spreadsheet would compute with an effect: a formula that calls a function or refers to another sheet, document
 # or program (DDE), perhaps behind blanks and quotation marks, which spreadsheets remove. Emoticons such as ;-) and sums
 # are not among them.
-EFFECTIVE = r"""[ \t"']{0,64}[=+\-@＝＋－＠](?:[^;\n]*?(?:\w[ \t]*[(（]|[!！#]["'$]{0,64}\w))"""
+EFFECTIVE = r"""(?:[^\S\n]|["'\u200b\ufeff]){0,64}[=+\-@＝＋－＠](?:[^;\n]*?(?:\w[ \t]*[(（]|[!！#|]["'$]{0,64}\w))"""
 AFTER_BREAK = re.compile(f"(?:(?<=;)|(?<=\n)(?![+-][ \t]))(?={EFFECTIVE})")  # `- `: an item of a list
 ESCAPED = re.compile(f"(?<=[;\n])'(?={EFFECTIVE})")
 UNSAFE = re.compile(f"[{CONTROL}{BIDI}\u2028\u2029]")

@@ -110,7 +110,7 @@ def paired(
     sums, sizes, within = by_cluster(a - b, [row[2] for row in common])
     spread = spread_of_differences(sums, sizes, within)
     binary = bool(np.isin((a, b), (0.0, 1.0)).all())
-    a_only, b_only, differing = int((a > b).sum()), int((b > a).sum()), int(np.count_nonzero(sums))
+    a_only, b_only, differing = int((a > b).sum()), int((b > a).sum()), int(np.count_nonzero(apart_from_zero(sums)))
     if not (binary and spread.independent):
         interval = _interval(spread, bounds)
         test, p = _test(sums, spread, interval.stderr, seed, draws)
@@ -407,7 +407,7 @@ def sign_flip(sums: Floats, seed: int = 0, draws: int = DRAWS) -> float:
         seed: seed of the draws.
         draws: largest number of draws.
     """
-    found = np.abs(sums[sums != 0])
+    found = np.abs(sums[apart_from_zero(sums)])
     seen = abs(float(sums.sum())) - NOTHING * float(np.abs(sums).sum())  # rounding must not hide an equal pattern
     if len(found) <= EXACT:
         signs = np.array(list(product((-1.0, 1.0), repeat=len(found)))).reshape(2 ** len(found), len(found))
@@ -427,6 +427,11 @@ def sign_flip(sums: Floats, seed: int = 0, draws: int = DRAWS) -> float:
         return int(np.sum(np.abs((2 * positive - repeats) @ sizes) >= seen))
 
     return drawn_p(extreme, len(sizes), draws)
+
+
+def apart_from_zero(sums: Floats) -> NDArray[np.bool_]:
+    """Return which sums are not 0 but for rounding, as those of fair shares of ties may be; same shape."""
+    return np.asarray(np.abs(sums) > NOTHING * np.abs(sums).max(initial=0.0))
 
 
 def _convolved(steps: NDArray[np.int64], seen: int) -> float:

@@ -105,7 +105,8 @@ def repeated_id(first: tuple[int, str], second: tuple[int, str]) -> str:
     rows = f"rows {first[0]} and {second[0]} have the"
     if first[1] == second[1]:
         return f"{rows} same id {first[1]!r}"
-    return f"{rows} ids {first[1]!r} and {second[1]!r}, which differ only in the width of characters; rename one"
+    ids = f"{first[1]!r} ({ascii(first[1])[1:-1]}) and {second[1]!r} ({ascii(second[1])[1:-1]})"
+    return f"{rows} ids {ids}, which differ only in the width or the Unicode form of characters; rename one"
 
 
 class _Canonical:

@@ -217,7 +217,7 @@ class Multilabel(TaskType[MultilabelExample]):
 
     def given(self, example: MultilabelExample, given: Given, labels: Sequence[str]) -> Prediction:
         """Return the labels of a list or a text; scores are not read, since there is no threshold for them."""
-        value = given.parsed
+        value = given.value if isinstance(given.value, str) and given.value in labels else given.parsed
         if isinstance(value, str):
             value = _split_labels(value, labels)
         if not isinstance(value, list):

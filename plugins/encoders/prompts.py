@@ -104,7 +104,9 @@ def place_prompts(checkpoint: Checkpoint, given: Mapping[TextRole, str | None]) 
     placed = {role: next(filter(None, map(declared.get, names)), "") for role, names in NAMES.items()}
     chosen = {role: _chosen(role, prompt, declared, checkpoint.model) for role, prompt in given.items()}
     query, document = (placed[role] if chosen[role] is None else str(chosen[role]) for role in ("query", "document"))
-    of_default = {"query": query, **dict.fromkeys(NAMES["document"], document)}.get(default, declared.get(default, ""))
+    of_roles = {"query": query, **dict.fromkeys(NAMES["document"], document)}
+    set_by_user = chosen["query" if default == "query" else "document"] is not None and default in of_roles
+    of_default = of_roles[default] if set_by_user else declared.get(default) or of_roles.get(default, "")
     text = chosen[""] if chosen[""] is not None else placed[""] or of_default or (query if document else "")
 
     undecided = [role for role in ("query", "document") if chosen[role] is None and not placed[role]]
@@ -120,10 +122,12 @@ def declared_prompts(checkpoint: Checkpoint) -> tuple[dict[str, str], str]:
         ModelError: the prompts are not texts by name, or the default is none of them.
     """
     sentence = checkpoint.sentence or {}
+    if not isinstance(sentence, dict):
+        raise ModelError(f"{SENTENCE} of {checkpoint.model!r} is no JSON object; correct the file")
     prompts, default = sentence.get("prompts") or {}, sentence.get("default_prompt_name") or ""
     if not isinstance(prompts, dict) or not all(isinstance(prompt, str | None) for prompt in prompts.values()):
         raise ModelError(f"{SENTENCE} of {checkpoint.model!r}: 'prompts' must be an object of texts; correct the file")
-    if default and default not in {*prompts, "query", "document"}:
+    if default and (not isinstance(default, str) or default not in {*prompts, "query", "document"}):
         raise ModelError(
             f"{SENTENCE} of {checkpoint.model!r}: the default prompt {str(default)!r:.80} is not among its prompts; "
             "correct the file"
@@ -137,7 +141,7 @@ def _chosen(role: TextRole, given: str | None, declared: Mapping[str, str], mode
     Raises:
         ModelError: it looks like a name, which would be glued to the text, but there is no such prompt.
     """
-    if given is not None and given in declared:
+    if given and given in declared:
         return declared[given]
     if given and NAME.fullmatch(given):
         names = [name for name, prompt in declared.items() if prompt]

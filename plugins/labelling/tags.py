@@ -132,7 +132,7 @@ def _candidates(labels: Sequence[str]) -> Iterator[Scheme]:
         for part in parts:
             kinds_of.setdefault(part["letter"].upper(), set()).add(part["kind"] or "")
         letters = set(kinds_of)
-        if len(parts) < len(labels) or len(signs) > 1 or not letters & {"B", "I"}:
+        if len(parts) < len(labels) or len(signs) > 1:
             continue
         if any(letters <= set(known) for known in SCHEMES.values()):
             whole = next((name for name, known in SCHEMES.items() if set(known) == letters), "")

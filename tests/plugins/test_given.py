@@ -36,14 +36,14 @@ def stored(task_type: str, row: dict[str, Any], folder: Path) -> dict[str, Any]:
 
 
 def test_a_label_may_be_called_none(tmp_path: Path) -> None:
-    labels = ("None", "irony", "pun; play")
-    examples = [MultilabelExample(id=str(number), text="x", labels=frozenset()) for number in range(4)]
+    labels = ("None", "irony", "pun; play", "pun")
+    examples = [MultilabelExample(id=str(number), text="x", labels=frozenset()) for number in range(5)]
     task = figeval.task(name="one", type="multilabel", labels=labels)(lambda: iter(examples))
-    cells = {"0": "none", "1": "[]", "2": "irony; None", "3": "pun; play"}
+    cells = {"0": "none", "1": "[]", "2": "irony; None", "3": "pun; play", "4": "pun"}
     rows = [{"id": name, "prediction": cell} for name, cell in cells.items()]
     run = figeval.score(task, rows, name="system", output_path=tmp_path / "run", baselines=False)
     stored = [json.loads(line) for line in (run.path / "predictions" / "one.jsonl").read_text("utf-8").splitlines()]
-    assert [row["pred"] for row in stored] == [["None"], [], ["None", "irony"], ["pun; play"]]
+    assert [row["pred"] for row in stored] == [["None"], [], ["None", "irony"], ["pun; play"], ["pun"]]
 
 
 @pytest.mark.parametrize(

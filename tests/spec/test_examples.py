@@ -127,6 +127,11 @@ def test_candidates_are_stored_once():
         (ROW, with_field("gold", "true"), "True is not an index"),
         (ROW, with_field("gold", "row.idiom | int"), "'beans' is not an integer"),
         (ROW, with_field("gold", "'B' | int"), "'B' is not an integer; to number letters"),
+        (ROW, with_field("gold", "'1.7' | int"), "'1.7' is not an integer; round it first"),
+        (ROW, with_field("gold", "0.99 | int"), "0.99 is not an integer; round it first"),
+        (ROW, with_field("gold", "'1_0' | int"), "'1_0' is not an integer"),
+        ({**ROW, "pair": None}, with_field("query", "'say %s' % row.pair"), "null is no text"),
+        ({**ROW, "pair": None}, with_field("query", "'say %s' | format(row.pair)"), "null is no text"),
         (ROW, with_field("gold", "'b'"), r"write `{'A': 0, 'B': 1}\[\('b'\) . trim . upper\]`"),
         (ROW, with_field("gold", "'1'"), r"write `\('1'\) . int` if it counts from 0, or `\(\('1'\) . int\) - 1`"),
         (

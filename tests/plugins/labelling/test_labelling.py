@@ -137,6 +137,8 @@ def test_labels_that_are_of_no_scheme(labels: list[str]) -> None:
         ("O B-A I-A E-A", "", ValueError),  # which: a chunk of one word may be B or E
         ("O VITAMIN-B HEPATITIS-B", "", ValueError),  # which: one kind that begins, or two kinds
         ("O B_FLAT I_BEAM", "", ValueError),
+        ("O U-X", "", ValueError),  # neighbours of one word each, or plain
+        ("O U-X", "BILOU", "BILOU prefix -"),
         ("O B-A C", "", ValueError),
         ("O A C", "BIO", ValueError),
     ],
