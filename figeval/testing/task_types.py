@@ -114,7 +114,7 @@ def check_task_type(
     kind = asserting(partial(task_type_of, task_type), "the task type")
     _check_declaration(kind)
     given = list(rows)
-    assert len(given) >= 2, "check_task_type needs two rows or more: some routes and probes look at other examples"
+    assert len(given) >= 2, "check_task_type needs at least two rows: some routes and probes look at other examples"
     fields = {name: f"row.{name}" for row in given for name in row if name not in ("cluster", "group")}
     about: JSON = {"name": "checked", "type": kind.name, "data": {"test": "jsonl:rows.jsonl"}, "fields": fields, **task}
     harness = _harness_with(kind)
