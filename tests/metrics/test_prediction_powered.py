@@ -78,7 +78,7 @@ def test_intervals_cover_with_a_biased_judge(rho: float, narrowest: float, wides
         widths.append(found.high - found.low)
         human.append(alone.high - alone.low)
     assert len(values) > 1200
-    assert 0.925 < covered / len(values) < 0.975
+    assert 0.925 < covered / len(values) < 0.985  # above .95, as only the help that is shown counts
     assert abs(np.mean(values) - 3) < 0.03
     assert narrowest < np.mean(widths) / np.mean(human) < widest
 
