@@ -11,7 +11,7 @@ from figeval.errors import FigevalError, TaskError
 from figeval.evaluation.contrasts import check_columns, declared
 from figeval.evaluation.harness import Harness
 from figeval.spec import SuiteSpec, TaskSpec
-from figeval.spec.loader import INCLUDED, KINDS, Catalogue, read_folder, read_item
+from figeval.spec.loader import KINDS, Catalogue, add_included, read_folder, read_item
 from figeval.spec.tasks import Named
 
 
@@ -68,8 +68,9 @@ def gather(targets: Iterable[str], folders: Iterable[Path], harness: Harness) ->
     targets = list(targets)
     gathered = Gathered()
     for folder in folders:
-        read_folder(folder, lambda item: harness.catalogue.add(item, INCLUDED), gathered.complain)
-        if not targets:
+        add_included(folder, harness.catalogue)
+        if not targets:  # otherwise, files that are not named are warned about
+            gathered.problems += harness.catalogue.broken.values()
             gathered.add(partial(in_folder, folder, harness, gathered.problems.append))
     for target in targets:
         gathered.add(partial(behind, target, harness, gathered.problems.append))

@@ -239,7 +239,12 @@ def _with_included(file: Traversable, path: str, folder: Traversable, parts: lis
     # Task files for figeval up to 0.2 may give the path of a nested file from the folder of the task file.
     if beside != included and not _is_file(folder, beside) and _is_file(folder, included):
         beside = included
-    inner = _with_included(inside(folder, beside, TaskError), beside, folder, parts)
+    base = inside(folder, beside, TaskError)
+    if not base.is_file():
+        raise TaskError(
+            f"{file}: include: there is no file {base}; correct the path, which begins at the file's own folder"
+        )
+    inner = _with_included(base, beside, folder, parts)
     return merged(inner, content, included, f"{file}: ")
 
 
@@ -314,7 +319,7 @@ def load_catalogue(manager: PluginManager, task_types: TaskTypes, include: Itera
 
     fill(manager, "register_tasks", add, folder=add_folder)
     for folder in include:
-        _add_included(folder, catalogue)
+        add_included(folder, catalogue)
     for suite in map(catalogue.suites.get, [entry.name for entry in catalogue.suites]):
         try:
             for contrast in suite.contrasts:
@@ -327,7 +332,7 @@ def load_catalogue(manager: PluginManager, task_types: TaskTypes, include: Itera
     return catalogue
 
 
-def _add_included(folder: Traversable, catalogue: Catalogue) -> None:
+def add_included(folder: Traversable, catalogue: Catalogue) -> None:
     """Add the items of a user's folder. What is wrong with a file is kept under the name that its item should have."""
 
     def add(item: Named) -> None:

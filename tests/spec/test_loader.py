@@ -156,7 +156,7 @@ def test_files_that_include_one_another_in_a_circle(tmp_path):
         (YAML + "vocabulary: {option: [proverb, ' ']}", "vocabulary has an empty word"),
         ("just text", "must be a mapping"),
         ("a: [", "not valid YAML"),
-        ("include: nowhere.yaml\nname: t", "nowhere.yaml: cannot be read"),
+        ("include: nowhere.yaml\nname: t", "t.task.yaml: include: there is no file .*nowhere.yaml"),
     ],
 )
 def test_mistakes_in_a_task_file(tmp_path, text, message):
