@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from functools import cache, partial, reduce
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import regex
+
 from figeval.errors import TaskError
 from figeval.metrics.statistic import Features, Statistic, collective
 from figeval.metrics.ties import answered
@@ -38,6 +40,7 @@ TOKENIZERS = {  # of sacrebleu, by language; 13a, which divides at blanks and AS
     "ko": "ko-mecab",
     **dict.fromkeys(("th", "lo", "km", "my", "shn", "mnw", "bo", "dz", "ii"), "char"),
 }
+NOT_LATIN = regex.compile(r"[[\p{L}\p{N}]--\p{sc=Latin}--\p{sc=Common}--\p{sc=Inherited}]", regex.V1)
 
 # ---- words -----------------------------------------------------------------------------------------------------------
 
@@ -91,15 +94,21 @@ def written(prediction: Prediction) -> str | None:
 def rouge_l(example: GenerationExample, prediction: Prediction) -> float | None:
     """Return ROUGE-L, the F1 of the longest common subsequence (Lin 2004), for the best of the references.
 
-    It is computed by rouge_score without stemming: in English with its own tokenizer, which knows the letters a to z
-    only, and in other languages with the words of the language.
+    It is computed by rouge_score without stemming: for English references with its own tokenizer, which knows the
+    letters a to z only, and for those in other languages or scripts with figeval's words.
     """
     text = said(prediction)
     if text is None:
         return None
-    scorer = _rouge_scorer(*((example.language, example.segmenter) if primary(example.language) not in ENGLISH else ()))
-    found = [scorer.score(reference, text)["rougeL"] for reference in example.references]
-    return max(float(one.fmeasure) for one in found)
+    return max(
+        float(_rouge_scorer(_rouge_tokenizer(example, reference)).score(reference, text)["rougeL"].fmeasure)
+        for reference in example.references
+    )
+
+
+def _rouge_tokenizer(example: GenerationExample, reference: str) -> _WordTokenizer | None:
+    is_english = primary(example.language) in ENGLISH and (reference.isascii() or not NOT_LATIN.search(reference))
+    return None if is_english else _WordTokenizer(example.language, example.segmenter)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,10 +123,10 @@ class _WordTokenizer:
 
 
 @cache
-def _rouge_scorer(language: str = "", segmenter: str = "") -> Any:
+def _rouge_scorer(tokenizer: _WordTokenizer | None) -> Any:
+    """Return rouge_score's scorer; without a tokenizer, it has its own."""
     from rouge_score.rouge_scorer import RougeScorer
 
-    tokenizer = _WordTokenizer(language, segmenter) if language else None
     return RougeScorer(["rougeL"], use_stemmer=False, tokenizer=tokenizer)
 
 

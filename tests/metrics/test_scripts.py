@@ -106,6 +106,18 @@ def test_tfidf_finds_a_copy_and_nothing_in_another_text(case: Case) -> None:
     assert scores[3] == 0
 
 
+@scripts
+@pytest.mark.parametrize("language", ["", "en"])
+def test_rouge_of_a_copy_is_one_where_the_task_names_no_language(case: Case, language: str) -> None:
+    undeclared = {"language": language}
+    assert value(texts.rouge_l, undeclared, case["text"], case["text"]) == 1.0
+    assert value(texts.rouge_l, undeclared, case["text"], case["near"]) < 1.0
+
+
+def test_foreign_words_in_a_reply_change_nothing_in_the_rouge_of_an_english_reference() -> None:
+    assert value(texts.rouge_l, {"language": ""}, "it's slow", "it's slow कमल") == 1.0
+
+
 def test_a_vowel_sign_makes_another_word_and_a_tone_mark_too() -> None:
     model = Overlap()
     model.use_words(TaskWords(Reading("hi")))
