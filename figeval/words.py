@@ -2,15 +2,16 @@
 
 Words are those of Unicode Standard Annex 29 (section 4), of letters and digits only, with the tailoring that it invites
 implementations to make: marks, joiners and soft hyphens belong to the letter before them (rule WB4); an apostrophe, a
-middle dot and the Hebrew geresh and gershayim join the letters on both sides; full stops, commas, colons and
-underscores join nothing ("3.14" is two words).
+middle dot, the Hebrew geresh and gershayim and the Armenian signs of tone join the letters on both sides; full stops,
+commas, colons and underscores join nothing ("3.14" is two words).
 
 In scripts that are written without blanks between words (Han, kana, Thai, Lao, Khmer, Myanmar, Javanese ...), each
 grapheme cluster (section 3) is a word, unless the task names a segmenter: a library that knows the words of a language.
 A text may mix scripts; the segmenter divides only the runs in its own.
 
 Words are compared in NFC and full case folding, with the rules of the language where it has its own (i without and with
-a dot), and without characters that have no appearance of their own (soft hyphens, joiners, direction marks).
+a dot), and without signs of tone and characters that have no appearance of their own (soft hyphens, joiners, direction
+marks).
 """
 
 from __future__ import annotations
@@ -44,8 +45,9 @@ UNSPACED = _UNSPACED  # for the patterns of other modules
 _SPACED = rf"[[\p{{L}}\p{{N}}]--{_UNSPACED}--{_ATTACHED}]"
 _LETTERS = rf"(?:{_SPACED}{_ATTACHED}*+)++"
 _SYLLABLE = r"\X\p{M}*+"  # a cluster, with the few vowel signs that UAX 29 parts from it (Myanmar aa)
+TONE_SIGNS = "\u055b\u055c\u055e"  # of emphasis, exclamation and question, above a vowel of an Armenian word
 # Between letters, as in don't, l’amour, col·lecció, צה״ל; " joins letters of Hebrew only, which typists write for ״.
-_JOINT = r"(?:['’·\u05F3\u05F4]|(?<=\p{sc=Hebrew}\p{M}*)\"(?=\p{sc=Hebrew}))"
+_JOINT = rf"(?:['’\u055a·\u05F3\u05F4{TONE_SIGNS}]" r"|(?<=\p{sc=Hebrew}\p{M}*)\"(?=\p{sc=Hebrew}))"
 
 # Latin, Greek and Cyrillic without marks and joiners of their own, with the common punctuation: most texts, which a
 # simple pattern divides ten times faster. İ is not among them, because its folding has a mark.
@@ -61,10 +63,14 @@ _JOINTS = regex.compile("['’·\u05f3\u05f4\"]")
 _INVISIBLE = regex.compile(r"\p{Default_Ignorable_Code_Point}+")
 _CLUSTER = regex.compile(r"\X")
 _CLUSTERS = regex.compile(_SYLLABLE)
-_WITHIN = regex.compile(rf"(?<={_SPACED}{_ATTACHED}*){_SPACED}|(?<=[\p{{L}}\p{{N}}]{_ATTACHED}*)\p{{M}}", regex.V1)
+_WITHIN = regex.compile(
+    rf"(?<={_SPACED}{_ATTACHED}*[{TONE_SIGNS}]?){_SPACED}|(?<={_SPACED}{_ATTACHED}*)[{TONE_SIGNS}](?={_SPACED})"
+    rf"|(?<=[\p{{L}}\p{{N}}]{_ATTACHED}*)\p{{M}}",
+    regex.V1,
+)
 _VOWEL_SIGN = regex.compile(rf"(?<=[\p{{L}}\p{{N}}]{_ATTACHED}*)\p{{M}}", regex.V1)  # that \X parts from its letter
 _DIVIDING_SIGNS = dict.fromkeys(map(ord, "\u0f0b\u0f0c\u1361"), " ")
-_SAME_SIGN = str.maketrans("’״", "'\"")
+_SAME_SIGN = str.maketrans("’\u055a״", "''\"", TONE_SIGNS)
 
 _DOTLESS = frozenset({"tr", "az", "crh", "gag"})  # I is the capital of ı, and İ of i
 _DOTLESS_CAPITAL = regex.compile(r"I(?!\P{ccc=0}*\u0307)")

@@ -16,7 +16,7 @@ from figeval.words import find_words, is_boundary, letters, normalize, split_wor
 FORMER = re.compile(r"[^\W_]+(?:'[^\W_]+)*")  # of versions up to 0.2; right in scripts without marks
 PLAIN = st.text("abcxyzÄÖÜäöüßéèçñÉøåœάέώαβγΣςАБВабвяё 0123456789.,;:!?_-\"'’()\n", max_size=60)
 MIXED = st.text(
-    "aZé e\u0301ẞßİıI\u0307'’·_.,1٣ कमल ि्\u200d\u200c\u00adಕಾ"
+    "aի՞՛՚ Zé e\u0301ẞßİıI\u0307'’·_.,1٣ कमल ि्\u200d\u200c\u00adಕಾ"
     '中文かなー한글\u1100\u1161กำเาက္ကצה"״שָׁ👩👩\u200d👧🇩🇪🏽\r\n\ufe0f',
     max_size=40,
 )
@@ -73,3 +73,18 @@ def test_normalization_changes_nothing_the_second_time(text: str, language: str)
 )
 def test_a_text_may_be_cut_between_words_and_clusters(text: str, cuts: list[int]) -> None:
     assert [index for index in range(1, len(text)) if is_boundary(text, index)] == cuts
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("ինչպե՞ս", ["ինչպես"]),
+        ("Կրա՛կ։ ի՜նչ", ["կրակ", "ինչ"]),
+        ("ի՞ նչ", ["ի", "նչ"]),
+        ("կ՚ուզեմ", ["կ'ուզեմ"]),
+    ],
+)
+def test_signs_of_tone_stand_within_armenian_words(text: str, words: list[str]) -> None:
+    assert split_words(text, "hy") == words
+    inner = [index for index in range(1, len(text)) if text[index] in "՛՜՞" and text[index + 1] != " "]
+    assert not any(is_boundary(text, index) or is_boundary(text, index + 1) for index in inner)
