@@ -42,17 +42,22 @@ _UNSPACED = (
     rf"\p{{sc=Khitan_Small_Script}}\p{{lb=SA}}\p{{lb=AK}}\p{{lb=AP}}\p{{lb=AS}}]--{_ATTACHED}]"
 )
 UNSPACED = _UNSPACED  # for the patterns of other modules
-_SPACED = rf"[[\p{{L}}\p{{N}}]--{_UNSPACED}--{_ATTACHED}]"
+_APOSTROPHE_LETTERS = "\u02bb\u02bc"  # of Uzbek oʻ, Hawaiian ʻokina, Ukrainian пʼять, which many write with ' or ’
+_SPACED = rf"[[\p{{L}}\p{{N}}]--[{_APOSTROPHE_LETTERS}]--{_UNSPACED}--{_ATTACHED}]"
 _LETTERS = rf"(?:{_SPACED}{_ATTACHED}*+)++"
 _SYLLABLE = r"\X\p{M}*+"  # a cluster, with the few vowel signs that UAX 29 parts from it (Myanmar aa)
 TONE_SIGNS = "\u055b\u055c\u055e"  # of emphasis, exclamation and question, above a vowel of an Armenian word
 # Between letters, as in don't, l’amour, col·lecció, צה״ל; " joins letters of Hebrew only, which typists write for ״.
-_JOINT = rf"(?:['’\u055a·\u05F3\u05F4{TONE_SIGNS}]" r"|(?<=\p{sc=Hebrew}\p{M}*)\"(?=\p{sc=Hebrew}))"
+_JOINT = (
+    rf"(?:['’\uff07\u055a{_APOSTROPHE_LETTERS}·\u05F3\u05F4{TONE_SIGNS}]"
+    r"|(?<=\p{sc=Hebrew}\p{M}*)\"(?=\p{sc=Hebrew}))"
+)
 
 # Latin, Greek and Cyrillic without marks and joiners of their own, with the common punctuation: most texts, which a
-# simple pattern divides ten times faster. İ is not among them, because its folding has a mark.
+# simple pattern divides ten times faster. İ and ŉ are not among them: their folding has a mark, an apostrophe.
 _PLAIN = re.compile(
-    "[\x00-\xac\xae-\xb6\xb8-\u012f\u0131-\u02ff\u0370-\u0373\u0375-\u0482\u048a-\u052f\u2013-\u2026\u20ac]*+"
+    "[\x00-\xac\xae-\xb6\xb8-\u012f\u0131-\u0148\u014a-\u02ba\u02bd-\u02ff\u0370-\u0373\u0375-\u0482"
+    "\u048a-\u052f\u2013-\u2026\u20ac]*+"
 )
 _PLAIN_LETTERS = regex.compile(r"[\p{L}\p{N}]++")
 _PLAIN_WORD = regex.compile(r"[\p{L}\p{N}]++(?:['’][\p{L}\p{N}]++)*+")
@@ -63,14 +68,15 @@ _JOINTS = regex.compile("['’·\u05f3\u05f4\"]")
 _INVISIBLE = regex.compile(r"\p{Default_Ignorable_Code_Point}+")
 _CLUSTER = regex.compile(r"\X")
 _CLUSTERS = regex.compile(_SYLLABLE)
+_INNER = rf"[{TONE_SIGNS}{_APOSTROPHE_LETTERS}]"  # where no word may be cut, unlike at an apostrophe
 _WITHIN = regex.compile(
-    rf"(?<={_SPACED}{_ATTACHED}*[{TONE_SIGNS}]?){_SPACED}|(?<={_SPACED}{_ATTACHED}*)[{TONE_SIGNS}](?={_SPACED})"
+    rf"(?<={_SPACED}{_ATTACHED}*{_INNER}?){_SPACED}|(?<={_SPACED}{_ATTACHED}*){_INNER}(?={_SPACED})"
     rf"|(?<=[\p{{L}}\p{{N}}]{_ATTACHED}*)\p{{M}}",
     regex.V1,
 )
 _VOWEL_SIGN = regex.compile(rf"(?<=[\p{{L}}\p{{N}}]{_ATTACHED}*)\p{{M}}", regex.V1)  # that \X parts from its letter
 _DIVIDING_SIGNS = dict.fromkeys(map(ord, "\u0f0b\u0f0c\u1361"), " ")
-_SAME_SIGN = str.maketrans("’\u055a״", "''\"", TONE_SIGNS)
+_SAME_SIGN = str.maketrans(f"’\uff07\u055a{_APOSTROPHE_LETTERS}״", "'''''\"", TONE_SIGNS)
 
 _DOTLESS = frozenset({"tr", "az", "crh", "gag"})  # I is the capital of ı, and İ of i
 _DOTLESS_CAPITAL = regex.compile(r"I(?!\P{ccc=0}*\u0307)")
@@ -100,7 +106,7 @@ def find_words(text: str, language: str = "", segmenter: str = "") -> Iterator[W
     Raises:
         TaskError: the library of the segmenter is missing.
     """
-    divide = opened(segmenter)
+    divide, text = opened(segmenter), _with_apostrophes(text, language)
     if _PLAIN.fullmatch(text):
         for match in _PLAIN_WORD.finditer(text):
             yield Word(_compared(match.group(), language), *match.span())
@@ -120,6 +126,7 @@ def split_words(text: str, language: str = "", segmenter: str = "", *, joined: b
 
     Without `joined`, apostrophes and the like divide words ("don't" is two), as in scikit-learn's tokenizer.
     """
+    text = _with_apostrophes(text, language)
     if _PLAIN.fullmatch(text):
         words: list[str] = (_PLAIN_WORD if joined else _PLAIN_LETTERS).findall(_compared(text, language))
         return words
@@ -174,6 +181,14 @@ def normalize(text: str, language: str = "") -> str:
     elif code == "lt":
         text = _LITHUANIAN_DOT.sub("", text.casefold())
     return unicode_form("NFC", text.casefold())
+
+
+def _with_apostrophes(text: str, language: str) -> str:
+    """Return a text with ’ for ‘, at the same places.
+
+    Many languages write an apostrophe letter so; in English it begins quotations.
+    """
+    return text.replace("‘", "’") if "‘" in text and primary(language) not in ("", "en") else text
 
 
 def _compared(text: str, language: str) -> str:

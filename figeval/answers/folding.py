@@ -19,7 +19,7 @@ from figeval.types import Span
 from figeval.words import TONE_SIGNS, UNSPACED, normalize
 
 _SAME = str.maketrans(
-    dict.fromkeys('“”„‟«»‹›「」『』″"‘’‚‛ʼ´`′\u055a', "'")
+    dict.fromkeys('“”„‟«»‹›「」『』″"‘’‚‛ʼʻ´`′\u055a', "'")
     | dict.fromkeys("‐‑‒–—―−", "-")
     | dict.fromkeys(TONE_SIGNS, "")
     | {"\n": " "}
