@@ -157,6 +157,12 @@ def is_unspaced(word: str) -> bool:
     return _UNSPACED_RUN.match(word) is not None
 
 
+def is_mostly_unspaced(text: str) -> bool:
+    """Return whether most letters of a text are of scripts without blanks."""
+    unspaced = sum(map(len, _UNSPACED_RUN.findall(text)))
+    return unspaced > 0 and 2 * unspaced > len(letters(text))
+
+
 def letters(text: str, language: str = "") -> str:
     """Return the letters and digits of a text with their marks, in the form in which words are compared.
 
@@ -315,7 +321,7 @@ def _start_pythainlp(pythainlp: Any) -> Callable[[str], Sequence[str]]:
 
 
 SEGMENTERS = {
-    "jieba": Segmenter(("zh", "yue"), r"\p{scx=Han}", "jieba", "jieba", "zh", _start_jieba),
+    "jieba": Segmenter(("zh", "cmn", "yue"), r"\p{scx=Han}", "jieba", "jieba", "zh", _start_jieba),
     "mecab": Segmenter(
         ("ja",), r"[\p{scx=Han}\p{scx=Hiragana}\p{scx=Katakana}]", "MeCab", "mecab-python3", "ja", _start_mecab
     ),

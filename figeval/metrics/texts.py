@@ -23,7 +23,7 @@ from figeval.metrics.statistic import Features, Statistic, collective
 from figeval.metrics.ties import answered
 from figeval.task_types.generation import GenerationExample
 from figeval.types import Example, Prediction
-from figeval.words import primary, split_tokens, split_words
+from figeval.words import is_mostly_unspaced, primary, split_tokens, split_words
 
 if TYPE_CHECKING:
     import numpy as np
@@ -34,12 +34,14 @@ if TYPE_CHECKING:
 ORDERS = 4  # of n-grams in BLEU
 CHRF_BETA = 2  # weight of recall in chrF
 ENGLISH = ("", "en")  # an example without a language is in English
-TOKENIZERS = {  # of sacrebleu, by language; 13a, which divides at blanks and ASCII punctuation, for all others
-    **dict.fromkeys(("zh", "yue", "wuu", "lzh"), "zh"),
+SINITIC = ("zh", "cmn", "yue", "wuu", "lzh", "nan", "hak", "gan", "hsn", "cdo", "cjy", "cpx", "czh", "czo", "mnp")
+TOKENIZERS = {  # of sacrebleu, by language; for all others, see `_sacrebleu`
+    **dict.fromkeys(SINITIC, "zh"),
     "ja": "ja-mecab",
     "ko": "ko-mecab",
     **dict.fromkeys(("th", "lo", "km", "my", "shn", "mnw", "bo", "dz", "ii"), "char"),
 }
+ETHIOPIC_BLANK = "\u1361"
 NOT_LATIN = regex.compile(r"[[\p{L}\p{N}]--\p{sc=Latin}--\p{sc=Common}--\p{sc=Inherited}]", regex.V1)
 
 # ---- words -----------------------------------------------------------------------------------------------------------
@@ -221,12 +223,19 @@ def bleu4(example: GenerationExample, prediction: Prediction) -> float | None:
 
 
 @cache
-def _sacrebleu(language: str) -> Any:
-    """Return sacrebleu's BLEU with its tokenizer for a language. Raises `TaskError` if that needs a missing library."""
+def _sacrebleu(language: str, *, unspaced: bool = False) -> Any:
+    """Return sacrebleu's BLEU with its tokenizer for a language.
+
+    In languages that are not in `TOKENIZERS`, it is 13a, which divides at blanks and ASCII punctuation, or, for texts
+    in scripts without blanks, char.
+
+    Raises:
+        TaskError: the tokenizer needs a missing library.
+    """
     from sacrebleu.metrics.bleu import BLEU
 
     code = primary(language)
-    tokenizer = TOKENIZERS.get(code, "13a")
+    tokenizer = TOKENIZERS.get(code, "char" if unspaced else "13a")
     try:
         return BLEU(lowercase=True, tokenize=tokenizer)
     except (ImportError, RuntimeError) as error:
@@ -241,7 +250,9 @@ def _counts(example: GenerationExample, prediction: Prediction) -> Sequence[floa
     text = written(prediction)
     if text is None:
         return None
-    found = _sacrebleu(example.language).corpus_score([text], [[reference] for reference in example.references])
+    bleu = _sacrebleu(example.language, unspaced=any(map(is_mostly_unspaced, example.references)))
+    text, *references = (one.replace(ETHIOPIC_BLANK, " ") for one in (text, *example.references))
+    found = bleu.corpus_score([text], [[reference] for reference in references])
     return [*map(float, (*found.counts, *found.totals, found.sys_len, found.ref_len))]
 
 

@@ -249,15 +249,40 @@ def test_chrf_of_many_sums_at_once_is_that_of_each() -> None:
     assert ((whole >= 0) & (whole <= 1)).all()
 
 
-@pytest.mark.parametrize(("language", "tokenizer"), [("zh", "zh"), ("zh-Hant", "zh"), ("th", "char"), ("hi", "13a")])
+@pytest.mark.parametrize(
+    ("language", "tokenizer"), [("zh", "zh"), ("zh-Hant", "zh"), ("th", "char"), ("hi", "13a"), ("cmn", "zh")]
+)
 def test_corpus_bleu_takes_the_tokenizer_of_the_language(language: str, tokenizer: str) -> None:
     from sacrebleu.metrics.bleu import BLEU
 
     pairs = [("坚持就是胜利。ไปมา मिल", "坚持才是胜利。ไปหา मिल"), ("骄傲必败", "骄傲失败")]
+    if language == "hi":
+        pairs = [("धीरे चलने वाला हमेशा जीतता है। 胜", "धीरे चलने वाला हमेशा हारता है। 胜")]
     theirs = BLEU(lowercase=True, tokenize=tokenizer).corpus_score([t for t, _ in pairs], [[r for _, r in pairs]])
     assert score("corpus_bleu", language, [(t, [r]) for t, r in pairs]) == pytest.approx(theirs.score / 100)
     assert texts.corpus_bleu.signature_in is not None
     assert f"|tok:{tokenizer}|" in texts.corpus_bleu.signature_in([language])
+
+
+@pytest.mark.parametrize(
+    ("language", "text"),
+    [
+        *((language, "坚持就是胜利") for language in ("cmn", "nan", "hak", "gan", "hsn", "", "en")),
+        ("nod", "ᨠᩣ᩠ᨿᨾᩣᨶᩣ"),
+        ("khb", "ᦑᦺᦟᦟᦹᧉ"),
+        ("jv", "ꦲꦤꦕꦫꦏ"),
+        ("ksw", "ကညီကျိၥ်"),
+    ],
+)
+def test_corpus_bleu_of_a_copy_without_blanks_is_one(language: str, text: str) -> None:
+    assert score("corpus_bleu", language, [(text, [text])]) == pytest.approx(1)
+    almost = score("corpus_bleu", language, [(text[:-1] + "，", [text])])
+    assert almost is not None and 0 < almost < 1
+
+
+def test_the_ethiopic_word_space_is_a_blank() -> None:
+    pairs = [("ቀስ፡ብሎ፡የሚሄድ፡ያሸንፋል", ["ቀስ ብሎ የሚሄድ ያሸንፋል"])]
+    assert score("corpus_bleu", "am", pairs) == pytest.approx(1)
 
 
 def test_the_signature_of_several_languages_names_each_tokenizer() -> None:
