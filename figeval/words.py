@@ -76,6 +76,7 @@ _WITHIN = regex.compile(
 )
 _VOWEL_SIGN = regex.compile(rf"(?<=[\p{{L}}\p{{N}}]{_ATTACHED}*)\p{{M}}", regex.V1)  # that \X parts from its letter
 _DIVIDING_SIGNS = dict.fromkeys(map(ord, "\u0f0b\u0f0c\u1361"), " ")
+_SPACES = dict.fromkeys(map(ord, "\u1361\u200b"), " ")
 _SAME_SIGN = str.maketrans(f"’\uff07\u055a{_APOSTROPHE_LETTERS}״", "'''''\"", TONE_SIGNS)
 
 _DOTLESS = frozenset({"tr", "az", "crh", "gag"})  # I is the capital of ı, and İ of i
@@ -200,6 +201,14 @@ def _with_apostrophes(text: str, language: str) -> str:
 def _compared(text: str, language: str) -> str:
     folded = normalize(text, language)
     return folded if folded.isascii() else _INVISIBLE.sub("", folded).translate(_SAME_SIGN)
+
+
+def comparable(text: str, language: str = "") -> str:
+    """Return a whole text in the form in which words are compared, with its punctuation.
+
+    The Ethiopic word space and the zero width space, which separates words in Khmer and Thai, are blanks.
+    """
+    return _compared(_with_apostrophes(text, language).translate(_SPACES), language)
 
 
 def primary(language: str) -> str:

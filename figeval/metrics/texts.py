@@ -23,7 +23,7 @@ from figeval.metrics.statistic import Features, Statistic, collective
 from figeval.metrics.ties import answered
 from figeval.task_types.generation import GenerationExample
 from figeval.types import Example, Prediction
-from figeval.words import is_mostly_unspaced, primary, split_tokens, split_words
+from figeval.words import comparable, is_mostly_unspaced, primary, split_tokens, split_words
 
 if TYPE_CHECKING:
     import numpy as np
@@ -41,7 +41,6 @@ TOKENIZERS = {  # of sacrebleu, by language; for all others, see `_sacrebleu`
     "ko": "ko-mecab",
     **dict.fromkeys(("th", "lo", "km", "my", "shn", "mnw", "bo", "dz", "ii"), "char"),
 }
-ETHIOPIC_BLANK = "\u1361"
 NOT_LATIN = regex.compile(r"[[\p{L}\p{N}]--\p{sc=Latin}--\p{sc=Common}--\p{sc=Inherited}]", regex.V1)
 
 # ---- words -----------------------------------------------------------------------------------------------------------
@@ -87,10 +86,17 @@ def said(prediction: Prediction) -> str | None:
     return prediction.value if answered(prediction) and isinstance(prediction.value, str) else None
 
 
-def written(prediction: Prediction) -> str | None:
-    """Return the lower-cased text, or None if there is no answer."""
-    text = said(prediction)
-    return None if text is None else text.lower()
+def _is_english(example: Example, *references: str) -> bool:
+    """Return whether references are of English, whose published protocols know no other script than Latin."""
+    return primary(example.language) in ENGLISH and not any(map(NOT_LATIN.search, references))
+
+
+def _comparable(example: GenerationExample, text: str) -> tuple[str, ...]:
+    """Return a text and its references as BLEU compares them: lower-cased in English, else as `figeval.words` does."""
+    texts = (text, *example.references)
+    if _is_english(example, *example.references):
+        return tuple(map(str.lower, texts))
+    return tuple(comparable(version, example.language) for version in texts)
 
 
 def rouge_l(example: GenerationExample, prediction: Prediction) -> float | None:
@@ -109,8 +115,7 @@ def rouge_l(example: GenerationExample, prediction: Prediction) -> float | None:
 
 
 def _rouge_tokenizer(example: GenerationExample, reference: str) -> _WordTokenizer | None:
-    is_english = primary(example.language) in ENGLISH and (reference.isascii() or not NOT_LATIN.search(reference))
-    return None if is_english else _WordTokenizer(example.language, example.segmenter)
+    return None if _is_english(example, reference) else _WordTokenizer(example.language, example.segmenter)
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,10 +212,10 @@ def bleu4(example: GenerationExample, prediction: Prediction) -> float | None:
     `bleu_score`, it is the geometric mean of the clipped precisions of one to four tokens, exactly 0 if one of them is
     0, times exp(min(0, 1 - r/c)) (code of Ghosh and Srivastava 2022). Most texts of a few sentences get 0.
     """
-    text = written(prediction)
+    text = said(prediction)
     if text is None:
         return None
-    tokens, *references = (split_tokens(one.lower(), example.segmenter) for one in (text, *example.references))
+    tokens, *references = (split_tokens(version, example.segmenter) for version in _comparable(example, text))
     matches = []
     for n in range(1, ORDERS + 1):  # n-grams that occur in a reference, each at most as often as there
         allowed = reduce(Counter.__or__, (Counter(ngrams(reference, n)) for reference in references))
@@ -247,11 +252,11 @@ def _sacrebleu(language: str, *, unspaced: bool = False) -> Any:
 
 def _counts(example: GenerationExample, prediction: Prediction) -> Sequence[float] | None:
     """Return sacrebleu's matches and n-gram totals of each order, followed by the lengths of text and reference."""
-    text = written(prediction)
+    text = said(prediction)
     if text is None:
         return None
     bleu = _sacrebleu(example.language, unspaced=any(map(is_mostly_unspaced, example.references)))
-    text, *references = (one.replace(ETHIOPIC_BLANK, " ") for one in (text, *example.references))
+    text, *references = _comparable(example, text)
     found = bleu.corpus_score([text], [[reference] for reference in references])
     return [*map(float, (*found.counts, *found.totals, found.sys_len, found.ref_len))]
 

@@ -285,6 +285,35 @@ def test_the_ethiopic_word_space_is_a_blank() -> None:
     assert score("corpus_bleu", "am", pairs) == pytest.approx(1)
 
 
+@pytest.mark.parametrize(
+    ("language", "reference", "text"),
+    [
+        ("vi", "Chậm mà chắc thì thắng cuộc đua", decomposed("Chậm mà chắc thì thắng cuộc đua")),
+        ("tr", "ılık su bardakta kaldı", "ILIK SU BARDAKTA KALDI"),
+        ("de", "Die Straße ist sehr lang", "DIE STRASSE IST SEHR LANG"),
+        ("fr", "Il l’aime depuis qu’il existe", "il l'aime depuis qu'il existe"),
+        ("", "धीरे चलने वाला क़लम जीतता है", decomposed("धीरे चलने वाला क़लम जीतता है")),
+        ("km", "អណ្តើក\u200bដើរ\u200bយឺត", "អណ្តើកដើរយឺត"),
+        ("km", "អណ្តើកដើរយឺត", "អណ្តើក\u200bដើរ\u2060យឺត"),
+        ("fa", "آهسته می\u200cرود و برنده می\u200cشود", "آهسته می\u200cرود و برنده می\u200cشود\u200f"),
+    ],
+)
+def test_bleu_compares_words_as_the_language_does(language: str, reference: str, text: str) -> None:
+    assert value(texts.bleu4, {"language": language}, reference, text) == 1.0
+    assert score("corpus_bleu", language, [(text, [reference])]) == pytest.approx(1)
+
+
+@given(ENGLISH, ENGLISH)
+def test_bleu_of_english_is_of_lower_cased_texts_as_they_are(reference: str, text: str) -> None:
+    from sacrebleu.metrics.bleu import BLEU
+
+    theirs = BLEU(lowercase=True).corpus_score([text.lower()], [[reference]])
+    counts = texts._counts(
+        GenerationExample(id="1", inputs={}, references=(reference,)), Prediction(example_id="1", value=text)
+    )
+    assert counts == [*theirs.counts, *theirs.totals, theirs.sys_len, theirs.ref_len]
+
+
 def test_the_signature_of_several_languages_names_each_tokenizer() -> None:
     assert texts.corpus_bleu.signature_in is not None
     signature = texts.corpus_bleu.signature_in(["en", "zh", "de"])
