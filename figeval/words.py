@@ -138,19 +138,24 @@ def split_words(text: str, language: str = "", segmenter: str = "", *, joined: b
 def split_tokens(text: str, segmenter: str = "") -> list[str]:
     """Return what stands between white space, as it is; runs of letters of scripts without blanks are divided further.
 
-    Punctuation stays with the letters before or after it, except beside such runs. The signs that divide words in
-    Ethiopic and syllables in Tibetan are white space.
+    Punctuation stays with the letters before or after it, except beside such runs, where characters without an
+    appearance, such as the zero width spaces of Khmer, are left out. The signs that divide words in Ethiopic and
+    syllables in Tibetan are white space.
     """
     if _PLAIN.fullmatch(text):
         return text.split()
-    tokens, divide = text.translate(_DIVIDING_SIGNS).split(), opened(segmenter)
-    return [
-        part
-        for token in tokens
-        for place, piece in enumerate(_UNSPACED_RUN.split(token))
-        for part in (divide(piece) if place % 2 else (piece,))
-        if part
-    ]
+    tokens: list[str] = []
+    divide = opened(segmenter)
+    for token in text.translate(_DIVIDING_SIGNS).split():
+        before, *others = _UNSPACED_RUN.split(token)
+        if not others:
+            tokens.append(before)
+            continue
+        parts = [before]
+        for run, after in zip(others[::2], others[1::2], strict=True):
+            parts += [*divide(run), after]
+        tokens += filter(None, (_INVISIBLE.sub("", part) for part in parts))
+    return tokens
 
 
 def is_unspaced(word: str) -> bool:

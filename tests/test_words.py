@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from figeval.words import find_words, is_boundary, letters, normalize, split_words
+from figeval.words import find_words, is_boundary, letters, normalize, split_tokens, split_words
 
 FORMER = re.compile(r"[^\W_]+(?:'[^\W_]+)*")  # of versions up to 0.2; right in scripts without marks
 PLAIN = st.text("abcxyzÄÖÜäöüßéèçñÉøåœάέώαβγΣςАБВабвяё 0123456789.,;:!?_-\"'’()\n", max_size=60)
@@ -100,3 +100,9 @@ def test_an_apostrophe_is_the_same_however_it_is_spelt(sign: str) -> None:
 
 def test_an_opening_quotation_mark_divides_english_words() -> None:
     assert split_words("called‘extinct’ mammoths") == ["called", "extinct", "mammoths"]
+
+
+@pytest.mark.parametrize("sign", ["\u200b", "\u2060", "\u200b\ufeff", "\u200c"])
+def test_characters_without_an_appearance_are_no_tokens(sign: str) -> None:
+    assert split_tokens(f"ដើរ{sign}យឺត{sign} (ល){sign}") == split_tokens("ដើរយឺត (ល)")
+    assert split_tokens(f"slow{sign}ly") == [f"slow{sign}ly"]  # as published protocols for English have it

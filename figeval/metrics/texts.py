@@ -206,7 +206,7 @@ distinct_2 = _over_all_texts()
 
 
 def bleu4(example: GenerationExample, prediction: Prediction) -> float | None:
-    """Return the unsmoothed BLEU-4 of a single text, on lower-cased tokens between white space.
+    """Return the unsmoothed BLEU-4 of a single text, on tokens between white space, whatever their case.
 
     Scripts without blanks are divided into the words of the task. The score is the mean over texts. As in torchtext's
     `bleu_score`, it is the geometric mean of the clipped precisions of one to four tokens, exactly 0 if one of them is
