@@ -2,15 +2,16 @@
 
 Words are those of Unicode Standard Annex 29 (section 4), of letters and digits only, with the tailoring that it invites
 implementations to make: marks, joiners and soft hyphens belong to the letter before them (rule WB4); an apostrophe, a
-middle dot and the Hebrew geresh and gershayim join the letters on both sides; full stops, commas, colons and
-underscores join nothing ("3.14" is two words).
+middle dot, the Hebrew geresh and gershayim and the Armenian signs of tone join the letters on both sides; full stops,
+commas, colons and underscores join nothing ("3.14" is two words).
 
 In scripts that are written without blanks between words (Han, kana, Thai, Lao, Khmer, Myanmar, Javanese ...), each
 grapheme cluster (section 3) is a word, unless the task names a segmenter: a library that knows the words of a language.
 A text may mix scripts; the segmenter divides only the runs in its own.
 
 Words are compared in NFC and full case folding, with the rules of the language where it has its own (i without and with
-a dot), and without characters that have no appearance of their own (soft hyphens, joiners, direction marks).
+a dot), and without signs of tone and characters that have no appearance of their own (soft hyphens, joiners, direction
+marks).
 """
 
 from __future__ import annotations
@@ -41,16 +42,22 @@ _UNSPACED = (
     rf"\p{{sc=Khitan_Small_Script}}\p{{lb=SA}}\p{{lb=AK}}\p{{lb=AP}}\p{{lb=AS}}]--{_ATTACHED}]"
 )
 UNSPACED = _UNSPACED  # for the patterns of other modules
-_SPACED = rf"[[\p{{L}}\p{{N}}]--{_UNSPACED}--{_ATTACHED}]"
+_APOSTROPHE_LETTERS = "\u02bb\u02bc"  # of Uzbek oʻ, Hawaiian ʻokina, Ukrainian пʼять, which many write with ' or ’
+_SPACED = rf"[[\p{{L}}\p{{N}}]--[{_APOSTROPHE_LETTERS}]--{_UNSPACED}--{_ATTACHED}]"
 _LETTERS = rf"(?:{_SPACED}{_ATTACHED}*+)++"
 _SYLLABLE = r"\X\p{M}*+"  # a cluster, with the few vowel signs that UAX 29 parts from it (Myanmar aa)
+TONE_SIGNS = "\u055b\u055c\u055e"  # of emphasis, exclamation and question, above a vowel of an Armenian word
 # Between letters, as in don't, l’amour, col·lecció, צה״ל; " joins letters of Hebrew only, which typists write for ״.
-_JOINT = r"(?:['’·\u05F3\u05F4]|(?<=\p{sc=Hebrew}\p{M}*)\"(?=\p{sc=Hebrew}))"
+_JOINT = (
+    rf"(?:['’\uff07\u055a{_APOSTROPHE_LETTERS}·\u05F3\u05F4{TONE_SIGNS}]"
+    r"|(?<=\p{sc=Hebrew}\p{M}*)\"(?=\p{sc=Hebrew}))"
+)
 
 # Latin, Greek and Cyrillic without marks and joiners of their own, with the common punctuation: most texts, which a
-# simple pattern divides ten times faster. İ is not among them, because its folding has a mark.
+# simple pattern divides ten times faster. İ and ŉ are not among them: their folding has a mark, an apostrophe.
 _PLAIN = re.compile(
-    "[\x00-\xac\xae-\xb6\xb8-\u012f\u0131-\u02ff\u0370-\u0373\u0375-\u0482\u048a-\u052f\u2013-\u2026\u20ac]*+"
+    "[\x00-\xac\xae-\xb6\xb8-\u012f\u0131-\u0148\u014a-\u02ba\u02bd-\u02ff\u0370-\u0373\u0375-\u0482"
+    "\u048a-\u052f\u2013-\u2026\u20ac]*+"
 )
 _PLAIN_LETTERS = regex.compile(r"[\p{L}\p{N}]++")
 _PLAIN_WORD = regex.compile(r"[\p{L}\p{N}]++(?:['’][\p{L}\p{N}]++)*+")
@@ -61,10 +68,16 @@ _JOINTS = regex.compile("['’·\u05f3\u05f4\"]")
 _INVISIBLE = regex.compile(r"\p{Default_Ignorable_Code_Point}+")
 _CLUSTER = regex.compile(r"\X")
 _CLUSTERS = regex.compile(_SYLLABLE)
-_WITHIN = regex.compile(rf"(?<={_SPACED}{_ATTACHED}*){_SPACED}|(?<=[\p{{L}}\p{{N}}]{_ATTACHED}*)\p{{M}}", regex.V1)
+_INNER = rf"[{TONE_SIGNS}{_APOSTROPHE_LETTERS}]"  # where no word may be cut, unlike at an apostrophe
+_WITHIN = regex.compile(
+    rf"(?<={_SPACED}{_ATTACHED}*{_INNER}?){_SPACED}|(?<={_SPACED}{_ATTACHED}*){_INNER}(?={_SPACED})"
+    rf"|(?<=[\p{{L}}\p{{N}}]{_ATTACHED}*)\p{{M}}",
+    regex.V1,
+)
 _VOWEL_SIGN = regex.compile(rf"(?<=[\p{{L}}\p{{N}}]{_ATTACHED}*)\p{{M}}", regex.V1)  # that \X parts from its letter
 _DIVIDING_SIGNS = dict.fromkeys(map(ord, "\u0f0b\u0f0c\u1361"), " ")
-_SAME_SIGN = str.maketrans("’״", "'\"")
+_SPACES = dict.fromkeys(map(ord, "\u1361\u200b"), " ")
+_SAME_SIGN = str.maketrans(f"’\uff07\u055a{_APOSTROPHE_LETTERS}״", "'''''\"", TONE_SIGNS)
 
 _DOTLESS = frozenset({"tr", "az", "crh", "gag"})  # I is the capital of ı, and İ of i
 _DOTLESS_CAPITAL = regex.compile(r"I(?!\P{ccc=0}*\u0307)")
@@ -94,7 +107,7 @@ def find_words(text: str, language: str = "", segmenter: str = "") -> Iterator[W
     Raises:
         TaskError: the library of the segmenter is missing.
     """
-    divide = opened(segmenter)
+    divide, text = opened(segmenter), _with_apostrophes(text, language)
     if _PLAIN.fullmatch(text):
         for match in _PLAIN_WORD.finditer(text):
             yield Word(_compared(match.group(), language), *match.span())
@@ -114,6 +127,7 @@ def split_words(text: str, language: str = "", segmenter: str = "", *, joined: b
 
     Without `joined`, apostrophes and the like divide words ("don't" is two), as in scikit-learn's tokenizer.
     """
+    text = _with_apostrophes(text, language)
     if _PLAIN.fullmatch(text):
         words: list[str] = (_PLAIN_WORD if joined else _PLAIN_LETTERS).findall(_compared(text, language))
         return words
@@ -124,24 +138,35 @@ def split_words(text: str, language: str = "", segmenter: str = "", *, joined: b
 def split_tokens(text: str, segmenter: str = "") -> list[str]:
     """Return what stands between white space, as it is; runs of letters of scripts without blanks are divided further.
 
-    Punctuation stays with the letters before or after it, except beside such runs. The signs that divide words in
-    Ethiopic and syllables in Tibetan are white space.
+    Punctuation stays with the letters before or after it, except beside such runs, where characters without an
+    appearance, such as the zero width spaces of Khmer, are left out. The signs that divide words in Ethiopic and
+    syllables in Tibetan are white space.
     """
     if _PLAIN.fullmatch(text):
         return text.split()
-    tokens, divide = text.translate(_DIVIDING_SIGNS).split(), opened(segmenter)
-    return [
-        part
-        for token in tokens
-        for place, piece in enumerate(_UNSPACED_RUN.split(token))
-        for part in (divide(piece) if place % 2 else (piece,))
-        if part
-    ]
+    tokens: list[str] = []
+    divide = opened(segmenter)
+    for token in text.translate(_DIVIDING_SIGNS).split():
+        before, *others = _UNSPACED_RUN.split(token)
+        if not others:
+            tokens.append(before)
+            continue
+        parts = [before]
+        for run, after in zip(others[::2], others[1::2], strict=True):
+            parts += [*divide(run), after]
+        tokens += filter(None, (_INVISIBLE.sub("", part) for part in parts))
+    return tokens
 
 
 def is_unspaced(word: str) -> bool:
     """Return whether a word begins with a letter of a script without blanks."""
     return _UNSPACED_RUN.match(word) is not None
+
+
+def is_mostly_unspaced(text: str) -> bool:
+    """Return whether most letters of a text are of scripts without blanks."""
+    unspaced = sum(map(len, _UNSPACED_RUN.findall(text)))
+    return unspaced > 0 and 2 * unspaced > len(letters(text))
 
 
 def letters(text: str, language: str = "") -> str:
@@ -170,9 +195,25 @@ def normalize(text: str, language: str = "") -> str:
     return unicode_form("NFC", text.casefold())
 
 
+def _with_apostrophes(text: str, language: str) -> str:
+    """Return a text with ’ for ‘, at the same places.
+
+    Many languages write an apostrophe letter so; in English it begins quotations.
+    """
+    return text.replace("‘", "’") if "‘" in text and primary(language) not in ("", "en") else text
+
+
 def _compared(text: str, language: str) -> str:
     folded = normalize(text, language)
     return folded if folded.isascii() else _INVISIBLE.sub("", folded).translate(_SAME_SIGN)
+
+
+def comparable(text: str, language: str = "") -> str:
+    """Return a whole text in the form in which words are compared, with its punctuation.
+
+    The Ethiopic word space and the zero width space, which separates words in Khmer and Thai, are blanks.
+    """
+    return _compared(_with_apostrophes(text, language).translate(_SPACES), language)
 
 
 def primary(language: str) -> str:
@@ -294,7 +335,7 @@ def _start_pythainlp(pythainlp: Any) -> Callable[[str], Sequence[str]]:
 
 
 SEGMENTERS = {
-    "jieba": Segmenter(("zh", "yue"), r"\p{scx=Han}", "jieba", "jieba", "zh", _start_jieba),
+    "jieba": Segmenter(("zh", "cmn", "yue"), r"\p{scx=Han}", "jieba", "jieba", "zh", _start_jieba),
     "mecab": Segmenter(
         ("ja",), r"[\p{scx=Han}\p{scx=Hiragana}\p{scx=Katakana}]", "MeCab", "mecab-python3", "ja", _start_mecab
     ),

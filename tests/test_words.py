@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from figeval.words import find_words, is_boundary, letters, normalize, split_words
+from figeval.words import find_words, is_boundary, letters, normalize, split_tokens, split_words
 
 FORMER = re.compile(r"[^\W_]+(?:'[^\W_]+)*")  # of versions up to 0.2; right in scripts without marks
 PLAIN = st.text("abcxyzÄÖÜäöüßéèçñÉøåœάέώαβγΣςАБВабвяё 0123456789.,;:!?_-\"'’()\n", max_size=60)
 MIXED = st.text(
-    "aZé e\u0301ẞßİıI\u0307'’·_.,1٣ कमल ि्\u200d\u200c\u00adಕಾ"
+    "aի՞՛՚ʻʼ‘ŉ＇Zé e\u0301ẞßİıI\u0307'’·_.,1٣ कमल ि्\u200d\u200c\u00adಕಾ"
     '中文かなー한글\u1100\u1161กำเาက္ကצה"״שָׁ👩👩\u200d👧🇩🇪🏽\r\n\ufe0f',
     max_size=40,
 )
@@ -49,7 +49,8 @@ def test_words_are_the_same_in_every_unicode_form(text: str, language: str) -> N
 def test_words_are_not_divided_at_boundaries(text: str, language: str) -> None:
     assert is_boundary(text, 0) and is_boundary(text, len(text))
     for word in find_words(text, language):
-        is_conjunct = category(text[word.start - 1 : word.start] or " ") == "Mn"  # a virama before any letter
+        before = text[max(word.start - 2, 0) : word.start]
+        is_conjunct = "Mn" in map(category, before)  # a virama before any letter
         assert is_boundary(text, word.start) or is_conjunct
 
 
@@ -73,3 +74,35 @@ def test_normalization_changes_nothing_the_second_time(text: str, language: str)
 )
 def test_a_text_may_be_cut_between_words_and_clusters(text: str, cuts: list[int]) -> None:
     assert [index for index in range(1, len(text)) if is_boundary(text, index)] == cuts
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("ինչպե՞ս", ["ինչպես"]),
+        ("Կրա՛կ։ ի՜նչ", ["կրակ", "ինչ"]),
+        ("ի՞ նչ", ["ի", "նչ"]),
+        ("կ՚ուզեմ", ["կ'ուզեմ"]),
+    ],
+)
+def test_signs_of_tone_stand_within_armenian_words(text: str, words: list[str]) -> None:
+    assert split_words(text, "hy") == words
+    inner = [index for index in range(1, len(text)) if text[index] in "՛՜՞" and text[index + 1] != " "]
+    assert not any(is_boundary(text, index) or is_boundary(text, index + 1) for index in inner)
+
+
+@pytest.mark.parametrize("sign", "'’‘ʻʼ＇")
+def test_an_apostrophe_is_the_same_however_it_is_spelt(sign: str) -> None:
+    assert split_words(f"o{sign}zbek g{sign}oz", "uz") == ["o'zbek", "g'oz"]
+    assert split_words(f"п{sign}ять", "uk") == ["п'ять"]
+    assert split_words(f"{sign}okina Hawai{sign}i", "haw") == ["okina", "hawai'i"]
+
+
+def test_an_opening_quotation_mark_divides_english_words() -> None:
+    assert split_words("called‘extinct’ mammoths") == ["called", "extinct", "mammoths"]
+
+
+@pytest.mark.parametrize("sign", ["\u200b", "\u2060", "\u200b\ufeff", "\u200c"])
+def test_characters_without_an_appearance_are_no_tokens(sign: str) -> None:
+    assert split_tokens(f"ដើរ{sign}យឺត{sign} (ល){sign}") == split_tokens("ដើរយឺត (ល)")
+    assert split_tokens(f"slow{sign}ly") == [f"slow{sign}ly"]  # as published protocols for English have it

@@ -1,8 +1,8 @@
 """The plainest spelling of a text, in which replies are compared with options, labels and quotations.
 
 Case, canonical and compatibility forms, runs of white space, quotation marks and dashes do not matter, nor do
-characters without an appearance of their own. Each character knows the stretch of the original text that it stems from,
-because answers are stretches of texts as they were given.
+characters without an appearance of their own and signs of tone in Armenian words. Each character knows the stretch of
+the original text that it stems from, because answers are stretches of texts as they were given.
 """
 
 from __future__ import annotations
@@ -16,9 +16,14 @@ from functools import lru_cache
 import regex
 
 from figeval.types import Span
-from figeval.words import UNSPACED, normalize
+from figeval.words import TONE_SIGNS, UNSPACED, normalize
 
-_SAME = str.maketrans(dict.fromkeys('“”„‟«»‹›「」『』″"‘’‚‛ʼ´`′', "'") | dict.fromkeys("‐‑‒–—―−", "-") | {"\n": " "})
+_SAME = str.maketrans(
+    dict.fromkeys('“”„‟«»‹›「」『』″"‘’‚‛ʼʻ´`′\u055a', "'")
+    | dict.fromkeys("‐‑‒–—―−", "-")
+    | dict.fromkeys(TONE_SIGNS, "")
+    | {"\n": " "}
+)
 
 # Words of ASCII between single blanks are folded at once, everything else by white space and grapheme clusters. The
 # last character before another one that is not ASCII may be part of a cluster.

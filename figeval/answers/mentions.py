@@ -31,6 +31,7 @@ _PARTICLE = regex.compile(
     r"입니다|예요|이에요|에요|이?네요|이?야|임|인|이?며|이?고|이?지만|이?므로|이?라서|였습니다|이었습니다|일|번)(?!\p{sc=Hangul})"
 )
 _HANGUL = regex.compile(r"\p{sc=Hangul}")
+_INNER_APOSTROPHE = regex.compile(r"(?<=[\p{L}\p{M}])['’‘\uff07\u055a\u02bb\u02bc](?=\p{L})")
 _LETTER = regex.compile(r"[\p{L}\p{N}]")
 _SPACED_LETTER = regex.compile(rf"[[\p{{L}}\p{{N}}]--{UNSPACED}--\p{{sc=Hangul}}]", regex.V1)
 
@@ -89,7 +90,7 @@ def text_finder(texts: tuple[tuple[str, int], ...], language: str = "", between:
             for search in of_texts:
                 if search.beginning in folded.text:
                     mentions += search.find(reply, folded)
-        return _without_overlaps(mentions)
+        return _without_overlaps(_without_cut_words(mentions, reply))
 
     return find
 
@@ -178,6 +179,23 @@ def _searches_by_spelling(texts: Sequence[tuple[str, int]], language: str) -> It
         if len(spellings) > 1:
             for spelling, indexes in spellings.items():
                 yield _Search(spelling, regex.compile(regex.escape(spelling)), frozenset(indexes), _fits_word)
+
+
+def _without_cut_words(mentions: list[Mention], reply: str) -> list[Mention]:
+    """Return the mentions without those that begin or end at an apostrophe within a word that is mentioned whole."""
+    if len(mentions) < 2:
+        return mentions
+    inner = {place for match in _INNER_APOSTROPHE.finditer(reply) for place in match.span()}
+    return [
+        mention
+        for mention in mentions
+        if not any(
+            other.start < edge < other.end
+            for edge in (mention.start, mention.end)
+            if edge in inner
+            for other in mentions
+        )
+    ]
 
 
 def _without_overlaps(mentions: list[Mention]) -> list[Mention]:

@@ -16,12 +16,14 @@ from dataclasses import dataclass
 from functools import cache, partial, reduce
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import regex
+
 from figeval.errors import TaskError
 from figeval.metrics.statistic import Features, Statistic, collective, mean_of
 from figeval.metrics.ties import answered
 from figeval.task_types.generation import GenerationExample
 from figeval.types import Example, Prediction
-from figeval.words import primary, split_tokens, split_words
+from figeval.words import comparable, is_mostly_unspaced, primary, split_tokens, split_words
 
 if TYPE_CHECKING:
     import numpy as np
@@ -32,12 +34,14 @@ if TYPE_CHECKING:
 ORDERS = 4  # of n-grams in BLEU
 CHRF_BETA = 2  # weight of recall in chrF
 ENGLISH = ("", "en")  # an example without a language is in English
-TOKENIZERS = {  # of sacrebleu, by language; 13a, which divides at blanks and ASCII punctuation, for all others
-    **dict.fromkeys(("zh", "yue", "wuu", "lzh"), "zh"),
+SINITIC = ("zh", "cmn", "yue", "wuu", "lzh", "nan", "hak", "gan", "hsn", "cdo", "cjy", "cpx", "czh", "czo", "mnp")
+TOKENIZERS = {  # of sacrebleu, by language; for all others, see `_sacrebleu`
+    **dict.fromkeys(SINITIC, "zh"),
     "ja": "ja-mecab",
     "ko": "ko-mecab",
     **dict.fromkeys(("th", "lo", "km", "my", "shn", "mnw", "bo", "dz", "ii"), "char"),
 }
+NOT_LATIN = regex.compile(r"[[\p{L}\p{N}]--\p{sc=Latin}--\p{sc=Common}--\p{sc=Inherited}]", regex.V1)
 
 # ---- words -----------------------------------------------------------------------------------------------------------
 
@@ -82,24 +86,36 @@ def said(prediction: Prediction) -> str | None:
     return prediction.value if answered(prediction) and isinstance(prediction.value, str) else None
 
 
-def written(prediction: Prediction) -> str | None:
-    """Return the lower-cased text, or None if there is no answer."""
-    text = said(prediction)
-    return None if text is None else text.lower()
+def _is_english(example: Example, *references: str) -> bool:
+    """Return whether references are of English, whose published protocols know no other script than Latin."""
+    return primary(example.language) in ENGLISH and not any(map(NOT_LATIN.search, references))
+
+
+def _comparable(example: GenerationExample, text: str) -> tuple[str, ...]:
+    """Return a text and its references as BLEU compares them: lower-cased in English, else as `figeval.words` does."""
+    texts = (text, *example.references)
+    if _is_english(example, *example.references):
+        return tuple(map(str.lower, texts))
+    return tuple(comparable(version, example.language) for version in texts)
 
 
 def rouge_l(example: GenerationExample, prediction: Prediction) -> float | None:
     """Return ROUGE-L, the F1 of the longest common subsequence (Lin 2004), for the best of the references.
 
-    It is computed by rouge_score without stemming: in English with its own tokenizer, which knows the letters a to z
-    only, and in other languages with the words of the language.
+    It is computed by rouge_score without stemming: for English references with its own tokenizer, which knows the
+    letters a to z only, and for those in other languages or scripts with figeval's words.
     """
     text = said(prediction)
     if text is None:
         return None
-    scorer = _rouge_scorer(*((example.language, example.segmenter) if primary(example.language) not in ENGLISH else ()))
-    found = [scorer.score(reference, text)["rougeL"] for reference in example.references]
-    return max(float(one.fmeasure) for one in found)
+    return max(
+        float(_rouge_scorer(_rouge_tokenizer(example, reference)).score(reference, text)["rougeL"].fmeasure)
+        for reference in example.references
+    )
+
+
+def _rouge_tokenizer(example: GenerationExample, reference: str) -> _WordTokenizer | None:
+    return None if _is_english(example, reference) else _WordTokenizer(example.language, example.segmenter)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,10 +130,10 @@ class _WordTokenizer:
 
 
 @cache
-def _rouge_scorer(language: str = "", segmenter: str = "") -> Any:
+def _rouge_scorer(tokenizer: _WordTokenizer | None) -> Any:
+    """Return rouge_score's scorer; without a tokenizer, it has its own."""
     from rouge_score.rouge_scorer import RougeScorer
 
-    tokenizer = _WordTokenizer(language, segmenter) if language else None
     return RougeScorer(["rougeL"], use_stemmer=False, tokenizer=tokenizer)
 
 
@@ -193,16 +209,16 @@ distinct_2 = _over_all_texts()
 
 
 def bleu4(example: GenerationExample, prediction: Prediction) -> float | None:
-    """Return the unsmoothed BLEU-4 of a single text, on lower-cased tokens between white space.
+    """Return the unsmoothed BLEU-4 of a single text, on tokens between white space, whatever their case.
 
     Scripts without blanks are divided into the words of the task. The score is the mean over texts. As in torchtext's
     `bleu_score`, it is the geometric mean of the clipped precisions of one to four tokens, exactly 0 if one of them is
     0, times exp(min(0, 1 - r/c)) (code of Ghosh and Srivastava 2022). Most texts of a few sentences get 0.
     """
-    text = written(prediction)
+    text = said(prediction)
     if text is None:
         return None
-    tokens, *references = (split_tokens(one.lower(), example.segmenter) for one in (text, *example.references))
+    tokens, *references = (split_tokens(version, example.segmenter) for version in _comparable(example, text))
     matches = []
     for n in range(1, ORDERS + 1):  # n-grams that occur in a reference, each at most as often as there
         allowed = reduce(Counter.__or__, (Counter(ngrams(reference, n)) for reference in references))
@@ -215,12 +231,19 @@ def bleu4(example: GenerationExample, prediction: Prediction) -> float | None:
 
 
 @cache
-def _sacrebleu(language: str) -> Any:
-    """Return sacrebleu's BLEU with its tokenizer for a language. Raises `TaskError` if that needs a missing library."""
+def _sacrebleu(language: str, *, unspaced: bool = False) -> Any:
+    """Return sacrebleu's BLEU with its tokenizer for a language.
+
+    In languages that are not in `TOKENIZERS`, it is 13a, which divides at blanks and ASCII punctuation, or, for texts
+    in scripts without blanks, char.
+
+    Raises:
+        TaskError: the tokenizer needs a missing library.
+    """
     from sacrebleu.metrics.bleu import BLEU
 
     code = primary(language)
-    tokenizer = TOKENIZERS.get(code, "13a")
+    tokenizer = TOKENIZERS.get(code, "char" if unspaced else "13a")
     try:
         return BLEU(lowercase=True, tokenize=tokenizer)
     except (ImportError, RuntimeError) as error:
@@ -232,10 +255,12 @@ def _sacrebleu(language: str) -> Any:
 
 def _counts(example: GenerationExample, prediction: Prediction) -> Sequence[float] | None:
     """Return sacrebleu's matches and n-gram totals of each order, followed by the lengths of text and reference."""
-    text = written(prediction)
+    text = said(prediction)
     if text is None:
         return None
-    found = _sacrebleu(example.language).corpus_score([text], [[reference] for reference in example.references])
+    bleu = _sacrebleu(example.language, unspaced=any(map(is_mostly_unspaced, example.references)))
+    text, *references = _comparable(example, text)
+    found = bleu.corpus_score([text], [[reference] for reference in references])
     return [*map(float, (*found.counts, *found.totals, found.sys_len, found.ref_len))]
 
 

@@ -106,6 +106,18 @@ def test_tfidf_finds_a_copy_and_nothing_in_another_text(case: Case) -> None:
     assert scores[3] == 0
 
 
+@scripts
+@pytest.mark.parametrize("language", ["", "en"])
+def test_rouge_of_a_copy_is_one_where_the_task_names_no_language(case: Case, language: str) -> None:
+    undeclared = {"language": language}
+    assert value(texts.rouge_l, undeclared, case["text"], case["text"]) == 1.0
+    assert value(texts.rouge_l, undeclared, case["text"], case["near"]) < 1.0
+
+
+def test_foreign_words_in_a_reply_change_nothing_in_the_rouge_of_an_english_reference() -> None:
+    assert value(texts.rouge_l, {"language": ""}, "it's slow", "it's slow कमल") == 1.0
+
+
 def test_a_vowel_sign_makes_another_word_and_a_tone_mark_too() -> None:
     model = Overlap()
     model.use_words(TaskWords(Reading("hi")))
@@ -237,15 +249,69 @@ def test_chrf_of_many_sums_at_once_is_that_of_each() -> None:
     assert ((whole >= 0) & (whole <= 1)).all()
 
 
-@pytest.mark.parametrize(("language", "tokenizer"), [("zh", "zh"), ("zh-Hant", "zh"), ("th", "char"), ("hi", "13a")])
+@pytest.mark.parametrize(
+    ("language", "tokenizer"), [("zh", "zh"), ("zh-Hant", "zh"), ("th", "char"), ("hi", "13a"), ("cmn", "zh")]
+)
 def test_corpus_bleu_takes_the_tokenizer_of_the_language(language: str, tokenizer: str) -> None:
     from sacrebleu.metrics.bleu import BLEU
 
     pairs = [("坚持就是胜利。ไปมา मिल", "坚持才是胜利。ไปหา मिल"), ("骄傲必败", "骄傲失败")]
+    if language == "hi":
+        pairs = [("धीरे चलने वाला हमेशा जीतता है। 胜", "धीरे चलने वाला हमेशा हारता है। 胜")]
     theirs = BLEU(lowercase=True, tokenize=tokenizer).corpus_score([t for t, _ in pairs], [[r for _, r in pairs]])
     assert score("corpus_bleu", language, [(t, [r]) for t, r in pairs]) == pytest.approx(theirs.score / 100)
     assert texts.corpus_bleu.signature_in is not None
     assert f"|tok:{tokenizer}|" in texts.corpus_bleu.signature_in([language])
+
+
+@pytest.mark.parametrize(
+    ("language", "text"),
+    [
+        *((language, "坚持就是胜利") for language in ("cmn", "nan", "hak", "gan", "hsn", "", "en")),
+        ("nod", "ᨠᩣ᩠ᨿᨾᩣᨶᩣ"),
+        ("khb", "ᦑᦺᦟᦟᦹᧉ"),
+        ("jv", "ꦲꦤꦕꦫꦏ"),
+        ("ksw", "ကညီကျိၥ်"),
+    ],
+)
+def test_corpus_bleu_of_a_copy_without_blanks_is_one(language: str, text: str) -> None:
+    assert score("corpus_bleu", language, [(text, [text])]) == pytest.approx(1)
+    almost = score("corpus_bleu", language, [(text[:-1] + "，", [text])])
+    assert almost is not None and 0 < almost < 1
+
+
+def test_the_ethiopic_word_space_is_a_blank() -> None:
+    pairs = [("ቀስ፡ብሎ፡የሚሄድ፡ያሸንፋል", ["ቀስ ብሎ የሚሄድ ያሸንፋል"])]
+    assert score("corpus_bleu", "am", pairs) == pytest.approx(1)
+
+
+@pytest.mark.parametrize(
+    ("language", "reference", "text"),
+    [
+        ("vi", "Chậm mà chắc thì thắng cuộc đua", decomposed("Chậm mà chắc thì thắng cuộc đua")),
+        ("tr", "ılık su bardakta kaldı", "ILIK SU BARDAKTA KALDI"),
+        ("de", "Die Straße ist sehr lang", "DIE STRASSE IST SEHR LANG"),
+        ("fr", "Il l’aime depuis qu’il existe", "il l'aime depuis qu'il existe"),
+        ("", "धीरे चलने वाला क़लम जीतता है", decomposed("धीरे चलने वाला क़लम जीतता है")),
+        ("km", "អណ្តើក\u200bដើរ\u200bយឺត", "អណ្តើកដើរយឺត"),
+        ("km", "អណ្តើកដើរយឺត", "អណ្តើក\u200bដើរ\u2060យឺត"),
+        ("fa", "آهسته می\u200cرود و برنده می\u200cشود", "آهسته می\u200cرود و برنده می\u200cشود\u200f"),
+    ],
+)
+def test_bleu_compares_words_as_the_language_does(language: str, reference: str, text: str) -> None:
+    assert value(texts.bleu4, {"language": language}, reference, text) == 1.0
+    assert score("corpus_bleu", language, [(text, [reference])]) == pytest.approx(1)
+
+
+@given(ENGLISH, ENGLISH)
+def test_bleu_of_english_is_of_lower_cased_texts_as_they_are(reference: str, text: str) -> None:
+    from sacrebleu.metrics.bleu import BLEU
+
+    theirs = BLEU(lowercase=True).corpus_score([text.lower()], [[reference]])
+    counts = texts._counts(
+        GenerationExample(id="1", inputs={}, references=(reference,)), Prediction(example_id="1", value=text)
+    )
+    assert counts == [*theirs.counts, *theirs.totals, theirs.sys_len, theirs.ref_len]
 
 
 def test_the_signature_of_several_languages_names_each_tokenizer() -> None:

@@ -159,3 +159,26 @@ def test_a_place_lies_in_the_original_text(text: str, data: Any, form: str) -> N
     assert place.span is not None
     assert is_cluster_boundary(text, place.span.start) and is_cluster_boundary(text, place.span.end)
     assert letters(text[place.span.start : place.span.end]) == letters(text[start:end])
+
+
+@pytest.mark.parametrize(
+    ("reply", "options", "index"),
+    [
+        ("ի՞նչ", ["ի", "ինչ"], 1),
+        ("Պատասխանը ի՞նչ է", ["ի", "ինչ"], 1),
+        ("Կրա՛կ։", ["ջուր", "կրակ"], 1),
+        ("կրակ", ["ջո՞ւր", "Կրա՜կ"], 1),
+        ("ի՞", ["ի", "ինչ"], 0),
+    ],
+)
+def test_armenian_signs_of_tone_divide_no_option(reply: str, options: list[str], index: int) -> None:
+    assert extract_choice(Reply(text=reply), options, "AB", language="hy").index == index
+
+
+@pytest.mark.parametrize("spelt", "'’‘ʻʼ＇")
+@pytest.mark.parametrize("sign", "'’‘ʻʼ＇")
+def test_an_option_with_an_apostrophe_is_read_however_it_is_spelt(sign: str, spelt: str) -> None:
+    for reply in (f"g{spelt}oz", f"Javob: G{spelt}oz.", f"Bu katta g{spelt}oz edi."):
+        for options, index in (([f"g{sign}oz", "oz"], 0), (["g", f"g{sign}oz"], 1), (["katta g", f"g{sign}oz"], 1)):
+            assert extract_choice(Reply(text=reply), options, "AB", language="uz").index == index, (reply, options)
+    assert extract_choice(Reply(text=f"{spelt}okina"), [f"{sign}okina", "mahina"], "AB", language="haw").index == 0
