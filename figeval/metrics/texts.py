@@ -81,9 +81,15 @@ def ngrams(tokens: Sequence[str], n: int) -> Iterator[tuple[str, ...]]:
 # ---- comparison with references and inputs ---------------------------------------------------------------------------
 
 
-def said(prediction: Prediction) -> str | None:
+def answer_text(prediction: Prediction) -> str | None:
     """Return the text as it was written, or None if there is no answer."""
     return prediction.value if answered(prediction) and isinstance(prediction.value, str) else None
+
+
+def written(prediction: Prediction) -> str | None:
+    """Return the lower-cased text, or None if there is no answer."""
+    text = answer_text(prediction)
+    return None if text is None else text.lower()
 
 
 def _is_english(example: Example, *references: str) -> bool:
@@ -105,7 +111,7 @@ def rouge_l(example: GenerationExample, prediction: Prediction) -> float | None:
     It is computed by rouge_score without stemming: for English references with its own tokenizer, which knows the
     letters a to z only, and for those in other languages or scripts with figeval's words.
     """
-    text = said(prediction)
+    text = answer_text(prediction)
     if text is None:
         return None
     return max(
@@ -144,7 +150,7 @@ def leakage(example: GenerationExample, prediction: Prediction) -> float | None:
     text, are left out. The result is None if there are no content words, and in languages other than English, whose
     function words are not known: counted with them, the share would say little about what was given away.
     """
-    text = said(prediction)
+    text = answer_text(prediction)
     if text is None or primary(example.language) not in ENGLISH:
         return None
     given = {word for value in example.inputs.values() if isinstance(value, str) for word in words(value)}
@@ -154,7 +160,7 @@ def leakage(example: GenerationExample, prediction: Prediction) -> float | None:
 
 def repetition_4(example: GenerationExample, prediction: Prediction) -> float | None:
     """Return 1 if some run of four words occurs twice in the text, else 0 (Shao et al. 2019)."""
-    text = said(prediction)
+    text = answer_text(prediction)
     if text is None:
         return None
     counts = Counter(ngrams(words(text, example), 4))
@@ -163,7 +169,7 @@ def repetition_4(example: GenerationExample, prediction: Prediction) -> float | 
 
 def word_count(example: GenerationExample, prediction: Prediction) -> float | None:
     """Return the number of words of the text."""
-    text = said(prediction)
+    text = answer_text(prediction)
     return None if text is None else float(len(words(text, example)))
 
 
@@ -215,7 +221,7 @@ def bleu4(example: GenerationExample, prediction: Prediction) -> float | None:
     `bleu_score`, it is the geometric mean of the clipped precisions of one to four tokens, exactly 0 if one of them is
     0, times exp(min(0, 1 - r/c)) (code of Ghosh and Srivastava 2022). Most texts of a few sentences get 0.
     """
-    text = said(prediction)
+    text = answer_text(prediction)
     if text is None:
         return None
     tokens, *references = (split_tokens(version, example.segmenter) for version in _comparable(example, text))
@@ -255,7 +261,7 @@ def _sacrebleu(language: str, *, unspaced: bool = False) -> Any:
 
 def _counts(example: GenerationExample, prediction: Prediction) -> Sequence[float] | None:
     """Return sacrebleu's matches and n-gram totals of each order, followed by the lengths of text and reference."""
-    text = said(prediction)
+    text = answer_text(prediction)
     if text is None:
         return None
     bleu = _sacrebleu(example.language, unspaced=any(map(is_mostly_unspaced, example.references)))
@@ -316,7 +322,7 @@ def _chrf() -> Any:
 
 def _character_counts(example: GenerationExample, prediction: Prediction) -> Sequence[float] | None:
     """Return sacrebleu's numbers of character n-grams, of text, reference and both, for each order; shape (18,)."""
-    text = said(prediction)
+    text = answer_text(prediction)
     if text is None:
         return None
     (found,) = _chrf()._extract_corpus_statistics([text], [[reference] for reference in example.references])
