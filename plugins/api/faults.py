@@ -33,16 +33,26 @@ MODERATION = (
 """Keys of the data with which a moderation says what it found."""
 
 TOO_LONG = re.compile(
-    r"context.?length.?exceeded|maximum context length|exceed\w*.{0,80}\b(context|maximum|token limit)"
-    r"|\b(context|prompt|input|sequence|tokens?)\b.{0,80}\bexceed|too many (input |prompt )?tokens"
-    r"|\b(context|prompt|input|sequence|request|messages?|text)\b.{0,40}\btoo (long|large)",
+    r"context.?length.?exceeded|maximum context length|too many (input |prompt )?tokens"
+    r"|exceed\w*.{0,80}\b(context|token limit|max\w* (number of )?((input|prompt|sequence|total) )?(tokens|length))"
+    r"|\b(context|prompt|input|sequence|tokens)\b.{0,80}\bexceed\w*.{0,80}\b(length|tokens|max\w*|limit|window|size)"
+    r"|\b(context|prompt|input|sequence)\b.{0,30}\b(length|tokens|size|window)\b.{0,60}\bexceed"
+    r"|\b(context|prompt|input|sequence|request|messages?)\b.{0,40}\btoo (long|large)|\btext\b.{0,10}\btoo long",
     re.IGNORECASE,
 )
+CROWDED = re.compile(
+    r"rate.?limit|too many (concurrent )?requests|quota exceeded|\bper.?(sec|min|hour|day)|concurren"
+    r"|\bwait\b|(retry|try again).?(after|later|in\b)",
+    re.IGNORECASE,
+)
+LATE = re.compile(r"deadline|time.?out|timed out|\b(took|tak(es|ing)) too long", re.IGNORECASE)
+FULL = re.compile(r"\bqueue|out of memory|memory limit|exceed\w* memory", re.IGNORECASE)
 BROKE = frozenset({"insufficient_quota", "billing_hard_limit_reached", "credit_balance_exhausted"})
 BROKE_TEXT = "credit balance is too low"
-BEGINNING = re.compile(r"\W*(?:https?\s*)?(?:error|status|code|[\s:(\[-])*\s*([45]\d\d)\b", re.IGNORECASE)
+BEGINNING = re.compile(r"\W*+(?:https?\s*+)?(?:error|status|code|[\s:(\[-])*+([45]\d\d)\b", re.IGNORECASE)
+MAX_READ_CHARS = 2_000  # of a message, for its status
 PHRASES: tuple[tuple[int, re.Pattern[str]], ...] = (
-    (429, re.compile(r"rate.?limit|too many requests|quota exceeded|requests? per (second|minute|day)", re.IGNORECASE)),
+    *((429, CROWDED), (504, LATE), (503, FULL)),  # these pass, even where they mention tokens or a context
     (400, TOO_LONG),
     (400, FLAGGED),
     (401, re.compile(r"(invalid|incorrect|wrong|missing|no) api.?key|unauthori[sz]ed", re.IGNORECASE)),
@@ -83,7 +93,7 @@ def fault_in(body: JSON) -> JSON | None:
 
 def status_of(fault: JSON) -> int:
     """Return the status of a response with this error: by its codes, else by its text, else 502."""
-    text = complaint(fault)
+    text = complaint(fault)[:MAX_READ_CHARS]
     named = next((status for value in identifiers(fault) if (status := as_status(value))), 0)
     if named:
         return named
@@ -144,7 +154,10 @@ def is_refusal(status: int, fault: JSON, said: str) -> bool:
 def is_too_long(status: int, fault: JSON, said: str) -> bool:
     """Return whether a question is longer than the model can read, which no other attempt changes."""
     may_be = status in (400, 413, 422) or status >= HTTPStatus.INTERNAL_SERVER_ERROR
-    return may_be and (any(map(TOO_LONG.search, codes(fault))) or bool(TOO_LONG.search(said)))
+    if not may_be or any(map(TOO_LONG.search, codes(fault))):
+        return may_be
+    passes = any(phrase.search(said) for phrase in (CROWDED, LATE, FULL))
+    return not passes and bool(TOO_LONG.search(said))
 
 
 def is_broke(fault: JSON, said: str) -> bool:

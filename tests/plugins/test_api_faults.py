@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -110,3 +111,10 @@ errors = codes | st.fixed_dictionaries({}, optional=dict.fromkeys(("code", "type
 @given(errors)
 def test_any_error_has_a_status_of_an_error(error: Any) -> None:
     assert 400 <= status_of({"error": error}) < 600
+
+
+@pytest.mark.parametrize("piece", [":", "- ", "(", "error", "input exceed ", "context "])
+def test_the_time_to_judge_a_message_does_not_grow_with_its_length(piece: str) -> None:
+    began = time.monotonic()
+    status_of({"error": piece * 200_000})
+    assert time.monotonic() - began < 2
