@@ -703,6 +703,7 @@ COUNTS: list[tuple[str, Callable[[str], int], float, float]] = [
     ("a token per byte", len, 0.9, 1),
     ("few tokens, then many", lambda text: len(text) // 4 if int(text[:3]) < 60 else len(text), 0.9, 1),
     ("in turns", lambda text: len(text) // (4 if int(text[:3]) % 2 else 1), 0.9, 1),
+    ("nearly none, then a token per byte", lambda text: 1 if int(text[:3]) < 60 else len(text), 0.9, 1),
     ("few tokens, then more than bytes", lambda text: len(text) // 4 if int(text[:3]) < 60 else 2 * len(text), 0.9, 2),
 ]
 
