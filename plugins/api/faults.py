@@ -7,9 +7,12 @@ another server said. Such an error is judged as if it had come with the status t
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from http import HTTPStatus
 
+from figeval.jsonfile import parse_json
 from figeval.text import one_line
 from figeval.types import JSON
 
@@ -26,10 +29,7 @@ FLAGGED = re.compile(
     r"|content (management |usage )?polic|content filter|safety (system|filter|setting)",
     re.IGNORECASE,
 )
-MODERATION = (
-    *("reasons", "flagged_input", "flagged", "moderation", "categories"),
-    *("content_filter_result", "content_filter_results"),
-)
+MODERATION = ("reasons", "flagged_input", "flagged", "moderation", "categories")
 """Keys of the data with which a moderation says what it found."""
 
 TOO_LONG = re.compile(
@@ -74,21 +74,35 @@ NAMED = {  # codes and types of errors without punctuation and "error" → statu
 }
 STATUSES = {name: status for status, names in NAMED.items() for name in names.split()}
 ANSWERS = ("choices", "content", "meta_info")  # keys of bodies that hold an answer
+MESSAGES = ("message", "msg", "detail")
+INSIDE = ("error", "errors", "innererror", "inner_error", "metadata", "raw")  # what describes an error further
+MAX_HOLDERS = 16
 UNKNOWN = HTTPStatus.BAD_GATEWAY  # what an error without a status is: it may pass
 
 
 def fault_in(body: JSON) -> JSON | None:
     """Return the error in a body of status 200 in its usual form, `{"error": …}`, or None if there is none."""
-    if body.get("error"):
+    if says_anything(body.get("error")):
         return body
     choices = body.get("choices")
     first = choices[0] if isinstance(choices, list) and choices else None
-    if isinstance(first, Mapping) and first.get("error"):  # OpenRouter, of a provider that failed in the middle
+    if isinstance(first, Mapping) and says_anything(first.get("error")):  # OpenRouter, of a provider that failed midway
         return {"error": first["error"]}
-    says = body.get("object") == "error" or body.get("type") == "error"  # vLLM before 0.10; Anthropic
-    if says or ("message" in body and "code" in body and not any(key in body for key in ANSWERS)):  # Alibaba
+    if body.get("object") == "error" or body.get("type") == "error":  # vLLM before 0.10; Anthropic
         return {"error": body}
-    return None
+    if any(key in body for key in ANSWERS):
+        return None
+    if says_anything(body.get("errors")):
+        return {"error": body["errors"]}
+    named = (body[key] for key in MESSAGES if key in body)  # Alibaba, FastAPI
+    return {"error": body} if any(said and isinstance(said, str) for said in named) else None
+
+
+def says_anything(error: object) -> bool:
+    """Return whether an error is one: beside a good answer, some servers send its fields without values."""
+    if isinstance(error, Mapping):
+        return any(error.values())
+    return any(map(says_anything, error)) if isinstance(error, list) else bool(error)
 
 
 def status_of(fault: JSON) -> int:
@@ -120,11 +134,26 @@ def identifiers(fault: JSON) -> Iterator[object]:
 
 
 def holders(fault: JSON) -> Iterator[Mapping[str, object]]:
-    """Yield the objects that describe an error."""
-    error = fault.get("error")
-    if isinstance(error, Mapping):
-        yield error
-        yield from (error[key] for key in ("innererror", "metadata", "error") if isinstance(error.get(key), Mapping))
+    """Yield the objects that describe an error: those in it, also as JSON text, from the outside in, and the body."""
+    waiting = deque([fault.get("error")])
+    for _ in range(MAX_HOLDERS):
+        if not waiting:
+            break
+        inner = as_json(waiting.popleft())
+        if isinstance(inner, list):
+            waiting.extend(inner[:MAX_HOLDERS])
+        elif isinstance(inner, Mapping):
+            yield inner
+            waiting.extend(inner[key] for key in INSIDE if key in inner)
+    yield fault
+
+
+def as_json(value: object) -> object:
+    """Return what a text means that is a JSON object or list, as of an error that was passed on; else the value."""
+    if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
+        with suppress(ValueError):
+            return parse_json(value)
+    return value
 
 
 def codes(fault: JSON) -> set[str]:
@@ -135,9 +164,10 @@ def codes(fault: JSON) -> set[str]:
 def complaint(fault: JSON, content: bytes = b"") -> str:
     """Return the server's error message as one line, from any of its usual places, else the whole content."""
     error = fault.get("error")
-    said = error.get("message") if isinstance(error, Mapping) else error
-    said = said or fault.get("message") or fault.get("detail") or content.decode("utf-8", "replace") or error
-    return one_line(str(said or ""))
+    if isinstance(error, str) and error and as_json(error) is error:
+        return one_line(error)
+    said = next((holder[key] for holder in holders(fault) for key in MESSAGES if holder.get(key)), None)
+    return one_line(str(said or content.decode("utf-8", "replace") or error or ""))
 
 
 def is_refusal(status: int, fault: JSON, said: str) -> bool:
@@ -148,7 +178,8 @@ def is_refusal(status: int, fault: JSON, said: str) -> bool:
         return True
     if status not in (HTTPStatus.BAD_REQUEST, HTTPStatus.FORBIDDEN):
         return False
-    return any(holder.get(key) for holder in holders(fault) for key in MODERATION) or bool(FLAGGED.search(said))
+    moderated = (any(map(holder.get, MODERATION)) or any(hits(holder)) for holder in holders(fault))
+    return any(moderated) or bool(FLAGGED.search(said))
 
 
 def is_too_long(status: int, fault: JSON, said: str) -> bool:
@@ -180,7 +211,8 @@ def block_reason(body: JSON) -> str:
 
 def hits(result: object) -> Iterator[str]:
     """Yield the names of Azure's filters that a prompt has not passed."""
-    filters = result.get("content_filter_results") if isinstance(result, Mapping) else None
-    for name, verdict in filters.items() if isinstance(filters, Mapping) else ():
-        if isinstance(verdict, Mapping) and verdict.get("filtered") is True:
-            yield one_line(str(name))
+    for key in ("content_filter_result", "content_filter_results"):
+        filters = result.get(key) if isinstance(result, Mapping) else None
+        for name, verdict in filters.items() if isinstance(filters, Mapping) else ():
+            if isinstance(verdict, Mapping) and verdict.get("filtered") is True:
+                yield one_line(str(name))

@@ -17,7 +17,7 @@ from figeval.builtin.plugins.api.faults import status_of
 from figeval.builtin.plugins.api.model import ApiModel, anthropic, openai
 from figeval.errors import ModelError
 from figeval.types import Message, Prompt, Reply
-from tests.plugins.servers import Desk, Handler, question, says, well
+from tests.plugins.servers import Desk, Handler, openai_answer, question, says, well
 
 pytestmark = pytest.mark.usefixtures("no_keys")
 CASES = json.loads((Path(__file__).parents[1] / "golden" / "api_responses.json").read_text(encoding="utf-8"))
@@ -62,6 +62,15 @@ def test_a_withheld_answer_is_kept_with_its_reason(desk: Desk, model: Open) -> N
     desk.usual = says(200, {"choices": [], "promptFeedback": {"blockReason": "SAFETY"}})
     expected = [Reply(text="", finish="refusal", error="SAFETY")]
     assert model().generate(ask("x")) == expected == model().generate(ask("x"))
+    assert len(desk.asked) == 1
+
+
+@pytest.mark.parametrize(
+    "error", [None, False, "", {}, [], {"code": 0, "message": ""}, {"code": None, "message": None}, [{"code": None}]]
+)
+def test_an_error_without_values_beside_an_answer_is_none(error: Any, desk: Desk, model: Open) -> None:
+    desk.usual = says(200, {**json.loads(openai_answer("B")), "error": error})
+    assert [reply.text for reply in model().generate(ask("x"))] == ["B"]
     assert len(desk.asked) == 1
 
 
