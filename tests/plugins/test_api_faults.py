@@ -74,6 +74,14 @@ def test_an_error_without_values_beside_an_answer_is_none(error: Any, desk: Desk
     assert len(desk.asked) == 1
 
 
+@pytest.mark.parametrize(
+    "message", [{"content": None, "refusal": "I can't"}, {"content": [{"type": "refusal", "refusal": "I can't"}]}]
+)
+def test_a_refusal_in_words_is_one_in_either_shape(message: dict[str, Any], desk: Desk, model: Open) -> None:
+    desk.usual = says(200, {"choices": [{"message": message, "finish_reason": "stop"}]})
+    assert [(reply.text, reply.finish) for reply in model().generate(ask("x"))] == [("I can't", "refusal")]
+
+
 def forbidden_if(*texts: str) -> Callable[[Handler, bytes], None]:
     return lambda handler, body: (FORBIDDEN if question(body) in texts else well)(handler, body)
 
