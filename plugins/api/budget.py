@@ -16,7 +16,6 @@ BYTES = 4  # bytes of text per token, roughly: in English and, because of UTF-8,
 BATCH_SHARE = 0.5  # of the price, at OpenAI and Anthropic alike
 PER_TURN = 4  # tokens around each turn
 MOST_PER_TURN = 16  # tokens around each turn before an answer has shown how many there are
-MOST_BYTES = 8  # bytes of text per token on average, at most
 WHY = "the server counts more tokens than the texts have bytes, and these requests were already on their way"
 
 
@@ -73,8 +72,9 @@ class Budget:
     batched: Usage = field(default_factory=Usage)  # of these, by batches
     reserved: Usage = field(default_factory=Usage)
     waiting: Usage = field(default_factory=Usage)  # reserved for batches
-    scale: float = 1.0  # the largest factor so far by which a request used more than the most that it can use
+    scale: float = 1.0  # the largest factor so far by which an answer had more tokens than it may have
     templates: dict[int, int] = field(default_factory=dict)  # number of turns → the most tokens around their texts
+    surplus: dict[int, int] = field(default_factory=dict)  # number of turns → the most tokens beyond a token per byte
 
     earlier: Usage | None = None  # spent by earlier sessions
 
@@ -92,22 +92,26 @@ class Budget:
         """Return the most tokens that a request can use, as far as the server counts at most a token per byte."""
         if not call.size:
             return call.expected
-        known = self.templates.get(call.turns)
-        around = MOST_PER_TURN * call.turns + max(self.templates.values(), default=0) if known is None else known
-        return Usage(math.ceil((call.size + around) * self.scale), math.ceil(call.expected.tokens_out * self.scale))
+        known = self._around(call.turns)
+        around = known or MOST_PER_TURN * call.turns + max(map(self._around, self.templates), default=0)
+        return Usage(call.size + around, math.ceil(call.expected.tokens_out * self.scale))
+
+    def _around(self, turns: int) -> int:
+        """Return the most tokens around the texts of so many turns, or 0 if none has been answered."""
+        return max(self.templates.get(turns, 0), self.surplus.get(turns, 0))
 
     def learn(self, call: Call, used: Usage) -> None:
         """Learn from the usage of an answer how many tokens there are around texts, and whether the bound holds.
 
-        What a request reads without the fewest tokens that its texts can have is at least what is around them.
+        A text has at least one token, and may have no more however long it is (blanks, repeated characters). So what a
+        request reads without it is the most that can be around it, and what it reads beyond a token per byte the least.
         """
         if not call.size:
             return
-        around = max(0, used.tokens_in - max(1, call.size // MOST_BYTES))
+        around = max(0, used.tokens_in - 1)
         self.templates[call.turns] = min(around, self.templates.get(call.turns, around))
-        bound = Usage(call.size + self.templates[call.turns], call.expected.tokens_out)
-        for count, most in ((used.tokens_in, bound.tokens_in), (used.tokens_out, bound.tokens_out)):
-            self.scale = max(self.scale, count / max(1, most))
+        self.surplus[call.turns] = max(used.tokens_in - call.size, self.surplus.get(call.turns, 0))
+        self.scale = max(self.scale, used.tokens_out / max(1, call.expected.tokens_out))
 
     @property
     def excess(self) -> str:

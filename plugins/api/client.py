@@ -263,12 +263,16 @@ class Client:
 
 
 def parsed(content: bytes) -> JSON:
-    """Return a body as a JSON object; anything else becomes {}, which no dialect accepts as an answer."""
+    """Return a body as a JSON object: itself, or the error in a list (Gemini).
+
+    Anything else becomes {}, which no dialect accepts as an answer.
+    """
     try:
         body = parse_json(content)
     except ValueError:
         return {}
-    return body if isinstance(body, dict) else {}
+    bodies = body if isinstance(body, list) else [body]
+    return next((one for one in bodies if isinstance(one, dict) and (one is body or "error" in one)), {})
 
 
 def declared(body: JSON, model: str) -> str:

@@ -133,9 +133,11 @@ class OpenAI:
 
     def read(self, answer: JSONObject) -> ApiAnswer:
         """Return the first choice, or a refusal if the answer was withheld. Raises `Unreadable`."""
-        if not answer.get("choices") and (why := block_reason(answer)):
+        choices = answer.get("choices")
+        is_empty = not (any(choices) if isinstance(choices, list) else choices)
+        if is_empty and (why := block_reason(answer)):
             return withheld(answer, why)
-        choice = first(answer.get("choices"))
+        choice = first(choices)
         reason = reason_of(choice)
         finish = finish_of(reason)
         if reason.lower() in INTERRUPTED:
@@ -146,8 +148,8 @@ class OpenAI:
                 return withheld(answer, reason if finish == "refusal" else "the server gave no message")
             message = {}
         message = mapping(message)
-        text, thoughts = parts(message.get("content"))
-        refusal = message.get("refusal")
+        text, thoughts, refused = parts(message.get("content"))
+        refusal = message.get("refusal") or refused
         thoughts = str(message.get("reasoning_content") or message.get("reasoning") or thoughts)
         used = counts_of(answer)
         spent = usage(used, "prompt_tokens", "completion_tokens")
@@ -241,7 +243,7 @@ class Anthropic:
             content = []
         if not isinstance(content, list):
             raise Unreadable("no content in it")
-        text, thoughts = parts(content)
+        text, thoughts, _ = parts(content)
         called = [block for block in map(mapping, content) if block.get("type") == "tool_use"]
         text = as_text(called[0].get("input")) if called and not text.strip() else text
         used = counts_of(answer)
@@ -269,12 +271,12 @@ def turn(message: Message) -> JSON:
     return {"role": message.role, "content": content}
 
 
-def parts(content: JSONValue) -> tuple[str, str]:
-    """Return the text and the thoughts of a message, whose content is a text, nothing, or a list of blocks."""
+def parts(content: JSONValue) -> tuple[str, str, str]:
+    """Return text, thoughts and refusal of a message, whose content is a text, nothing, or a list of blocks."""
     blocks: list[JSONValue] = content if isinstance(content, list) else [{"type": "text", "text": content or ""}]
     told = {kind: "".join(str(block.get(kind) or "") for block in map(mapping, blocks) if block.get("type") == kind)
-            for kind in ("text", "thinking")}  # fmt: skip
-    return told["text"], told["thinking"]
+            for kind in ("text", "thinking", "refusal")}  # fmt: skip
+    return told["text"], told["thinking"], told["refusal"]
 
 
 def usage(used: JSONObject, read: str, written: str, *also_read: str) -> Usage | None:
@@ -312,8 +314,9 @@ def counts_of(answer: JSONObject) -> JSONObject:
 
 def reason_of(choice: JSONObject) -> str:
     """Return why a choice ended, or "" if that is not said; a provider's own word for a refusal wins (OpenRouter)."""
-    native = str(choice.get("native_finish_reason") or "")
-    return native if WITHHELD.search(native) else str(choice.get("finish_reason") or "")
+    native = str(choice.get("native_finish_reason") or choice.get("nativeFinishReason") or "")
+    reason = str(choice.get("finish_reason") or choice.get("finishReason") or "")
+    return native if WITHHELD.search(native) else reason
 
 
 def finish_of(reason: str) -> Finish:
@@ -325,7 +328,7 @@ def finish_of(reason: str) -> Finish:
 
 def is_complete(choice: JSONObject) -> bool:
     """Return whether a choice without a message is what the server meant to send, and no answer of another API."""
-    return ("message" in choice or bool(choice.get("finish_reason"))) and not {"text", "delta"} & choice.keys()
+    return ("message" in choice or bool(reason_of(choice))) and not {"text", "delta"} & choice.keys()
 
 
 def withheld(answer: JSONObject, why: str) -> ApiAnswer:

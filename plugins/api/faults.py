@@ -7,9 +7,12 @@ another server said. Such an error is judged as if it had come with the status t
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from http import HTTPStatus
 
+from figeval.jsonfile import parse_json
 from figeval.text import one_line
 from figeval.types import JSON
 
@@ -26,23 +29,30 @@ FLAGGED = re.compile(
     r"|content (management |usage )?polic|content filter|safety (system|filter|setting)",
     re.IGNORECASE,
 )
-MODERATION = (
-    *("reasons", "flagged_input", "flagged", "moderation", "categories"),
-    *("content_filter_result", "content_filter_results"),
-)
+MODERATION = ("reasons", "flagged_input", "flagged", "moderation", "categories")
 """Keys of the data with which a moderation says what it found."""
 
 TOO_LONG = re.compile(
-    r"context.?length.?exceeded|maximum context length|exceed\w*.{0,80}\b(context|maximum|token limit)"
-    r"|\b(context|prompt|input|sequence|tokens?)\b.{0,80}\bexceed|too many (input |prompt )?tokens"
-    r"|\b(context|prompt|input|sequence|request|messages?|text)\b.{0,40}\btoo (long|large)",
+    r"context.?length.?exceeded|maximum context length|too many (input |prompt )?tokens"
+    r"|exceed\w*.{0,80}\b(context|token limit|max\w* (number of )?((input|prompt|sequence|total) )?(tokens|length))"
+    r"|\b(context|prompt|input|sequence|tokens)\b.{0,80}\bexceed\w*.{0,80}\b(length|tokens|max\w*|limit|window|size)"
+    r"|\b(context|prompt|input|sequence)\b.{0,30}\b(length|tokens|size|window)\b.{0,60}\bexceed"
+    r"|\b(context|prompt|input|sequence|request|messages?)\b.{0,40}\btoo (long|large)|\btext\b.{0,10}\btoo long",
     re.IGNORECASE,
 )
+CROWDED = re.compile(
+    r"rate.?limit|too many (concurrent )?requests|quota exceeded|\bper.?(sec|min|hour|day)|concurren"
+    r"|\bwait\b|(retry|try again).?(after|later|in\b)",
+    re.IGNORECASE,
+)
+LATE = re.compile(r"deadline|time.?out|timed out|\b(took|tak(es|ing)) too long", re.IGNORECASE)
+FULL = re.compile(r"\bqueue|out of memory|memory limit|exceed\w* memory", re.IGNORECASE)
 BROKE = frozenset({"insufficient_quota", "billing_hard_limit_reached", "credit_balance_exhausted"})
 BROKE_TEXT = "credit balance is too low"
-BEGINNING = re.compile(r"\W*(?:https?\s*)?(?:error|status|code|[\s:(\[-])*\s*([45]\d\d)\b", re.IGNORECASE)
+BEGINNING = re.compile(r"\W*+(?:https?\s*+)?(?:error|status|code|[\s:(\[-])*+([45]\d\d)\b", re.IGNORECASE)
+MAX_READ_CHARS = 2_000  # of a message, for its status
 PHRASES: tuple[tuple[int, re.Pattern[str]], ...] = (
-    (429, re.compile(r"rate.?limit|too many requests|quota exceeded|requests? per (second|minute|day)", re.IGNORECASE)),
+    *((429, CROWDED), (504, LATE), (503, FULL)),  # these pass, even where they mention tokens or a context
     (400, TOO_LONG),
     (400, FLAGGED),
     (401, re.compile(r"(invalid|incorrect|wrong|missing|no) api.?key|unauthori[sz]ed", re.IGNORECASE)),
@@ -64,26 +74,40 @@ NAMED = {  # codes and types of errors without punctuation and "error" → statu
 }
 STATUSES = {name: status for status, names in NAMED.items() for name in names.split()}
 ANSWERS = ("choices", "content", "meta_info")  # keys of bodies that hold an answer
+MESSAGES = ("message", "msg", "detail")
+INSIDE = ("error", "errors", "innererror", "inner_error", "metadata", "raw")  # what describes an error further
+MAX_HOLDERS = 16
 UNKNOWN = HTTPStatus.BAD_GATEWAY  # what an error without a status is: it may pass
 
 
 def fault_in(body: JSON) -> JSON | None:
     """Return the error in a body of status 200 in its usual form, `{"error": …}`, or None if there is none."""
-    if body.get("error"):
+    if says_anything(body.get("error")):
         return body
     choices = body.get("choices")
     first = choices[0] if isinstance(choices, list) and choices else None
-    if isinstance(first, Mapping) and first.get("error"):  # OpenRouter, of a provider that failed in the middle
+    if isinstance(first, Mapping) and says_anything(first.get("error")):  # OpenRouter, of a provider that failed midway
         return {"error": first["error"]}
-    says = body.get("object") == "error" or body.get("type") == "error"  # vLLM before 0.10; Anthropic
-    if says or ("message" in body and "code" in body and not any(key in body for key in ANSWERS)):  # Alibaba
+    if body.get("object") == "error" or body.get("type") == "error":  # vLLM before 0.10; Anthropic
         return {"error": body}
-    return None
+    if any(key in body for key in ANSWERS):
+        return None
+    if says_anything(body.get("errors")):
+        return {"error": body["errors"]}
+    named = (body[key] for key in MESSAGES if key in body)  # Alibaba, FastAPI
+    return {"error": body} if any(said and isinstance(said, str) for said in named) else None
+
+
+def says_anything(error: object) -> bool:
+    """Return whether an error is one: beside a good answer, some servers send its fields without values."""
+    if isinstance(error, Mapping):
+        return any(error.values())
+    return any(map(says_anything, error)) if isinstance(error, list) else bool(error)
 
 
 def status_of(fault: JSON) -> int:
     """Return the status of a response with this error: by its codes, else by its text, else 502."""
-    text = complaint(fault)
+    text = complaint(fault)[:MAX_READ_CHARS]
     named = next((status for value in identifiers(fault) if (status := as_status(value))), 0)
     if named:
         return named
@@ -110,11 +134,26 @@ def identifiers(fault: JSON) -> Iterator[object]:
 
 
 def holders(fault: JSON) -> Iterator[Mapping[str, object]]:
-    """Yield the objects that describe an error."""
-    error = fault.get("error")
-    if isinstance(error, Mapping):
-        yield error
-        yield from (error[key] for key in ("innererror", "metadata", "error") if isinstance(error.get(key), Mapping))
+    """Yield the objects that describe an error: those in it, also as JSON text, from the outside in, and the body."""
+    waiting = deque([fault.get("error")])
+    for _ in range(MAX_HOLDERS):
+        if not waiting:
+            break
+        inner = as_json(waiting.popleft())
+        if isinstance(inner, list):
+            waiting.extend(inner[:MAX_HOLDERS])
+        elif isinstance(inner, Mapping):
+            yield inner
+            waiting.extend(inner[key] for key in INSIDE if key in inner)
+    yield fault
+
+
+def as_json(value: object) -> object:
+    """Return what a text means that is a JSON object or list, as of an error that was passed on; else the value."""
+    if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
+        with suppress(ValueError):
+            return parse_json(value)
+    return value
 
 
 def codes(fault: JSON) -> set[str]:
@@ -125,9 +164,10 @@ def codes(fault: JSON) -> set[str]:
 def complaint(fault: JSON, content: bytes = b"") -> str:
     """Return the server's error message as one line, from any of its usual places, else the whole content."""
     error = fault.get("error")
-    said = error.get("message") if isinstance(error, Mapping) else error
-    said = said or fault.get("message") or fault.get("detail") or content.decode("utf-8", "replace") or error
-    return one_line(str(said or ""))
+    if isinstance(error, str) and error and as_json(error) is error:
+        return one_line(error)
+    said = next((holder[key] for holder in holders(fault) for key in MESSAGES if holder.get(key)), None)
+    return one_line(str(said or content.decode("utf-8", "replace") or error or ""))
 
 
 def is_refusal(status: int, fault: JSON, said: str) -> bool:
@@ -138,13 +178,17 @@ def is_refusal(status: int, fault: JSON, said: str) -> bool:
         return True
     if status not in (HTTPStatus.BAD_REQUEST, HTTPStatus.FORBIDDEN):
         return False
-    return any(holder.get(key) for holder in holders(fault) for key in MODERATION) or bool(FLAGGED.search(said))
+    moderated = (any(map(holder.get, MODERATION)) or any(hits(holder)) for holder in holders(fault))
+    return any(moderated) or bool(FLAGGED.search(said))
 
 
 def is_too_long(status: int, fault: JSON, said: str) -> bool:
     """Return whether a question is longer than the model can read, which no other attempt changes."""
     may_be = status in (400, 413, 422) or status >= HTTPStatus.INTERNAL_SERVER_ERROR
-    return may_be and (any(map(TOO_LONG.search, codes(fault))) or bool(TOO_LONG.search(said)))
+    if not may_be or any(map(TOO_LONG.search, codes(fault))):
+        return may_be
+    passes = any(phrase.search(said) for phrase in (CROWDED, LATE, FULL))
+    return not passes and bool(TOO_LONG.search(said))
 
 
 def is_broke(fault: JSON, said: str) -> bool:
@@ -167,7 +211,8 @@ def block_reason(body: JSON) -> str:
 
 def hits(result: object) -> Iterator[str]:
     """Yield the names of Azure's filters that a prompt has not passed."""
-    filters = result.get("content_filter_results") if isinstance(result, Mapping) else None
-    for name, verdict in filters.items() if isinstance(filters, Mapping) else ():
-        if isinstance(verdict, Mapping) and verdict.get("filtered") is True:
-            yield one_line(str(name))
+    for key in ("content_filter_result", "content_filter_results"):
+        filters = result.get(key) if isinstance(result, Mapping) else None
+        for name, verdict in filters.items() if isinstance(filters, Mapping) else ():
+            if isinstance(verdict, Mapping) and verdict.get("filtered") is True:
+                yield one_line(str(name))

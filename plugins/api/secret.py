@@ -7,7 +7,10 @@ characters between the letters that nobody sees, or in base64. Whoever reads the
 from __future__ import annotations
 
 import base64
+import html
 import re
+import sys
+import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -16,20 +19,39 @@ from figeval.text import SEQUENCE
 
 MIN_CHARS = 12  # of a key; a shorter one, such as `none`, is no secret
 MASK = "[key]"
-INVISIBLE = "\x00-\x08\x0e-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u180b-\u180f\u200b-\u200f\u202a-\u202e"
-INVISIBLE += "\u2060-\u206f\ufe00-\ufe0f\ufeff\ufff9-\ufffd\ud800-\udfff\U000e0000-\U000e0fff"
+MAX_ASCII = 0x7F
+INVISIBLE = "\x00-\x08\x0e-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e"
+INVISIBLE += "\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffd\ud800-\udfff\U0001bca0-\U0001bca3"
+INVISIBLE += "\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
+"""Controls, halves of surrogate pairs, and Unicode's `Default_Ignorable_Code_Point`."""
 UNSEEN = f"(?:{SEQUENCE.pattern})|[{INVISIBLE}]"
-BLANK = rf"{UNSEEN}|\s|\\[nrt]"  # a line break also as JSON writes it
+BLANK = rf"{UNSEEN}|[\s\u2800]|\\[nrt]"  # a line break also as JSON writes it
 ESCAPED = (
-    r"[%=](?:25)*+(?P<url>[0-9A-Fa-f]{2})|\\{1,2}(?:u\{?(?:00)?|x)(?P<json>[0-9A-Fa-f]{2})\}?"
-    r"|&\#0*+(?P<html>[0-9]{2,3});?|&\#[xX]0*+(?P<hex>[0-9A-Fa-f]{2});?"
+    r"%(?:25)*+(?P<url>[0-9A-Fa-f]{2})|(?:\\{1,2}|%)u(?P<json>[0-9A-Fa-f]{4})|\\{1,2}u\{(?P<braces>[0-9A-Fa-f]{1,6})\}"
+    r"|\\{1,2}U(?P<long>[0-9A-Fa-f]{8})|\\{1,2}x(?:(?P<byte>[0-9A-Fa-f]{2})|\{(?P<perl>[0-9A-Fa-f]{1,6})\})"
+    r"|&\#0*+(?P<html>[0-9]{2,7}(?=;)|[0-9]{2,3});?|&\#[xX]0*+(?P<hex>[0-9A-Fa-f]{2,6}(?=;)|[0-9A-Fa-f]{2});?"
+    r"|&(?P<name>[A-Za-z][A-Za-z0-9]{1,31});"
 )
-"""A character as URLs and quoted-printable text, JSON and Python, and HTML write it."""
-ALIKE = (
-    {ord(one): one.lower() for one in "ABCDEFGHIJKLMNOPQRSTUVWXYZ"}
-    | {ord(one) + 0xFEE0: one.lower() for one in map(chr, range(0x21, 0x7F))}  # wide
-    | dict.fromkeys(map(ord, "\u2010\u2011\u2012\u2013\u2014\u2015\u2212\ufe58\ufe63\uff0d"), "-")
-)
+"""A character as URLs, JSON and Python, and HTML write it."""
+QUOTED = r"=(?P<byte>[0-9A-Fa-f]{2})|=(?=\r?\n)"  # quoted-printable; apart, since keys may have an equals sign
+MARKDOWN = r"\\(?=[!-/:-@\[\]-`{-~])"  # the backslash before punctuation
+LEFT_OUT = re.compile(rf"[{INVISIBLE}\s\u2800]")
+OCTETS = ("url", "byte")  # groups of `ESCAPED` with a byte; beyond ASCII it is a part of a character
+
+
+class Lookalikes(dict[int, str]):
+    """For `str.translate`: a character → the small ASCII character that it is a form of, or itself.
+
+    Wide and mathematical letters, superscripts and the like are compatible characters of Unicode (NFKC).
+    """
+
+    def __missing__(self, code: int) -> str:
+        form = unicodedata.normalize("NFKC", chr(code)).lower()
+        self[code] = form if len(form) == 1 and form.isascii() else chr(code)
+        return self[code]
+
+
+ALIKE = Lookalikes(dict.fromkeys(map(ord, "\u2010\u2011\u2012\u2013\u2014\u2015\u2212\ufe58\ufe63\uff0d"), "-"))
 
 
 def without_key(text: str, key: str) -> str:
@@ -84,16 +106,21 @@ def characters(text: str, marks: re.Pattern[str]) -> Iterator[tuple[str, int, in
     for match in marks.finditer(text):
         yield from ((text[place], place, place + 1) for place in range(end, match.start()))
         end = match.end()
-        if meant := meaning(match):
-            yield meant, match.start(), end
+        yield from ((meant, match.start(), end) for meant in meaning(match))
     yield from ((text[place], place, place + 1) for place in range(end, len(text)))
 
 
 def meaning(match: re.Match[str]) -> str:
-    """Return the visible character that an escape stands for, or "" for anything else, which is left out."""
+    """Return the visible text that an escape stands for, or "" for anything else, which is left out."""
     kind = match.lastgroup
-    code = 0 if kind is None else int(match[kind], 10 if kind == "html" else 16)
-    return chr(code) if 0x20 < code < 0x7F else ""
+    if kind is None:
+        return ""
+    if kind == "name":
+        meant = html.unescape(match[0])
+    else:
+        code = int(match[kind], 10 if kind == "html" else 16)
+        meant = "" if code > sys.maxunicode or (kind in OCTETS and code > MAX_ASCII) else chr(code)
+    return LEFT_OUT.sub("", meant)
 
 
 @cache
@@ -107,8 +134,9 @@ def readings_of(key: str) -> tuple[Reading, ...]:
     plain = key.translate(ALIKE)
     words = (plain, plain[::-1])
     return (
-        Reading(re.compile(between), folded=True, wanted=(*words, key.encode().hex())),
-        Reading(re.compile(f"{ESCAPED}|{between}"), folded=True, wanted=words),
+        Reading(re.compile(f"{MARKDOWN}|{between}"), folded=True, wanted=(*words, key.encode().hex())),
+        Reading(re.compile(f"{ESCAPED}|{MARKDOWN}|{between}"), folded=True, wanted=words),
+        Reading(re.compile(f"{QUOTED}|{between}"), folded=True, wanted=words),
         Reading(re.compile(between), folded=False, wanted=tuple(in_base64(key))),
     )
 

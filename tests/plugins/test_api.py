@@ -22,8 +22,10 @@ from hypothesis import strategies as st
 
 from figeval import plugins
 from figeval.builtin.plugins.api import request_batch
+from figeval.builtin.plugins.api.budget import Budget, Call
 from figeval.builtin.plugins.api.cache import archive_file, cut, packed, unpacked
 from figeval.builtin.plugins.api.client import retry_after
+from figeval.builtin.plugins.api.dialects import OpenAISettings
 from figeval.builtin.plugins.api.model import ApiModel, anthropic, openai
 from figeval.errors import BudgetExhausted, CapabilityError, ModelError, RecordError
 from figeval.evaluation import Harness
@@ -720,6 +722,30 @@ def test_a_budget_holds_with_many_requests_at_once(
     assert 20_000 * least <= spent <= 20_000 * most
     assert ("more than --max_tokens" in str(caught.value)) == (spent > 20_000)
     assert desk.most_at_once > 8
+
+
+@pytest.mark.parametrize("sizes", [(8000, *[40] * 200), (40, 8000, *[40] * 200), (200, *[20, 4000] * 100)])
+@pytest.mark.parametrize("template", [0, 600])
+def test_a_budget_holds_where_texts_with_few_tokens_precede_dense_ones(sizes: tuple[int, ...], template: int) -> None:
+    """Blanks have a token per 40 bytes, other texts one per byte; after the first answer, 32 requests are pending."""
+    budget = Budget(OpenAISettings(model="m", base_url="http://127.0.0.1:1/v1", max_tokens=20_000))
+    waiting = [Call("", b"", Usage(size // 4 + 4, 16), size, 1) for size in sizes]
+    pending: list[tuple[Call, Usage]] = []
+    answers = 0
+    while True:
+        while waiting and len(pending) < (32 if answers else 1) and budget.allows(most := budget.most(waiting[0])):
+            budget.reserved += most
+            pending.append((waiting.pop(0), most))
+        if not pending:
+            break
+        call, most = pending.pop(0)
+        budget.reserved -= most
+        used = Usage((call.size // 40 if call.size > 1000 else call.size) + template, 16)
+        budget.learn(call, used)
+        budget.spent += used
+        answers += 1
+    assert budget.spent.total <= 20_000
+    assert not waiting or budget.spent.total > 10_000
 
 
 def test_with_more_the_same_command_goes_on(desk: Desk, model: Open) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from figeval.builtin.plugins.api.faults import status_of
 from figeval.builtin.plugins.api.model import ApiModel, anthropic, openai
 from figeval.errors import ModelError
 from figeval.types import Message, Prompt, Reply
-from tests.plugins.servers import Desk, Handler, question, says, well
+from tests.plugins.servers import Desk, Handler, openai_answer, question, says, well
 
 pytestmark = pytest.mark.usefixtures("no_keys")
 CASES = json.loads((Path(__file__).parents[1] / "golden" / "api_responses.json").read_text(encoding="utf-8"))
@@ -62,6 +63,23 @@ def test_a_withheld_answer_is_kept_with_its_reason(desk: Desk, model: Open) -> N
     expected = [Reply(text="", finish="refusal", error="SAFETY")]
     assert model().generate(ask("x")) == expected == model().generate(ask("x"))
     assert len(desk.asked) == 1
+
+
+@pytest.mark.parametrize(
+    "error", [None, False, "", {}, [], {"code": 0, "message": ""}, {"code": None, "message": None}, [{"code": None}]]
+)
+def test_an_error_without_values_beside_an_answer_is_none(error: Any, desk: Desk, model: Open) -> None:
+    desk.usual = says(200, {**json.loads(openai_answer("B")), "error": error})
+    assert [reply.text for reply in model().generate(ask("x"))] == ["B"]
+    assert len(desk.asked) == 1
+
+
+@pytest.mark.parametrize(
+    "message", [{"content": None, "refusal": "I can't"}, {"content": [{"type": "refusal", "refusal": "I can't"}]}]
+)
+def test_a_refusal_in_words_is_one_in_either_shape(message: dict[str, Any], desk: Desk, model: Open) -> None:
+    desk.usual = says(200, {"choices": [{"message": message, "finish_reason": "stop"}]})
+    assert [(reply.text, reply.finish) for reply in model().generate(ask("x"))] == [("I can't", "refusal")]
 
 
 def forbidden_if(*texts: str) -> Callable[[Handler, bytes], None]:
@@ -110,3 +128,10 @@ errors = codes | st.fixed_dictionaries({}, optional=dict.fromkeys(("code", "type
 @given(errors)
 def test_any_error_has_a_status_of_an_error(error: Any) -> None:
     assert 400 <= status_of({"error": error}) < 600
+
+
+@pytest.mark.parametrize("piece", [":", "- ", "(", "error", "input exceed ", "context "])
+def test_the_time_to_judge_a_message_does_not_grow_with_its_length(piece: str) -> None:
+    began = time.monotonic()
+    status_of({"error": piece * 200_000})
+    assert time.monotonic() - began < 2
