@@ -47,7 +47,8 @@ class CachedModel:
             self.words, self.fitted_on = words, None
             self.memo.clear()
         splits = getattr(self.model.backend, "fit_splits", ("prior", "train", "test"))
-        if getattr(self.model.backend, "needs_fit_split", False) and plan.task.split(*splits) is None:
+        needs_split = getattr(self.model.backend, "needs_fit_split", False)
+        if needs_split and "test" not in splits and plan.task.split(*splits) is None:
             raise DataError(
                 f"{self.model.name} is to learn from the split {' or '.join(splits)}, which {plan.task.name} lacks"
             )

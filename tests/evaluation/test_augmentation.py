@@ -136,7 +136,7 @@ def test_a_probe_without_a_query_gets_nothing(colours):
     colours.write(floor="no_query")
     colours.run(augment=NEIGHBOURS)
     assert "" in {request.left for request in colours.workshop.backend.asked}
-    task, probe = RunFolder(colours.workshop.path / "run").read().tasks
+    task, probe, *_ = RunFolder(colours.workshop.path / "run").read().tasks
     assert probe.variant == "no_query" and "augment" not in probe.settings
     assert list(notes(run_record(task, probe))) == ["augmented: the 2 nearest training examples (colours)"]
 

@@ -100,7 +100,8 @@ def test_every_report_marks_the_score(harness: Harness) -> None:
     markdown, latex, csv = (formats.get(name)([record]) for name in ("markdown", "latex", "csv"))
     assert "| 0.250† |" in markdown and "| 0.250 [0.100, 0.500] |" in markdown
     assert "† the model was chosen on some of these examples" in markdown and SAYS in markdown
-    assert r"0.250$^\dagger$" in latex and r"$^\dagger$: the model was chosen on some" in latex and SAYS in latex
+    assert r"0.250$^\dagger$" in latex and r"$^\dagger$: the model was chosen on some" in latex
+    assert SAYS.replace("_", r"\_") in latex
     assert CHOSEN_ON_TEST in csv
     console = Console(width=200, record=True, file=StringIO())
     table.show(record, console)
