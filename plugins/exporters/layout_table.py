@@ -17,6 +17,8 @@ from .tex import BRACKETS, MISSING, between, column, figure, floating, headed, p
 
 MEASURED = "Measured"
 PAGE = 54  # rows that fit on a page with caption and notes, in the type size of tables
+NOTE_LINE_CHARS = 120
+FEW_NOTE_LINES = 12  # of notes that fit below a full page
 WIDE = 7  # columns of a panel whose intervals need narrower gaps to fit into the width of a page
 SEEN = {"trained": r"$^{\ddagger}$", "chosen": r"$^{\dagger}$"}
 TOLD = {
@@ -93,6 +95,8 @@ def layout_table(
         pages[-1] += lines
     bracketed = intervals and any(BRACKETS in line for body in pages for line in body)
     notes = [*_notes(layout, runs, own, footnotes, bracketed), *left_out]
+    if pages[-1] and _note_lines(notes) > FEW_NOTE_LINES and _height(pages[-1]) + _note_lines(notes) > PAGE:
+        pages.append([])  # of notes alone
     made: list[str] = []
     for number, body in enumerate(pages, 1):
         caption, label = printable(layout.caption), layout.name
@@ -106,6 +110,11 @@ def layout_table(
 def _height(lines: Sequence[str]) -> int:
     """Return the number of rows."""
     return sum(line.endswith(r"\\") for line in lines)
+
+
+def _note_lines(notes: Sequence[str]) -> int:
+    """Return about how many lines notes take."""
+    return sum(1 + len(note) // NOTE_LINE_CHARS for note in notes)
 
 
 def _of_layout(run: RunRecord, layout: Layout) -> list[TaskRecord]:
