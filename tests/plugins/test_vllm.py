@@ -116,20 +116,25 @@ def test_a_way_that_is_wrong_is_not_used(workshop: Workshop, installed: Any, mon
     assert {trial["way"] for trial in model.describe()["scoring"]} == {"rows"}
 
 
-@pytest.mark.parametrize(("value", "message"), [(0.0, "probability 0 for every"), (2.5, "gave a log-probability of")])
-def test_what_is_no_logarithm_of_a_probability_is_not_scored(
-    value: float, message: str, workshop: Workshop, installed: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def break_logprobs(installed: Any, monkeypatch: pytest.MonkeyPatch, value: float) -> None:
+    """Let the engine give this log-probability for every token."""
     honest = installed.LLM.answer
 
     def broken(self: Any, request_id: str, ids: list[int], params: Any) -> Any:
         output = honest(self, request_id, ids, params)
         for row in (*(output.outputs[0].logprobs or ()), *filter(None, output.prompt_logprobs or ())):
-            for one in row.values():
-                one.logprob = value
+            for token in row.values():
+                token.logprob = value
         return output
 
     monkeypatch.setattr(installed.LLM, "answer", broken)
+
+
+@pytest.mark.parametrize(("value", "message"), [(0.0, "probability 0 for every"), (2.5, "gave a log-probability of")])
+def test_what_is_no_logarithm_of_a_probability_is_not_scored(
+    value: float, message: str, workshop: Workshop, installed: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    break_logprobs(installed, monkeypatch, value)
     with pytest.raises(ModelError, match=message):
         list(vllm(str(workshop("gpt2", "LMHeadModel"))).loglikelihood(REQUESTS).values)
 
@@ -139,16 +144,7 @@ def test_what_is_no_logarithm_of_a_probability_is_not_scored(
 def test_a_model_that_is_broken_does_not_seem_certain(
     value: float, scoring: str, workshop: Workshop, installed: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    honest = installed.LLM.answer
-
-    def broken(self: Any, request_id: str, ids: list[int], params: Any) -> Any:
-        output = honest(self, request_id, ids, params)
-        for row in (*(output.outputs[0].logprobs or ()), *filter(None, output.prompt_logprobs or ())):
-            for one in row.values():
-                one.logprob = value
-        return output
-
-    monkeypatch.setattr(installed.LLM, "answer", broken)
+    break_logprobs(installed, monkeypatch, value)
     model = vllm(str(workshop("gpt2", "LMHeadModel")), scoring=scoring)
     np.testing.assert_equal(model.loglikelihood(REQUESTS).values, [value] * len(REQUESTS))
 
