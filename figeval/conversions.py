@@ -83,9 +83,14 @@ def convert_to_float(value: Any, default: Any = MISSING) -> Any:
         raise ConversionError(f"{describe_value(value)} is not a number{cure}") from error
 
 
+def is_missing(value: object) -> bool:
+    """Return whether there is no value: null, or NaN, which stands for an empty cell."""
+    return value is None or bool(value != value)  # noqa: PLR0124 - only NaN differs from itself
+
+
 def check_text(value: object) -> None:
-    """Raise `ConversionError` for a value that has no text: null, or NaN, which stands for an empty cell."""
-    if value is None or value != value:  # noqa: PLR0124 - only NaN differs from itself
+    """Raise `ConversionError` for a value that has no text because it is missing."""
+    if is_missing(value):
         raise ConversionError(f"{describe_value(value)} is no text; fill it in, or write a default: {_default(value)}")
 
 

@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
+from figeval.conversions import is_missing
 from figeval.errors import DataError
 
 INTEGER = re.compile(r"[+-]?\d{1,18}(\.0+)?")
@@ -89,8 +90,4 @@ def _index_cure(value: Any, options: Sequence[Any], of: str, row: Row) -> str:
 
 def known_texts(columns: Mapping[Any, Any]) -> dict[str, str]:
     """Return columns as texts, without those that are unknown: null, and NaN, which stands for an empty cell."""
-    return {
-        str(name): str(value)
-        for name, value in columns.items()
-        if value is not None and not (isinstance(value, float) and math.isnan(value))
-    }
+    return {str(name): str(value) for name, value in columns.items() if not is_missing(value)}
