@@ -212,9 +212,9 @@ class RunConfig:
         return found
 
     def record(self) -> dict[str, Any]:
-        """Return the config as stored in `run.json`, without folders of this machine."""
-        hidden = {"output_path", "include_path", "fresh", "trackers", "ray", "workers", "gpus_per_worker"}
-        hidden.add("resubmit_lost")  # is about one session
+        """Return the config as stored in `run.json`, without folders of this machine and flags of this session."""
+        hidden = {"output_path", "include_path", "fresh", "resubmit_lost", "trackers"}
+        hidden |= {"ray", "workers", "gpus_per_worker"}
         return {key: value for key, value in asdict(self).items() if key not in hidden}
 
 

@@ -20,7 +20,16 @@ if TYPE_CHECKING:
     from figeval.types import JSON
 
 ABOUT = (
-    *("description", "type", "language", "segmenter", "version", "labels", "metrics", "baselines", "cluster", "group"),
+    "description",
+    "type",
+    "language",
+    "segmenter",
+    "version",
+    "labels",
+    "metrics",
+    "baselines",
+    "cluster",
+    "group",
 )
 
 

@@ -48,7 +48,7 @@ class MeasuredNumber(Stored):
     low: FiniteFloat | None = Field(default=None, description="lower end of the 95 % interval")
     high: FiniteFloat | None = Field(default=None, description="upper end of the 95 % interval")
     n: int | None = Field(default=None, ge=0, description="examples that the number is about")
-    rule: Literal["mean", "majority"] | None = Field(
+    rule: Rule | None = Field(
         default=None,
         description="how several people's labels of a text became its value; without it, any table takes it",
     )

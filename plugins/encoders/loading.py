@@ -277,6 +277,7 @@ class Neural(ABC, Generic[S, N]):
     def __init__(self, setup: ModelSetup[S]) -> None:
         self.setup = setup
         self.budget = TokenBudget.on(setup.device.partition(":")[0], setup.settings.rows)
+        self.warnings: list[str] = []
 
     @abstractmethod
     def load(self) -> N:
@@ -288,8 +289,14 @@ class Neural(ABC, Generic[S, N]):
 
     @cached_property
     def network(self) -> N:
-        """The network, loaded on first use."""
-        return self.load()
+        """The network, loaded and checked on first use."""
+        vars(self)["network"] = network = self.load()  # there already, because `check` may ask the model
+        self.warnings = self.check()
+        return network
+
+    def check(self) -> list[str]:
+        """Return warnings about the loaded model, for the record; by default there are none."""
+        return []
 
     @cached_property
     def _fingerprint(self) -> str:
@@ -313,7 +320,8 @@ class Neural(ABC, Generic[S, N]):
         known: JSON = {"device": setup.device, "dtype": setup.dtype}
         loaded = self.details(self.network) if "network" in vars(self) else {}
         told = {name: value for name, value in setup.checkpoint.declared.items() if name == ABOUT}
-        return known | loaded | self.budget.describe() | told
+        warnings = {"warnings": self.warnings} if self.warnings else {}
+        return known | loaded | self.budget.describe() | told | warnings
 
     def close(self) -> None:
         """Release the weights; they are loaded again when needed."""

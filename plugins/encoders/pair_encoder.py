@@ -114,7 +114,6 @@ class PairEncoder(Encoder):
         self.names, self.decision, self.product = names, settings.decision, bool(settings.product)
         self.classes = parse_labels(settings.labels, names, setup.checkpoint.model)
         self.is_doubtful = is_doubtful  # then it is checked what the classes mean
-        self.warnings: list[str] = []
 
     def label_pairs(self, requests: Sequence[PairLabel]) -> Outputs[dict[str, Probability]]:
         """Return the probabilities of the requested labels' classes, as `PairLabeller` does; each text is encoded once.
@@ -149,21 +148,18 @@ class PairEncoder(Encoder):
         return load_head(folder, model, width, len(self.names), self.product).to(setup.device)
 
     def load(self) -> EncoderNetwork:
-        """Load the encoder with the declared pooling, and check the order of the labels."""
-        network = raw_network(self.setup)
-        if self.is_doubtful:
-            vars(self)["network"] = network
-            self.warnings = label_order_warnings(self.setup.checkpoint.model, self.classes, self.label_pairs)
-        return network
+        """Load the encoder with the declared pooling."""
+        return raw_network(self.setup)
+
+    def check(self) -> list[str]:
+        """Return a warning if the labels may be in another order."""
+        known = self.setup.checkpoint.model, self.classes, self.label_pairs
+        return label_order_warnings(*known) if self.is_doubtful else []
 
     def details(self, network: EncoderNetwork) -> JSON:
         """Return the details of the encoder, the meanings of the classes, and how they are combined into labels."""
         classes = {name: list(numbers) for name, numbers in self.classes.items()}
         return super().details(network) | {"classes": classes, "decision": self.decision, "product": self.product}
-
-    def describe(self) -> JSON:
-        """Return the model's description, with a warning about its labels if there is one."""
-        return super().describe() | ({"warnings": self.warnings} if self.warnings else {})
 
     def close(self) -> None:
         """Release the weights of encoder and linear layer."""

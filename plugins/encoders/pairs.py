@@ -221,7 +221,6 @@ class PairLabeller(PairModel):
         super().__init__(setup)
         self.classes = classes
         self.is_doubtful = is_doubtful
-        self.warnings: list[str] = []
 
     def label_pairs(self, requests: Sequence[PairLabel]) -> Outputs[dict[str, Probability]]:
         """Return the probabilities of the requested labels' classes, summing to 1; with decision=sum one per label.
@@ -236,22 +235,15 @@ class PairLabeller(PairModel):
         values = [label_scores(logits, asked[request.labels], decide) for logits, request in rows]
         return Outputs(values, outputs.truncated)
 
-    def load(self) -> PairNetwork:
-        """Load the classifier, and check the order of its labels."""
-        network = super().load()
-        if self.is_doubtful:
-            vars(self)["network"] = network
-            self.warnings = label_order_warnings(self.setup.checkpoint.model, self.classes, self.label_pairs)
-        return network
+    def check(self) -> list[str]:
+        """Return a warning if the labels may be in another order."""
+        known = self.setup.checkpoint.model, self.classes, self.label_pairs
+        return label_order_warnings(*known) if self.is_doubtful else []
 
     def details(self, network: PairNetwork) -> JSON:
         """Return the model's size and limit, the meanings of its classes, and how they are combined into labels."""
         classes = {name: list(ids) for name, ids in self.classes.items()}
         return super().details(network) | {"classes": classes, "decision": self.setup.settings.decision}
-
-    def describe(self) -> JSON:
-        """Return the model's description, with a warning about its labels if there is one."""
-        return super().describe() | ({"warnings": self.warnings} if self.warnings else {})
 
 
 def with_padding(tokenizer: PreTrainedTokenizerBase) -> PreTrainedTokenizerBase:

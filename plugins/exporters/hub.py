@@ -17,6 +17,9 @@ from figeval.text import cleaned, one_line
 
 from .results import HUB_ID, Result, developer_and_name, file_name, moment, results, unique
 
+if TYPE_CHECKING:
+    from figeval import StoredRun
+
 KINDS = {  # task type → the Hub's name for such tasks
     "choice": "multiple-choice",
     "pairs": "text-classification",
@@ -25,9 +28,6 @@ KINDS = {  # task type → the Hub's name for such tasks
     "similarity": "sentence-similarity",
     "generation": "text-generation",
 }
-if TYPE_CHECKING:
-    from figeval import StoredRun
-
 METRICS = {"acc": "accuracy", "macro_f1": "f1"}  # → the Hub's name
 
 

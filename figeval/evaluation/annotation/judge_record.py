@@ -109,7 +109,7 @@ class Judged:
         record: its record.
         rows: all answers that are stored.
         failed: number of questions that were asked in vain.
-        items: number of items of this call, which --limit may bound; those of earlier calls are in `rows`, too.
+        items: ids of the items of this call, which --limit may bound; `rows` also has answers about others.
     """
 
     name: str
