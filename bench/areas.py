@@ -50,14 +50,14 @@ def designs() -> dict[str, Design]:
         """Return a design with the same numbers of positive and negative examples in every cluster."""
         return Design(np.full((clusters, 2), (positive, negative)))
 
-    found = {f"{m} and {n}": own([1] * m, [1] * n) for m, n in ((10, 1000), (30, 300), (18, 18), (30, 30), (200, 200))}
-    found |= {"10 × 3 and 100 × 3": own([3] * 10, [3] * 100), "30 × 1 and 30 × 10": own([1] * 30, [10] * 30)}
+    areas = {f"{m} and {n}": own([1] * m, [1] * n) for m, n in ((10, 1000), (30, 300), (18, 18), (30, 30), (200, 200))}
+    areas |= {"10 × 3 and 100 × 3": own([3] * 10, [3] * 100), "30 × 1 and 30 × 10": own([1] * 30, [10] * 30)}
     for clusters, m, n in ((10, 1, 100), (30, 1, 10), (10, 3, 30), (20, 6, 6), (50, 5, 5), (250, 2, 2)):
-        found[f"{clusters} × ({m} + {n})"] = both(clusters, m, n)
+        areas[f"{clusters} × ({m} + {n})"] = both(clusters, m, n)
     for name, sizes in (uneven() | real()).items():
         if name in ("lognormal 50 (c)", "impli_idioms_gold_ent"):
-            found[f"{name}, mixed"] = Design(np.stack([(sizes + 1) // 2, sizes // 2], axis=1))
-    return found
+            areas[f"{name}, mixed"] = Design(np.stack([(sizes + 1) // 2, sizes // 2], axis=1))
+    return areas
 
 
 def areas() -> Iterator[Row]:

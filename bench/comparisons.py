@@ -42,11 +42,11 @@ def hall(sums: np.ndarray, sizes: Sizes, variance: np.ndarray) -> np.ndarray:
 
 
 def designs() -> dict[str, Sizes]:
-    found = {f"{g} × {m}": np.full(g, m) for g, m in ((20, 12), (30, 12), (50, 10), (200, 5))}
-    found["geometric 50"] = np.maximum(1, np.round(100 * 0.9 ** np.arange(50))).astype(int)
-    found["Zipf 50"] = np.maximum(1, np.round(200 / np.arange(1, 51))).astype(int)
-    found |= {name: sizes for name, sizes in uneven().items() if len(sizes) >= 50}
-    return found | {name: real()[name] for name in ("impli_idioms_silver_lit", "impli_idioms_silver_adv")}
+    designs = {f"{g} × {m}": np.full(g, m) for g, m in ((20, 12), (30, 12), (50, 10), (200, 5))}
+    designs["geometric 50"] = np.maximum(1, np.round(100 * 0.9 ** np.arange(50))).astype(int)
+    designs["Zipf 50"] = np.maximum(1, np.round(200 / np.arange(1, 51))).astype(int)
+    designs |= {name: sizes for name, sizes in uneven().items() if len(sizes) >= 50}
+    return designs | {name: real()[name] for name in ("impli_idioms_silver_lit", "impli_idioms_silver_adv")}
 
 
 def skewed() -> Iterator[Row]:
@@ -80,14 +80,14 @@ def drawn(generator: Any, sizes: Sizes, difference: np.ndarray) -> tuple[np.ndar
 def tests_of(sums: np.ndarray, sizes: Sizes, within: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
     """Yield the name and the p-values of each test."""
     mean, freedom = sums.sum(axis=1) / sizes.sum(), spread_of(sums[0], sizes).freedom
-    clustered, larger = (np.maximum(one, 1e-300) for one in variances(sums, sizes, within))
+    clustered, larger = (np.maximum(variance, 1e-300) for variance in variances(sums, sizes, within))
     flips = sign_flips(sums)
     by_t = 2 * stdtr(freedom, -np.abs(mean) / np.sqrt(larger))
-    now = flips if len(set(sizes.tolist())) == 1 else np.maximum(flips, by_t)
+    larger_p = flips if len(set(sizes.tolist())) == 1 else np.maximum(flips, by_t)
     yield "t, CR2", 2 * stdtr(freedom, -np.abs(mean) / np.sqrt(clustered))
     yield "sign flip", flips
-    yield "figeval", now
-    yield "corrected for skewness", np.maximum(now, 2 * stdtr(freedom, -np.abs(hall(sums, sizes, larger))))
+    yield "figeval", larger_p
+    yield "corrected for skewness", np.maximum(larger_p, 2 * stdtr(freedom, -np.abs(hall(sums, sizes, larger))))
 
 
 def unequal_seeds() -> Iterator[Row]:
@@ -103,7 +103,7 @@ def unequal_seeds() -> Iterator[Row]:
                 for rule, p in over_seeds(a, b):
                     alarms.setdefault(rule, []).append(p <= 0.05)
             about = cell("unequal_seeds", "50 × 4", sizes, f"{of_a} against {of_b}, s = {spread}", 0.0)
-            yield from ({**about, "rule": rule, "share": float(np.mean(one))} for rule, one in alarms.items())
+            yield from ({**about, "rule": rule, "share": float(np.mean(rejected))} for rule, rejected in alarms.items())
 
 
 def by_cluster(generator: Any, scale: float) -> np.ndarray:
@@ -121,15 +121,15 @@ def over_seeds(a: np.ndarray, b: np.ndarray) -> Iterator[tuple[str, np.ndarray]]
     sums = (a.mean(axis=1) - b.mean(axis=1)).reshape(250, 50, 4).sum(axis=2)
     examples = sums.var(axis=1, ddof=1) * 50 / 200**2
     parts = [(examples, 49)]
-    for own, other in ((a, b), (b, a)):
-        if own.shape[1] > 1:
+    for first, other in ((a, b), (b, a)):
+        if first.shape[1] > 1:
             borrowed = other.shape[1] == 1
-            variance = own.mean(axis=2).var(axis=1, ddof=1)
-            parts.append((variance * (1 / own.shape[1] + borrowed), own.shape[1] - 1))
+            variance = first.mean(axis=2).var(axis=1, ddof=1)
+            parts.append((variance * (1 / first.shape[1] + borrowed), first.shape[1] - 1))
     mean = np.abs(sums.sum(axis=1) / 200)
     both, alone = (t_of(mean, chosen) for chosen in (parts, parts[1:]))
-    found = paired_over_seeds(a[0].tolist(), b[0].tolist(), [str(row // 4) for row in range(200)], varies=(True, True))
-    assert np.isclose(found.p, max(both[0], alone[0]))
+    result = paired_over_seeds(a[0].tolist(), b[0].tolist(), [str(row // 4) for row in range(200)], varies=(True, True))
+    assert np.isclose(result.p, max(both[0], alone[0]))
     yield "one t test", both
     yield "figeval", np.maximum(both, alone)
     with np.errstate(divide="ignore"):
@@ -140,6 +140,6 @@ def t_of(mean: np.ndarray, parts: list[tuple[np.ndarray, int]]) -> np.ndarray:
     """Return p-values by t with Satterthwaite's degrees of freedom."""
     variance = sum(part for part, _ in parts)
     with np.errstate(divide="ignore", invalid="ignore"):
-        freedom = variance**2 / sum(part**2 / own for part, own in parts)
+        freedom = variance**2 / sum(part**2 / part_freedom for part, part_freedom in parts)
         p = 2 * stdtr(freedom, -mean / np.sqrt(variance))
     return np.where(variance > 0, p, 0.0)

@@ -178,8 +178,8 @@ def counts() -> Iterator[Row]:
             ends = by_score(sums, sizes)
             about = cell("counts", name, sizes, case, round(truth, 4), correlation)
             for rule, (low, high) in ends.items():  # there is no interval if all rows are equal
-                some = ~np.isnan(low)
-                yield {**about, "rule": rule, **scored(low[some], high[some], truth)}
+                is_defined = ~np.isnan(low)
+                yield {**about, "rule": rule, **scored(low[is_defined], high[is_defined], truth)}
 
 
 def by_score(sums: np.ndarray, sizes: Sizes) -> dict[str, tuple[np.ndarray, ...]]:
@@ -193,9 +193,9 @@ def by_score(sums: np.ndarray, sizes: Sizes) -> dict[str, tuple[np.ndarray, ...]
     half = margin**2 / (2 * np.where(mean > 0, mean, np.nan))
     farthest = mean + half + np.sqrt(half * (2 * mean + half))
     nearest = mean**2 / farthest
-    for place in range(CHECKED):
-        one = interval_of_mean(spread_of(sums[place], sizes), (0.0, np.inf))
-        limits = (nearest[place], farthest[place])
-        assert np.isnan(limits).all() if one.low is None else np.allclose((one.low, one.high), limits)
-    some = np.where(np.isnan(margin), np.nan, 1.0)
-    return {"figeval": (nearest, farthest), "t, cut off": (np.maximum(low, 0) * some, high * some)}
+    for row in range(CHECKED):
+        interval = interval_of_mean(spread_of(sums[row], sizes), (0.0, np.inf))
+        limits = (nearest[row], farthest[row])
+        assert np.isnan(limits).all() if interval.low is None else np.allclose((interval.low, interval.high), limits)
+    is_defined = np.where(np.isnan(margin), np.nan, 1.0)
+    return {"figeval": (nearest, farthest), "t, cut off": (np.maximum(low, 0) * is_defined, high * is_defined)}

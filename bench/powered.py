@@ -48,7 +48,7 @@ Floats: TypeAlias = np.ndarray
 def rater(kind: str) -> Floats:
     """Return the probability of each judge's rating for each rating of people, shape (5, 5)."""
     same, higher = np.eye(5), np.eye(5)[[1, 2, 3, 4, 4]]
-    found = {
+    results = {
         "perfect": same,
         "right in .8": 0.8 * same + 0.1 * higher + 0.1 * np.eye(5)[[0, 0, 1, 2, 3]],
         "right in .6": 0.5 * same + 0.1,
@@ -56,7 +56,7 @@ def rater(kind: str) -> Floats:
         "nearly always 5": 0.15 * same + 0.85 * np.eye(5)[[4] * 5],
         "useless": np.tile((0.1, 0.2, 0.3, 0.25, 0.15), (5, 1)),
     }
-    return np.asarray(found[kind])
+    return np.asarray(results[kind])
 
 
 def powered() -> Iterator[Row]:
@@ -74,15 +74,15 @@ def _cells(case: str, name: str, shares: Floats, judge: Floats) -> Iterator[Row]
     levels = np.linspace(0, 1, len(shares))
     truth = float(shares @ levels)
     for n in LABELLED:
-        for others in OTHERS:
-            generator = seeded("powered", case, name, truth, n, others)
+        for unlabelled in OTHERS:
+            generator = seeded("powered", case, name, truth, n, unlabelled)
             pairs = generator.multinomial(n, (shares[:, None] * judge).ravel(), REPLICATES).astype(float)
-            rest = generator.multinomial(others, shares @ judge, REPLICATES).astype(float)
-            about = cell("powered", name, np.ones(n, dtype=int), f"{case}, {others} others", round(truth, 4))
+            rest = generator.multinomial(unlabelled, shares @ judge, REPLICATES).astype(float)
+            about = cell("powered", name, np.ones(n, dtype=int), f"{case}, {unlabelled} others", round(truth, 4))
             alone = of_labels(pairs, levels)
-            found = {"labels alone": alone, "figeval": intervals(pairs, rest, levels)}
-            check(pairs, rest, levels, found["figeval"])
-            for rule, (low, high) in found.items():
+            methods = {"labels alone": alone, "figeval": intervals(pairs, rest, levels)}
+            check(pairs, rest, levels, methods["figeval"])
+            for rule, (low, high) in methods.items():
                 holds = (low <= truth + 1e-9) & (truth - 1e-9 <= high)
                 width = float((high - low).mean() / (alone[1] - alone[0]).mean())
                 yield {**about, "rule": rule, "share": float(holds.mean()), "width": width}
@@ -100,25 +100,25 @@ def effective_labels(pairs: Floats, levels: Floats) -> Floats:
     """Return m (1 − m) / V with the variance of `variance_of_mean`; the number of labels if all are the same."""
     n, y = pairs.sum(axis=1), np.repeat(levels, len(levels))
     mean = pairs @ y / n
-    most, drawn = mean * (1 - mean), np.maximum(0, pairs @ y**2 / n - mean**2) * n / (n - 1)
+    largest, drawn = mean * (1 - mean), np.maximum(0, pairs @ y**2 / n - mean**2) * n / (n - 1)
     with np.errstate(divide="ignore", invalid="ignore"):
         prior = np.minimum(1, drawn / np.minimum(mean, 1 - mean) ** 2) / 2
-        found = most / ((n * most * drawn + prior * most) / (n * most + prior)) * n
-    return np.where(drawn > 1e-12, found, n)
+        size = largest / ((n * largest * drawn + prior * largest) / (n * largest + prior)) * n
+    return np.where(drawn > 1e-12, size, n)
 
 
 def intervals(pairs: Floats, rest: Floats, levels: Floats) -> tuple[Floats, Floats]:
     """Compute `prediction_powered_mean` for all replicates; shapes (R, K²) and (R, K) → (R,), (R,)."""
-    n, others = pairs.sum(axis=1), rest.sum(axis=1)
+    n, m = pairs.sum(axis=1), rest.sum(axis=1)
     y, f = np.repeat(levels, len(levels)), np.tile(levels, len(levels))
-    mean, of_judge, of_rest = pairs @ y / n, pairs @ f / n, rest @ levels / others
+    mean, of_judge, of_rest = pairs @ y / n, pairs @ f / n, rest @ levels / m
     covariance = pairs @ (y * f) / n - mean * of_judge
-    of_y, of_f = (np.maximum(0, pairs @ one**2 / n - (pairs @ one / n) ** 2) for one in (y, f))
-    of_other = np.maximum(0, rest @ levels**2 / others - of_rest**2)
-    total, every = (pairs @ f + rest @ levels) / (n + others), (pairs @ f**2 + rest @ levels**2) / (n + others)
-    spread = np.maximum(0, every - total**2) * (n + others) / (n + others - 1)
+    of_y, of_f = (np.maximum(0, pairs @ values**2 / n - (pairs @ values / n) ** 2) for values in (y, f))
+    of_other = np.maximum(0, rest @ levels**2 / m - of_rest**2)
+    total, every = (pairs @ f + rest @ levels) / (n + m), (pairs @ f**2 + rest @ levels**2) / (n + m)
+    spread = np.maximum(0, every - total**2) * (n + m) / (n + m - 1)
     with np.errstate(divide="ignore", invalid="ignore"):
-        tuning = np.where(spread > 1e-12, np.clip(covariance / ((1 + n / others) * spread), 0, 1), 0)
+        tuning = np.where(spread > 1e-12, np.clip(covariance / ((1 + n / m) * spread), 0, 1), 0)
         rho = np.where(of_y * of_f > 1e-20, np.clip(covariance / np.sqrt(of_y * of_f), -1, 1), 0)
     value = np.clip(mean + tuning * (of_rest - of_judge), 0, 1)
     events = 4 * n * np.minimum(mean * (1 - mean), value * (1 - value))
@@ -127,7 +127,7 @@ def intervals(pairs: Floats, rest: Floats, levels: Floats) -> tuple[Floats, Floa
     limit = np.where(events > 3, np.maximum(0, np.tanh(np.arctanh(shrunk) - step)), 0)
     with np.errstate(divide="ignore", invalid="ignore"):
         part = of_y - 2 * tuning * np.sqrt(of_y * of_f) * limit + tuning**2 * of_f
-        reduction = (part + tuning**2 * np.maximum(of_f, of_other) * n / others) / of_y
+        reduction = (part + tuning**2 * np.maximum(of_f, of_other) * n / m) / of_y
     reduction = np.where((of_y > 1e-12) & (tuning > 0), reduction, 1)
     labels, quantile = effective_labels(pairs, levels), stdtrit(n - 1, (1 + LEVEL) / 2)
     low, high = score_interval(value, labels / reduction, quantile)
@@ -136,12 +136,12 @@ def intervals(pairs: Floats, rest: Floats, levels: Floats) -> tuple[Floats, Floa
     return np.where(helpless, np.minimum(low, alone[0]), low), np.where(helpless, np.maximum(high, alone[1]), high)
 
 
-def check(pairs: Floats, rest: Floats, levels: Floats, found: tuple[Floats, Floats]) -> None:
+def check(pairs: Floats, rest: Floats, levels: Floats, limits: tuple[Floats, Floats]) -> None:
     """Compare the first replicates with figeval's own intervals, which differ by terms of the order 1 / n²."""
     k, n = len(levels), int(pairs[0].sum())
-    for place in range(CHECKED):
-        counts = pairs[place].astype(int)
-        labels = [*np.repeat(np.repeat(levels, k), counts).tolist(), *[None] * int(rest[place].sum())]
-        judged = [*np.repeat(np.tile(levels, k), counts), *np.repeat(levels, rest[place].astype(int))]
-        one = prediction_powered_mean(labels, judged, bounds=(0.0, 1.0)).score
-        assert np.allclose((one.low, one.high), [ends[place] for ends in found], atol=0.2 / n), (one, place)
+    for row in range(CHECKED):
+        counts = pairs[row].astype(int)
+        labels = [*np.repeat(np.repeat(levels, k), counts).tolist(), *[None] * int(rest[row].sum())]
+        judged = [*np.repeat(np.tile(levels, k), counts), *np.repeat(levels, rest[row].astype(int))]
+        score = prediction_powered_mean(labels, judged, bounds=(0.0, 1.0)).score
+        assert np.allclose((score.low, score.high), [ends[row] for ends in limits], atol=0.2 / n), (score, row)

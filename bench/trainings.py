@@ -37,13 +37,13 @@ def bootstrapped() -> Iterator[Row]:
     The true macro-F1 is this mean accuracy.
     """
     combine = macro_f1.build(("a", "b")).combine
-    found = {f"{g} × {m}": np.full(g, m) for g, m in ((10, 25), (20, 12), (40, 10), (100, 10))}
-    found |= {name: uneven()[name] for name in ("lognormal 50 (c)", "lognormal 200 (a)", "lognormal 200 (c)")}
-    found |= {f"lognormal 200 (draw {draw})": lognormal(200, draw) for draw in (23, 28, 33)}
-    found |= {
+    designs = {f"{g} × {m}": np.full(g, m) for g, m in ((10, 25), (20, 12), (40, 10), (100, 10))}
+    designs |= {name: uneven()[name] for name in ("lognormal 50 (c)", "lognormal 200 (a)", "lognormal 200 (c)")}
+    designs |= {f"lognormal 200 (draw {draw})": lognormal(200, draw) for draw in (23, 28, 33)}
+    designs |= {
         name: real()[name] for name in ("impli_idioms_silver_lit", "impli_idioms_silver_ent", "epic_retrieval_unseen")
     }
-    for name, sizes in found.items():
+    for name, sizes in designs.items():
         for p in (0.7, 0.9):
             generator = seeded("macro_f1", name, *(() if p == 0.7 else (p,)))
             g, ends = len(sizes), []
@@ -52,8 +52,8 @@ def bootstrapped() -> Iterator[Row]:
             for chance in accuracies(generator, g, p, 0.2):
                 gold = generator.binomial(sizes, 0.5)
                 right_a, right_b = generator.binomial(gold, chance), generator.binomial(sizes - gold, chance)
-                said = right_a + sizes - gold - right_b
-                sums = np.column_stack((right_a, right_b, said, sizes - said, gold, sizes - gold))
+                difference = right_a + sizes - gold - right_b
+                sums = np.column_stack((right_a, right_b, difference, sizes - difference, gold, sizes - gold))
                 ends.append(np.quantile(combine(drawn @ sums), shares))
             low, high, wider_low, wider_high = np.array(ends).T
             about = cell("macro_f1", name, sizes, p=p, correlation=0.2)

@@ -14,7 +14,7 @@ from typing import Any
 
 from jinja2 import defaults
 
-MISSING: Any = object()  # stands for a default that is not given
+NO_DEFAULT: Any = object()  # stands for a default that is not given
 ONE_COMMA = re.compile(r"[-+]?\d+,(\d+)")
 LETTER = re.compile(r"[A-Za-z]")
 
@@ -28,13 +28,13 @@ class ConversionError(Exception):
     """A value cannot be converted; the message is one line."""
 
 
-def convert_to_int(value: Any, default: Any = MISSING, base: int = 10) -> Any:
+def convert_to_int(value: Any, default: Any = NO_DEFAULT, base: int = 10) -> Any:
     """Return the whole number that a value is or spells; Jinja would cut a fraction off.
 
     Raises:
         ConversionError: it is none, and no default is given.
     """
-    if default is not MISSING:
+    if default is not NO_DEFAULT:
         return JINJAS["int"](value, default, base)
     try:
         return int(value, base) if isinstance(value, str) and base != 10 else _to_int(value)
@@ -63,13 +63,13 @@ def _to_int(value: Any) -> int:
     return number
 
 
-def convert_to_float(value: Any, default: Any = MISSING) -> Any:
+def convert_to_float(value: Any, default: Any = NO_DEFAULT) -> Any:
     """Return the number that a value is or spells.
 
     Raises:
         ConversionError: it is none, and no default is given.
     """
-    if default is not MISSING:
+    if default is not NO_DEFAULT:
         return JINJAS["float"](value, default)
     try:
         if isinstance(value, str) and "_" in value:
@@ -118,27 +118,27 @@ def requiring_text(name: str, function: Callable[..., Any]) -> Callable[..., Any
         return requiring_texts(function)
 
     @wraps(function)
-    def checked(*arguments: Any, **named: Any) -> Any:
+    def filter_texts(*arguments: Any, **keywords: Any) -> Any:
         value = arguments[position] if len(arguments) > position else ""
         if name != "join":
             check_text(value)
-        elif isinstance(value, list | tuple) and len(arguments) < position + 3 and "attribute" not in named:
+        elif isinstance(value, list | tuple) and len(arguments) < position + 3 and "attribute" not in keywords:
             check_texts(value)
-        return function(*arguments, **named)
+        return function(*arguments, **keywords)
 
-    return checked
+    return filter_texts
 
 
 def requiring_texts(function: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap a function that formats values so that null and NaN among them are errors."""
 
     @wraps(function)
-    def checked(template: Any, *arguments: Any, **named: Any) -> Any:
+    def format_texts(template: Any, *arguments: Any, **keywords: Any) -> Any:
         check_text(template)
-        check_texts((*arguments, *named.values()))
-        return function(template, *arguments, **named)
+        check_texts((*arguments, *keywords.values()))
+        return function(template, *arguments, **keywords)
 
-    return checked
+    return format_texts
 
 
 def check_formatted(template: object, values: object) -> None:

@@ -185,18 +185,18 @@ class Leaks:
 
     @cached_property
     def _places(self) -> dict[Hashable, list[int]]:
-        found: dict[Hashable, list[int]] = defaultdict(list)
+        indexes: dict[Hashable, list[int]] = defaultdict(list)
         for index, example in enumerate(self.pool):
             cluster = [] if example.cluster is None else [("cluster", example.cluster)]
             for name in (("id", example.id), *cluster, *self.keys(example)):
-                found[name].append(index)
-        return dict(found)
+                indexes[name].append(index)
+        return dict(indexes)
 
     @cached_property
     def _repeats(self) -> dict[str, set[int]]:
         """The indices of the examples that ask the same as an original, by its id; most originals have none."""
-        found = ((original.id, self.repeats(original)) for original in self.originals())
-        return {name: indices for name, indices in found if indices}
+        repeats = ((original.id, self.repeats(original)) for original in self.originals())
+        return {name: indices for name, indices in repeats if indices}
 
 
 @dataclass(frozen=True)

@@ -85,7 +85,7 @@ OWN: dict[str, Callable[..., object]] = {
     "figeval measured": steps.measured,
     "figeval spent": steps.spent,
 }
-OFFERED = {name: requiring_text(name, made) for name, made in JINJAS.items() if name not in REMOVED} | {
+OFFERED = {name: requiring_text(name, function) for name, function in JINJAS.items() if name not in REMOVED} | {
     "float": convert_to_float,
     "hash": digest,
     "int": convert_to_int,

@@ -197,7 +197,7 @@ class Comparison:
         result = self.result
         names = ("A", "B") if len(result.runs) == 2 and (0, 1) in result.pairs else self.labels
         of_runs = [
-            list(run_notes.notes(run, self._tasks_of(place), [self.metric])) for place, run in enumerate(result.runs)
+            list(run_notes.notes(run, self._tasks_of(index), [self.metric])) for index, run in enumerate(result.runs)
         ]
         for note in dict.fromkeys(note for notes in of_runs for note in notes):
             having = [name for name, own in zip(names, of_runs, strict=True) if note in own]
@@ -227,16 +227,16 @@ class Comparison:
 
     def _tasks_of(self, place: int) -> set[str]:
         """Return the tasks and contrasts of a run, as it names them, that were compared."""
-        found = set[str]()
+        tasks = set[str]()
         for places, pair in self.result.pairs.items():
             if place not in places:
                 continue
             prompt = pair.prompts[places.index(place)] if pair.prompts else None
             known = tasks_of(self.result.runs[place], prompt)
-            names = {one.task.partition(" (")[0] for one in pair.tasks}
-            found |= {known[name].task for name in names if name in known}
-            found |= {one.name for one in self.result.runs[place].contrasts if one.name in names}
-        return found
+            names = {task.task.partition(" (")[0] for task in pair.tasks}
+            tasks |= {known[name].task for name in names if name in known}
+            tasks |= {contrast.name for contrast in self.result.runs[place].contrasts if contrast.name in names}
+        return tasks
 
     def _remarks(self) -> Iterator[str]:
         """Yield the remarks that must accompany every score of a metric with an argument."""

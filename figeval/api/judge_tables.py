@@ -82,7 +82,7 @@ def judge_notes(judges: Sequence[JudgeResults], *, has_people: bool) -> Iterator
             passed, checks = record.checks
             hint = "; it may not understand the prompt, so read some of its answers" if 2 * passed < checks else ""
             yield f"judge {judge.name}: {passed} of {checks} answers to attention checks as requested{hint}"
-        yield from (f"judge {judge.name}: {describe_constant(name, *given)}" for name, given in judge.constant.items())
+        yield from (f"judge {judge.name}: {describe_constant(name, *label)}" for name, label in judge.constant.items())
         yield from (f"judge {judge.name}: {kin}" for kin in record.kin())
         if has_people:
             yield from _missing(judge)

@@ -137,16 +137,16 @@ class JudgedItems:
 
     def _lines(self) -> Iterator[str]:
         record = self.judged.record
-        own = [row for row in self.judged.rows if row.item in self.judged.items]
-        statuses = Counter(row.status for row in own)
-        what = counted(len(self.judged.items), "item")
-        yield f"{record.model} judged {what}: {statuses['ok']} of {len(own)} answers parsed"
-        if others := ", ".join(f"{status}: {count}" for status, count in sorted(statuses.items()) if status != "ok"):
-            yield f"without a label: {others}"
-        if rest := len(self.judged.rows) - len(own):
+        rows = [row for row in self.judged.rows if row.item in self.judged.items]
+        statuses = Counter(row.status for row in rows)
+        items = counted(len(self.judged.items), "item")
+        yield f"{record.model} judged {items}: {statuses['ok']} of {len(rows)} answers parsed"
+        if failures := ", ".join(f"{status}: {count}" for status, count in sorted(statuses.items()) if status != "ok"):
+            yield f"without a label: {failures}"
+        if rest := len(self.judged.rows) - len(rows):
             yield f"{counted(rest, 'answer')} about other items stored earlier"
-        for criterion, given in constant_labels(own).items():
-            yield describe_constant(criterion, *given)
+        for criterion, label in constant_labels(rows).items():
+            yield describe_constant(criterion, *label)
         if record.truncated:
             yield f"{counted(record.truncated, 'question')} did not fit the model, which saw only a part of the text"
         if record.checks[1]:

@@ -269,12 +269,12 @@ def _leaderboards(standings: Sequence[Standing], owners: Mapping[str, str], seed
         groups.setdefault((one.data, sampled or ""), []).append(one)
     ordered = sorted(
         groups.values(),
-        key=lambda own: (
-            not own[0].data.portion,
-            own[0].data[1:3],
-            len(own),
-            own[0].examples,
-            own[0].entry.side.record.started,
+        key=lambda standings: (
+            not standings[0].data.portion,
+            standings[0].data[1:3],
+            len(standings),
+            standings[0].examples,
+            standings[0].entry.side.record.started,
         ),
         reverse=True,
     )
@@ -297,11 +297,13 @@ def _leaderboards(standings: Sequence[Standing], owners: Mapping[str, str], seed
         )
 
 
-def _notes(own: Sequence[Standing]) -> Iterator[str]:
+def _notes(standings: Sequence[Standing]) -> Iterator[str]:
     """Yield the notes about the results of a leaderboard, with the models that they are about if not about all."""
-    records, labels = [one.entry.side.record for one in own], [one.entry.label for one in own]
-    for note, places in shared_notes(records, [own[0].name], [score.metric for score in own[0].scores]).items():
-        yield note if len(places) == len(own) else f"{', '.join(labels[place] for place in places)}: {note}"
+    records = [standing.entry.side.record for standing in standings]
+    metrics = [score.metric for score in standings[0].scores]
+    for note, indexes in shared_notes(records, [standings[0].name], metrics).items():
+        models = ", ".join(standings[index].entry.label for index in indexes)
+        yield note if len(indexes) == len(standings) else f"{models}: {note}"
 
 
 def _with_shared_prompts(standings: Sequence[Standing]) -> Iterator[Standing]:

@@ -131,18 +131,18 @@ def _with_repeats(
     repeats: dict[str, str] = {}
     for name, tasks in pairs.items():
         rows = [_rows(side, task, metric) for side, task in zip(sides, tasks, strict=True)]
-        known = next((other for other, own in first if own == rows), None)
+        known = next((other for other, earlier in first if earlier == rows), None)
         if known is None:
             first.append((name, rows))
         else:
             repeats[name] = known
-    present = {one.task for one in compared}
-    found = []
-    for one in compared:
-        name, blank, part = one.task.partition(" (")
+    present = {comparison.task for comparison in compared}
+    marked = []
+    for comparison in compared:
+        name, blank, part = comparison.task.partition(" (")
         same = f"{repeats[name]}{blank}{part}" if name in repeats else ""
-        found.append(replace(one, same_as=same) if same in present else one)
-    return found
+        marked.append(replace(comparison, same_as=same) if same in present else comparison)
+    return marked
 
 
 def _rows(side: Side, task: TaskRecord, metric: str) -> tuple[object, ...]:

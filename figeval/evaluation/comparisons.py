@@ -225,34 +225,31 @@ def corrected(
     pairs: Mapping[tuple[int, int], RunComparison], correction: Correction, margin: float | None = None
 ) -> dict[tuple[int, int], RunComparison]:
     """Return the comparisons with p-values corrected over all of them, and with what they could have found."""
-    tests = [(places, one) for places, pair in pairs.items() for one in _distinct(pair) if one.comparison.p is not None]
-    corrections = CORRECTIONS[correction]([p for _, one in tests if (p := one.comparison.p) is not None])
-    adjusted = {(places, one.task): p for (places, one), p in zip(tests, corrections, strict=True)}
+    tests = [(runs, task) for runs, pair in pairs.items() for task in _distinct(pair) if task.comparison.p is not None]
+    corrections = CORRECTIONS[correction]([p for _, task in tests if (p := task.comparison.p) is not None])
+    adjusted = {(runs, task.task): p for (runs, task), p in zip(tests, corrections, strict=True)}
 
-    def finished(places: tuple[int, int], one: TaskComparison) -> TaskComparison:
-        test = one.comparison
+    def finish(runs: tuple[int, int], task: TaskComparison) -> TaskComparison:
+        test = task.comparison
         return replace(
-            one,
-            p_adjusted=adjusted.get((places, one.task), adjusted.get((places, one.same_as))),
+            task,
+            p_adjusted=adjusted.get((runs, task.task), adjusted.get((runs, task.same_as))),
             detectable=detectable_by(test),
             p_equivalence=None if margin is None else equivalence(test, margin),
         )
 
-    return {
-        places: replace(pair, tasks=tuple(finished(places, one) for one in pair.tasks))
-        for places, pair in pairs.items()
-    }
+    return {runs: replace(pair, tasks=tuple(finish(runs, task) for task in pair.tasks)) for runs, pair in pairs.items()}
 
 
 def family_of(pairs: Pairs) -> int:
     """Return the number of tests for which p-values were corrected; tasks with the same rows are one test."""
-    return sum(one.p_adjusted is not None for pair in pairs.values() for one in _distinct(pair))
+    return sum(task.p_adjusted is not None for pair in pairs.values() for task in _distinct(pair))
 
 
 def _distinct(pair: RunComparison) -> list[TaskComparison]:
     """Return the comparisons of a pair without those that repeat one of the others."""
-    names = {one.task for one in pair.tasks}
-    return [one for one in pair.tasks if one.same_as not in names]
+    names = {task.task for task in pair.tasks}
+    return [task for task in pair.tasks if task.same_as not in names]
 
 
 def ranked(sides: Sequence[Side], task: str, metric: str, seed: int = 0) -> list[RankedRun]:
@@ -296,7 +293,7 @@ def _alike(sides: Sequence[Side], metric: str, chance: tuple[int, int], known: P
             found[places] += pair.tasks
     repeats = _repeats(known)
     return {
-        places: replace(pair, tasks=tuple(replace(one, same_as=repeats.get(one.task, "")) for one in found[places]))
+        places: replace(pair, tasks=tuple(replace(task, same_as=repeats.get(task.task, "")) for task in found[places]))
         for places, pair in known.items()
     }
 
@@ -305,8 +302,8 @@ def _repeats(pairs: Pairs) -> dict[str, str]:
     """Return the tasks whose rows repeat those of an earlier task in all runs, with the earlier task."""
     names: dict[str, set[str]] = {}
     for pair in pairs.values():
-        for one in pair.tasks:
-            names.setdefault(one.task, set()).add(one.same_as)
+        for task in pair.tasks:
+            names.setdefault(task.task, set()).add(task.same_as)
     return {task: next(iter(same)) for task, same in names.items() if len(same) == 1}
 
 

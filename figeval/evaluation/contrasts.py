@@ -254,8 +254,8 @@ class Discrimination:
         trivial = [one for one in tasks[0].baselines if not one.weights and one.baseline not in floors]
         yield from self._trivial(contrast, tasks, trivial, before)
         for variant in floors:
-            known = (done[variant].get(task.name) for task in contrast.tasks)
-            probes = [probe for probe in known if probe is not None and probe.is_floor]
+            probed = (done[variant].get(task.name) for task in contrast.tasks)
+            probes = [probe for probe in probed if probe is not None and probe.is_floor]
             if len(probes) == len(contrast.tasks):
                 own = self._record(contrast, probes, rows)
                 yield BaselineRecord(baseline=str(variant), scores=own.scores)

@@ -68,7 +68,7 @@ class SharedModel:
             batch = fresh[begin : begin + BATCH]
             outputs = ask(self.model.backend, batch)
             pairs = zip(batch, outputs.values, strict=True)
-            found = {one: Answer(value, place in outputs.truncated) for place, (one, value) in enumerate(pairs)}
+            found = {request: Answer(value, row in outputs.truncated) for row, (request, value) in enumerate(pairs)}
             self.memo.update(found)
             answers |= found
         return [answers[request][:2] for request in requests]

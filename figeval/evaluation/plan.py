@@ -112,7 +112,7 @@ class Plan:
             return TaskWords(task.reading_of(""))
         readings = {language: task.reading_of(language) for language in task.languages}
         return TaskWords(
-            by_text={text: readings[one.language] for one in self.variant.examples() for text in one.texts}
+            by_text={text: readings[example.language] for example in self.variant.examples() for text in example.texts}
         )
 
     def source(self, splits: tuple[str, ...]) -> tuple[str, ...]:

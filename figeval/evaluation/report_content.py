@@ -287,8 +287,8 @@ def _calibration(task: TaskRecord, rows: Iterable[PredictionRow], routes: Routes
             scores.append([float("nan") if one is None else float(one) for one in own])
             gold.append(place)
     kind = next((route.scores for route in routes.of(task.task_type) if route.name == task.route), "")
-    found = reliability(scores, gold, kind)
-    return asdict(found) if found is not None else {}
+    calibration = reliability(scores, gold, kind)
+    return asdict(calibration) if calibration is not None else {}
 
 
 def _positions(rows: Iterable[PredictionRow]) -> list[JSON]:

@@ -127,14 +127,14 @@ def _check_scoring(folder: RunFolder, stored: RunRecord, plans: Sequence[Plan]) 
     """Raise `RecordError` if rows of an earlier version, in which a part of an option may be missing, would go on."""
     if tuple(map(int, stored.schema_version.split("."))) >= BORDERS_KEPT:
         return
-    known = {task.task: task for task in stored.tasks}
+    recorded = {task.task: task for task in stored.tasks}
     for plan in plans:
         rows = folder.predictions_file(plan.name)
         if (
             plan.route.needs & SCORED_BY_TOKENS
-            and plan.name in known
+            and plan.name in recorded
             and is_own(rows)
-            and not finished(folder, known[plan.name])
+            and not finished(folder, recorded[plan.name])
         ):
             raise RecordError(
                 f"{folder.path}: the options of {plan.name} were scored by an earlier figeval, which left out tokens "

@@ -38,8 +38,8 @@ def with_reason(metric: Metric, task: TaskSpec) -> Metric:
     """Return a metric that says why it has no value, if it has none in the languages of the task."""
     if not metric.languages or metric.languages & set(map(primary, task.languages)):
         return metric
-    why = f"it is for texts in {', '.join(sorted(metric.languages))}, not in {', '.join(task.languages)}"
-    return replace(metric, target=replace(statistic_of(metric, task.labels), absent=why))
+    reason = f"it is for texts in {', '.join(sorted(metric.languages))}, not in {', '.join(task.languages)}"
+    return replace(metric, target=replace(statistic_of(metric, task.labels), absent=reason))
 
 
 def signatures(metrics: Sequence[Metric], task: TaskSpec) -> dict[str, str]:
@@ -50,16 +50,16 @@ def signatures(metrics: Sequence[Metric], task: TaskSpec) -> dict[str, str]:
     Raises:
         FigevalError: the library is not installed, or the metric has no sound value in a language of the task.
     """
-    found = {}
+    signatures = {}
     for metric in metrics:
         statistic = statistic_of(metric, task.labels)
         if statistic.signature_in is not None:
-            found[metric.name] = statistic.signature_in(task.languages)
+            signatures[metric.name] = statistic.signature_in(task.languages)
         elif statistic.signature is not None:
-            found[metric.name] = statistic.signature()
+            signatures[metric.name] = statistic.signature()
         elif metric.counts_words and task.languages != (ENGLISH,):
-            found[metric.name] = f"words:{notion_of(task.segmenters.values())}"
-    return found
+            signatures[metric.name] = f"words:{notion_of(task.segmenters.values())}"
+    return signatures
 
 
 def applies(name: str, task: TaskSpec, metrics: Metrics) -> bool:

@@ -77,7 +77,7 @@ def validate(task: TaskSpec, harness: Harness, num_fewshot: int = 0) -> Verdict:
     for split in task.data or ("test",):
         survey_split(task, split, harness, ways if split == "test" else [], verdict)
     if "test" in task.data and not verdict.errors:
-        for split in (one for one in LEARNT if one in task.data):
+        for split in (split for split in LEARNT if split in task.data):
             compare_with_test(task, split, harness, num_fewshot, verdict)
     return verdict
 
@@ -302,20 +302,20 @@ def compare_with_test(task: TaskSpec, split: str, harness: Harness, num_fewshot:
     if repeats:
         shown = ", ".join(repeats[:NAMED]) + (", …" if len(repeats) > NAMED else "")
         are = "is" if len(repeats) == 1 else "are"
-        what = f"{len(repeats):,} of {n:,} test rows {are} in {split} too, apart from blanks, punctuation and case"
-        verdict.warn(f"{task.name}, {split}: {what} ({shown})")
+        problem = f"{len(repeats):,} of {n:,} test rows {are} in {split} too, apart from blanks, punctuation and case"
+        verdict.warn(f"{task.name}, {split}: {problem} ({shown})")
     if split == "train" and solved.pool:
         count_solved(task, room, num_fewshot, verdict)
 
 
 def count_solved(task: TaskSpec, room: Room, num_fewshot: int, verdict: Verdict) -> None:
     """Add how many solved examples all test rows may get, and a warning for rows that get fewer than wanted."""
-    beyond, wanted = room.least + 1, max(num_fewshot, 1)
+    beyond, k = room.least + 1, max(num_fewshot, 1)
     share = f"{room.count_below(beyond):,} of {room.rows:,} test rows"
     verdict.facts.append(f"--num_fewshot {room.least} is possible; {beyond} is impossible for {share}")
-    if few := room.below(wanted):
-        why = "solved examples never ask the same as a row, nor are they from its cluster"
-        verdict.warn(f"{task.name}, train: --num_fewshot {wanted} is impossible for {few}; {why}")
+    if rows := room.below(k):
+        reason = "solved examples never ask the same as a row, nor are they from its cluster"
+        verdict.warn(f"{task.name}, train: --num_fewshot {k} is impossible for {rows}; {reason}")
 
 
 def totals(task: TaskSpec, split: str, census: Census, odd: Mapping[str, int]) -> Iterator[Finding]:

@@ -398,13 +398,13 @@ class _Verification:
         tasks = {task.task: task for task in self.record.tasks if task.task in self.scored}
         for name, floor in tasks.items():
             substitute = tasks.get(f"{floor.of}@{SUBSTITUTES.get(floor.variant or '')}")
-            whole = tasks.get(floor.of or "")
-            spec = None if whole is None else self._spec(whole)
-            if whole is None or substitute is None or spec is None or spec.floor != floor.variant:
+            task = tasks.get(floor.of or "")
+            spec = None if task is None else self._spec(task)
+            if task is None or substitute is None or spec is None or spec.floor != floor.variant:
                 continue
-            if is_superseded(whole, floor, self.folder.rows) != (substitute.is_floor and not floor.is_floor):
-                which = substitute.variant if substitute.is_floor else floor.variant
-                self.add(name, "floor", "problem", f"`is_floor` makes {which} the floor, the rows do not")
+            if is_superseded(task, floor, self.folder.rows) != (substitute.is_floor and not floor.is_floor):
+                variant = substitute.variant if substitute.is_floor else floor.variant
+                self.add(name, "floor", "problem", f"`is_floor` makes {variant} the floor, the rows do not")
 
     def check_scores(self) -> None:
         """Compute what depends on several tasks, and compare all scores with the stored ones."""

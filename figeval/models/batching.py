@@ -145,10 +145,10 @@ class Memo:
 
     def get(self, request: Request) -> Answer | None:
         """Return the answer to a request, or None if it is not remembered."""
-        found = self._answers.get(request)
-        if found is not None:
+        answer = self._answers.get(request)
+        if answer is not None:
             self._answers.move_to_end(request)
-        return found
+        return answer
 
     def update(self, answers: Mapping[Request, Answer]) -> None:
         """Remember the answers of a batch and drop the least recently used ones.
@@ -282,8 +282,8 @@ class BatchScheduler:
         many = [request for request in different if isinstance(request, Many)]
         for request in (one for one in different if not isinstance(one, Many)):
             known = self.memo.get(request)
-            if known is None and self.replies and (kept := self.replies.get(digest_of(request))):
-                known = Answer(*kept)
+            if known is None and self.replies and (stored := self.replies.get(digest_of(request))):
+                known = Answer(*stored)
             if known is None:
                 fresh[capability_of(request)].append(request)
             else:
@@ -301,7 +301,11 @@ class BatchScheduler:
                 }
                 # A reply that ended with an error is not remembered: the next attempt may succeed.
                 self.memo.update(
-                    {one: answer for one, answer in found.items() if getattr(answer.output, "finish", "") != "error"}
+                    {
+                        request: answer
+                        for request, answer in found.items()
+                        if getattr(answer.output, "finish", "") != "error"
+                    }
                 )
                 answers.update(found)
                 yield in_parts

@@ -14,7 +14,7 @@ from figeval.records.sweep import SeedScore
 from figeval.text import one_line
 
 LEFT_OUT = "left out, since"  # begins the warning of a run about tasks that it does not have
-NONE = "none: "  # prefix of the reason why there is no value or no interval
+NO_VALUE = "none: "  # prefix of the reason why there is no value or no interval
 STRADDLING = (
     "with a token across the border of prompt and option, which is kept so that all of the option is scored; lm-eval "
     "leaves that token out"
@@ -75,11 +75,11 @@ def shared_notes(
     runs: Sequence[RunRecord], tasks: Collection[str] | None = None, metrics: Collection[str] | None = None
 ) -> dict[str, list[int]]:
     """Return the notes about several runs, each with the places of the runs that it belongs to."""
-    places: dict[str, list[int]] = {}
-    for place, run in enumerate(runs):
+    runs_with: dict[str, list[int]] = {}
+    for index, run in enumerate(runs):
         for note in dict.fromkeys(notes(run, tasks, metrics)):
-            places.setdefault(note, []).append(place)
-    return places
+            runs_with.setdefault(note, []).append(index)
+    return runs_with
 
 
 def of_tasks(run: RunRecord, names: Collection[str]) -> RunRecord:
@@ -94,7 +94,7 @@ def of_tasks(run: RunRecord, names: Collection[str]) -> RunRecord:
 
 def _definitions(run: RunRecord) -> Iterator[str]:
     """Yield what names in the table mean."""
-    trained = dict.fromkeys(one.baseline for task in run.tasks for one in task.baselines if one.weights)
+    trained = dict.fromkeys(floor.baseline for task in run.tasks for floor in task.baselines if floor.weights)
     yield from (f"{name}: a second model, which was trained on this probe" for name in trained)
     yield from dict.fromkeys(remark for contrast in run.contrasts for remark in contrast.remarks)
 
@@ -130,12 +130,12 @@ def _of_run(run: RunRecord, shown: RunRecord) -> Iterator[str]:
 
 def _unanswered(record: RunRecord) -> Iterator[str]:
     """Yield notes on how many examples contrasts leave out, one for all contrasts with the same numbers."""
-    told: dict[str, list[str]] = {}
-    for one in record.contrasts:
-        if one.unanswered:
-            of = one.positive + one.negative + one.unanswered
-            told.setdefault(f"{one.unanswered} of {of} unanswered, left out", []).append(one.name)
-    yield from (f"{', '.join(names)}: {line}" for line, names in told.items())
+    contrasts: dict[str, list[str]] = {}
+    for contrast in record.contrasts:
+        if contrast.unanswered:
+            of = contrast.positive + contrast.negative + contrast.unanswered
+            contrasts.setdefault(f"{contrast.unanswered} of {of} unanswered, left out", []).append(contrast.name)
+    yield from (f"{', '.join(names)}: {line}" for line, names in contrasts.items())
 
 
 def legend(record: RunRecord) -> Iterator[str]:
@@ -143,8 +143,8 @@ def legend(record: RunRecord) -> Iterator[str]:
     tasks = [task for task in record.tasks if task.kind == "task" and task.scores]
     yield from _only_labels(tasks)
     is_old = record.schema_version.startswith("1.")
-    told = ((task.route, task.legend or _undeclared(task, is_old=is_old), task.task) for task in tasks)
-    rules = _grouped((f"{route}: {rule}", name) for route, rule, name in told if rule)
+    explanations = ((task.route, task.legend or _undeclared(task, is_old=is_old), task.task) for task in tasks)
+    rules = _grouped((f"{route}: {rule}", name) for route, rule, name in explanations if rule)
     for rule, names in rules:
         yield rule if len(rules) == 1 else f"{rule} ({', '.join(names)})"
 
@@ -166,11 +166,11 @@ def _undeclared(task: TaskRecord, *, is_old: bool) -> str:
     return ", ".join(f"{name} {task.settings[name]}" for name in ("threshold", "temperature") if name in task.settings)
 
 
-def _grouped(told: Iterable[tuple[str, str]]) -> list[tuple[str, list[str]]]:
+def _grouped(texts: Iterable[tuple[str, str]]) -> list[tuple[str, list[str]]]:
     """Return (text, tasks with this text) in the order of the table."""
     groups: dict[str, list[str]] = {}
-    for said, task in told:
-        groups.setdefault(said, []).append(task)
+    for text, task in texts:
+        groups.setdefault(text, []).append(task)
     return list(groups.items())
 
 
@@ -178,8 +178,8 @@ def explained(task: TaskRecord) -> list[ScoreRecord]:
     """Return the scores of a task, with the reason why there are none if there are examples, but no answers."""
     if task.counts.get("ok"):
         return task.scores
-    why = {f"{NONE}no examples": f"{NONE}no example has an answer"}
-    return [score.model_copy(update={"interval": why.get(score.interval, score.interval)}) for score in task.scores]
+    reasons = {f"{NO_VALUE}no examples": f"{NO_VALUE}no example has an answer"}
+    return [score.model_copy(update={"interval": reasons.get(score.interval, score.interval)}) for score in task.scores]
 
 
 def missing(scores: Iterable[tuple[str, ScoreRecord | SeedScore]]) -> Iterator[str]:
@@ -187,10 +187,10 @@ def missing(scores: Iterable[tuple[str, ScoreRecord | SeedScore]]) -> Iterator[s
     reasons: dict[tuple[str, str, str], list[str]] = {}
     for task, score in scores:
         value = score.value if isinstance(score, ScoreRecord) else score.mean
-        if score.interval.startswith(NONE) and score.seen is None:
-            what = "" if value is None else "interval of "
-            reasons.setdefault((task, what, score.interval.removeprefix(NONE)), []).append(score.metric)
-    told: dict[str, list[str]] = {}
-    for (task, what, why), metrics in reasons.items():
-        told.setdefault(f"no {what}{', '.join(metrics)}: {why}", []).append(task)
-    yield from (f"{', '.join(tasks)}: {line}" for line, tasks in told.items())
+        if score.interval.startswith(NO_VALUE) and score.seen is None:
+            kind = "" if value is None else "interval of "
+            reasons.setdefault((task, kind, score.interval.removeprefix(NO_VALUE)), []).append(score.metric)
+    tasks_with: dict[str, list[str]] = {}
+    for (task, kind, reason), metrics in reasons.items():
+        tasks_with.setdefault(f"no {kind}{', '.join(metrics)}: {reason}", []).append(task)
+    yield from (f"{', '.join(tasks)}: {line}" for line, tasks in tasks_with.items())

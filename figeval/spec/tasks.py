@@ -330,7 +330,9 @@ class TaskSpec(Named):
             return dict(self.segmenter)
         if not self.segmenter:
             return {}
-        fitting = [one for one in self.languages if self.segmenter in SEGMENTERS and knows(self.segmenter, one)]
+        fitting = [
+            language for language in self.languages if self.segmenter in SEGMENTERS and knows(self.segmenter, language)
+        ]
         return dict.fromkeys(fitting or self.languages, self.segmenter)
 
     def reading_of(self, language: str) -> Reading:

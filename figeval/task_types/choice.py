@@ -148,8 +148,8 @@ def read_letter(example: ChoiceExample, context: PromptContext, reply: Reply) ->
     """Return the option that a reply names."""
     from figeval.answers.extract import extract_choice
 
-    found = extract_choice(reply, example.options, letters_of(example), context.vocabulary, example.language)
-    return Prediction(example_id=example.id, value=found.index, status=found.status)
+    extracted = extract_choice(reply, example.options, letters_of(example), context.vocabulary, example.language)
+    return Prediction(example_id=example.id, value=extracted.index, status=extracted.status)
 
 
 # ---- the type --------------------------------------------------------------------------------------------------------

@@ -11,11 +11,10 @@ def texts_of(value: Any, options: Sequence[Any] = ()) -> tuple[str, ...]:
 
     The result is empty for a hidden answer and for what is neither a text nor a number.
     """
-    several = value if isinstance(value, list | tuple | Set) else [value]
-    found = [_text_of(one, options) for one in several]
-    if None in found:
+    answers = value if isinstance(value, list | tuple | Set) else [value]
+    texts = [text for answer in answers if (text := _text_of(answer, options)) is not None]
+    if len(texts) < len(answers):
         return ()
-    texts = [one for one in found if one is not None]
     return tuple(sorted(texts) if isinstance(value, Set) else texts)
 
 

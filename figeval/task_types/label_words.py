@@ -91,9 +91,9 @@ def read_word(example: Example, context: PromptContext, reply: Reply) -> Predict
     """Return the label whose word a reply names."""
     from figeval.answers.extract import extract_label
 
-    found = extract_label(reply, [context.words(label) for label in context.labels], example.language)
-    value = None if found.index is None else context.labels[found.index]
-    return Prediction(example_id=example.id, value=value, labels=context.labels, status=found.status)
+    extracted = extract_label(reply, [context.words(label) for label in context.labels], example.language)
+    value = None if extracted.index is None else context.labels[extracted.index]
+    return Prediction(example_id=example.id, value=value, labels=context.labels, status=extracted.status)
 
 
 BY_CLOZE = Route(

@@ -77,8 +77,8 @@ def by_threshold(
     if math.isnan(found):
         return Prediction(example_id=example.id, value=None, scores=scores, labels=context.labels, status="nan")
     value = context.labels[0 if found >= threshold else 1]
-    made = Prediction(example_id=example.id, value=value, scores=scores, labels=context.labels)
-    return replace(made, tied=2, tied_labels=context.labels) if context.indifferent else made
+    prediction = Prediction(example_id=example.id, value=value, scores=scores, labels=context.labels)
+    return replace(prediction, tied=2, tied_labels=context.labels) if context.indifferent else prediction
 
 
 # ---- the type --------------------------------------------------------------------------------------------------------

@@ -397,15 +397,15 @@ def cosine_scores(query: str, options: tuple[str, ...], *, symmetric: bool = Fal
     Encoders that read queries and documents differently read the options as documents. With `symmetric`, both are texts
     of one kind, such as the two sentences of a pair, and are read alike.
     """
-    vector, others = yield from _vectors(query, options, symmetric)
-    found: Any = cosines(vector, others)
+    vector, vectors = yield from _vectors(query, options, symmetric)
+    found: Any = cosines(vector, vectors)
     return found if len(options) > MANY else found.tolist()  # type: ignore[no-any-return]
 
 
 def dot_scores(query: str, options: tuple[str, ...], *, symmetric: bool = False) -> Scores:
     """Return the dot product of the embeddings of the query and of each option, read as by `cosine_scores`."""
-    vector, others = yield from _vectors(query, options, symmetric)
-    found: Any = dots(vector, others)
+    vector, vectors = yield from _vectors(query, options, symmetric)
+    found: Any = dots(vector, vectors)
     return found if len(options) > MANY else found.tolist()  # type: ignore[no-any-return]
 
 
@@ -416,10 +416,10 @@ def _vectors(
     left: TextRole = "" if symmetric else "query"
     right: TextRole = "" if symmetric else "document"
     if len(options) > MANY:
-        vector, others = yield (Text(query, left), ManyTexts(options, right))
+        vector, vectors = yield (Text(query, left), ManyTexts(options, right))
     else:
-        vector, *others = yield (Text(query, left), *requests_of(options, right))
-    return vector, others
+        vector, *vectors = yield (Text(query, left), *requests_of(options, right))
+    return vector, vectors
 
 
 def closeness_routes(start: Start, *, symmetric: bool = False, **declared: Any) -> tuple[Route, ...]:

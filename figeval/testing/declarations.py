@@ -14,16 +14,16 @@ from figeval.types import Example, Prediction
 
 def check_gold(kind: TaskType[Any], example: Example) -> None:
     """Check that the right answer of an example is the same after it was written as JSON and read again."""
-    what = f"{type(kind).__name__}.gold()"
-    gold = asserting(partial(kind.gold, example), what)
-    again = json.loads(asserting(partial(json.dumps, gold, allow_nan=False), what))
-    assert again == gold, f"{what} returned {gold!r:.80}, which JSON changes into {again!r:.80}; return what JSON has"
+    method = f"{type(kind).__name__}.gold()"
+    gold = asserting(partial(kind.gold, example), method)
+    again = json.loads(asserting(partial(json.dumps, gold, allow_nan=False), method))
+    assert again == gold, f"{method} returned {gold!r:.80}, which JSON changes into {again!r:.80}; return what JSON has"
     value = getattr(example, kind.gold_fields[0])
     if type(kind).gold is not TaskType.gold or value is None:
         return
-    what = f"{type(kind).__name__}.from_json()"
-    read = asserting(partial(kind.from_json, again), what)
-    assert read == value, f"{what} reads the right answer {value!r:.80}, stored as {again!r:.80}, as {read!r:.80}"
+    method = f"{type(kind).__name__}.from_json()"
+    read = asserting(partial(kind.from_json, again), method)
+    assert read == value, f"{method} reads the right answer {value!r:.80}, stored as {again!r:.80}, as {read!r:.80}"
 
 
 def check_query(kind: TaskType[Any], examples: Sequence[Example]) -> None:
@@ -36,10 +36,14 @@ def check_query(kind: TaskType[Any], examples: Sequence[Example]) -> None:
         )
 
 
-def check_ties(what: str, predictions: Sequence[Prediction]) -> None:
+def check_ties(route: str, predictions: Sequence[Prediction]) -> None:
     """Check that a model without preferences does not give one and the same answer everywhere."""
-    untied = [one.value for one in predictions if one.value is not None and one.tied == 1 and not one.parts]
-    assert len(untied) < len(predictions) or any(one != untied[0] for one in untied), (
-        f"{what} gives every example the answer {untied[0]!r:.80}; where `context.indifferent`, let the answers tie "
+    untied = [
+        prediction.value
+        for prediction in predictions
+        if prediction.value is not None and prediction.tied == 1 and not prediction.parts
+    ]
+    assert len(untied) < len(predictions) or any(value != untied[0] for value in untied), (
+        f"{route} gives every example the answer {untied[0]!r:.80}; where `context.indifferent`, let the answers tie "
         "(`Prediction.tied`, `tied_labels`)"
     )

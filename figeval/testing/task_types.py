@@ -245,7 +245,7 @@ class _CheckedType:
         for example in (*self.examples, *self._hidden()):
             about = f"{example!r:.200}"
             texts = (*example.texts, *example.asked, example.subject, *chain.from_iterable(example.identities))
-            assert all(isinstance(one, str) for one in texts), (
+            assert all(isinstance(text, str) for text in texts), (
                 f"texts, asked, subject and identities are not all texts in {about}"
             )
             shown = asserting(partial(self.kind.shown_gold, example), f"{self.name}.shown_gold()")
@@ -286,8 +286,10 @@ class _CheckedType:
                 continue
             ids = [one.id for one in examples]
             assert [one.id for one in found] == ids, f"the probe {name!r} changes the ids: {[one.id for one in found]}"
-            alike = len({getattr(one, self.kind.query or "", None) for one in examples}) == 1  # nothing to exchange
-            assert found != examples or alike, f"the probe {name!r} changes nothing in the examples; remove something"
+            queries = {getattr(example, self.kind.query or "", None) for example in examples}
+            assert found != examples or len(queries) == 1, (
+                f"the probe {name!r} changes nothing in the examples; remove something"
+            )
 
     def retrieval(self) -> None:
         """Check that the texts for retrieval are strings, and that augmentation keeps the id."""

@@ -212,8 +212,9 @@ def read(file: Path) -> Lineage:
         if min(counts) < 0 or sum(counts) != len(digests):
             raise ValueError("it does not have as many digests as it declares")
         ends = [*accumulate(counts, initial=0), *[len(digests)] * 2]
-        whole, more, parts, others = (Digests(digests[begin:end]) for begin, end in pairwise(ends[:5]))
+        sets = (Digests(digests[begin:end]) for begin, end in pairwise(ends[:5]))
+        trained, chosen, trained_parts, chosen_parts = sets
     except (OSError, ArithmeticError, AttributeError, ValueError, KeyError, TypeError) as error:
         cure = "delete it and repeat this model's `figeval train` command, which writes it again"
         raise TrainError(f"{file} is damaged ({error}); {cure}") from error
-    return Lineage(ancestors, SeenTexts(whole, parts), SeenTexts(more, others), unknown)
+    return Lineage(ancestors, SeenTexts(trained, trained_parts), SeenTexts(chosen, chosen_parts), unknown)

@@ -150,8 +150,8 @@ class Majority:
         """Count gold labels (pairs, classification) or the texts of the right options and candidates (others)."""
         self.counts, self.examples = Counter(), 0
         for example in examples:
-            own = gold_answers(example)
-            self.counts.update(own if own or self.task_type is None else self.task_type.gold_texts(example))
+            answers = gold_answers(example)
+            self.counts.update(answers if answers or self.task_type is None else self.task_type.gold_texts(example))
             self.examples += not example.hidden
 
     def score_pairs(self, requests: Sequence[TextPair]) -> list[float]:

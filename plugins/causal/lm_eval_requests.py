@@ -81,22 +81,22 @@ def encode_pairs(lm: HFLM | CausalTokenizer, texts: Sequence[Texts]) -> list[tup
     ids = [_token_ids(lm, known, *pair) for pair in pairs]
     for (_, after), (_, scored) in zip(pairs, ids, strict=True):
         if not scored or not after.strip():
-            why = "lm-eval's encoding joins it to the context" if after.strip() else "is it empty?"
-            raise TaskError(f"no token to score in {after!r}; {why}")
+            reason = "lm-eval's encoding joins it to the context" if after.strip() else "is it empty?"
+            raise TaskError(f"no token to score in {after!r}; {reason}")
     return ids
 
 
 def _token_ids(
-    lm: HFLM | CausalTokenizer, known: Mapping[str, Ids], context: str, continuation: str
+    lm: HFLM | CausalTokenizer, encoded: Mapping[str, Ids], context: str, continuation: str
 ) -> tuple[Ids, Ids]:
     """Return the token ids of a context and its continuation; `known` holds those of contexts and of whole texts."""
     if lm.backend == "causal" and context:
-        return known[context], known[context + continuation][len(known[context]) :]
-    return encode_apart(lm, known, context, continuation)
+        return encoded[context], encoded[context + continuation][len(encoded[context]) :]
+    return encode_apart(lm, encoded, context, continuation)
 
 
 def encode_apart(
-    lm: HFLM | CausalTokenizer, known: Mapping[str, Ids], context: str, continuation: str
+    lm: HFLM | CausalTokenizer, encoded: Mapping[str, Ids], context: str, continuation: str
 ) -> tuple[Ids, Ids]:
     """Return the token ids of a context and its continuation, which is encoded without it.
 
@@ -105,7 +105,7 @@ def encode_apart(
     ids = lm.tok_encode(continuation, add_special_tokens=False)
     if lm.backend == "causal" and ids[:1] == [lm.prefix_token_id]:
         return ids[:1], ids[1:]
-    return known[context] if context else [lm.prefix_token_id], ids
+    return encoded[context] if context else [lm.prefix_token_id], ids
 
 
 def encode_all(lm: HFLM | CausalTokenizer, texts: Sequence[str]) -> dict[str, Ids]:

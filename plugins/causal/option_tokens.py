@@ -76,10 +76,10 @@ class ScoringBatch:
 
     def outputs(self, values: Sequence[float]) -> Outputs[float]:
         """Return the outputs of the call from the values of `requests`; NaN where there is none."""
-        found = [math.nan] * self.size
+        outputs = [math.nan] * self.size
         for row, value in zip(self.rows, values, strict=True):
-            found[row] = value
-        return Outputs(found, self.truncated, self.straddling)
+            outputs[row] = value
+        return Outputs(outputs, self.truncated, self.straddling)
 
 
 @dataclass(slots=True)
@@ -140,13 +140,13 @@ class OptionEncoder:
             (self.too_long, "longer than the model takes"),
             (self.joined, "joined to the prompt by the tokenizer, which this server, being given texts, cannot undo"),
         )
-        found = [f"{counted(count, 'option')} {why}: NaN, not a score" for count, why in reasons if count]
+        warnings = [f"{counted(count, 'option')} {reason}: NaN, not a score" for count, reason in reasons if count]
         if self.closing:
-            found.append(
+            warnings.append(
                 "the tokenizer puts a token after every text, which is left out between prompt and option; lm-eval "
                 "leaves out the option's first token instead"
             )
-        return found
+        return warnings
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,8 +172,8 @@ class _Encoding:
         """Encode the contexts and the whole texts of some pairs."""
         causal = lm.backend == "causal"
         wholes = [context + after for context, after in pairs if context] if causal else []
-        known = encode_all(lm, [*(context for context, _ in pairs), *wholes])
-        return cls(lm, known, _closing(lm) if causal else 0, lm.tokenizer.decode(lm.prefix_token_id))
+        encoded = encode_all(lm, [*(context for context, _ in pairs), *wholes])
+        return cls(lm, encoded, _closing(lm) if causal else 0, lm.tokenizer.decode(lm.prefix_token_id))
 
     def tokens(self, context: str, option: str) -> OptionTokens:
         """Return a pair in tokens; the option has none if it is blank."""
@@ -181,9 +181,9 @@ class _Encoding:
             return OptionTokens(self.known.get(context, []), [])
         if self.lm.backend != "causal" or not context:
             return OptionTokens(*encode_apart(self.lm, self.known, context, option))
-        before, whole = self._without_closing(context), self._without_closing(context + option)
-        if whole[: len(before)] == before and not self._hides(before, context, option):
-            return OptionTokens(before, whole[len(before) :])
+        before, both = self._without_closing(context), self._without_closing(context + option)
+        if both[: len(before)] == before and not self._hides(before, context, option):
+            return OptionTokens(before, both[len(before) :])
         return OptionTokens(before, self._alone(option), straddling=True)
 
     def _without_closing(self, text: str) -> Ids:
@@ -213,6 +213,6 @@ class _Encoding:
 
 def _closing(lm: HFLM | CausalTokenizer) -> int:
     """Return the number of tokens that the tokenizer puts after a text."""
-    bare, whole = lm.tok_encode(SAMPLE, add_special_tokens=False), lm.tok_encode(SAMPLE)
-    ends = range(len(bare), len(whole) + 1) if bare else ()
-    return next((len(whole) - end for end in ends if whole[end - len(bare) : end] == bare), 0)
+    bare, complete = lm.tok_encode(SAMPLE, add_special_tokens=False), lm.tok_encode(SAMPLE)
+    ends = range(len(bare), len(complete) + 1) if bare else ()
+    return next((len(complete) - end for end in ends if complete[end - len(bare) : end] == bare), 0)

@@ -63,11 +63,11 @@ def read_list(example: MultilabelExample, context: PromptContext, reply: Reply) 
     texts = [(word, index) for index, label in enumerate(context.labels) for word in (label, *context.words(label))]
     content = plain(text)
     marked = marked_labels(content, text_finder(tuple(texts), example.language)(content))
-    found = listed(list(lines_of(marked, context.labels)), len(context.labels), is_cut=reply.finish == "length")
-    status = "refusal" if found.status == "unparseable" and REFUSAL.search(text) else found.status
+    line = listed(list(lines_of(marked, context.labels)), len(context.labels), is_cut=reply.finish == "length")
+    status = "refusal" if line.status == "unparseable" and REFUSAL.search(text) else line.status
     return Prediction(
         example_id=example.id,
-        value=found.labels if status == "ok" else None,
+        value=line.labels if status == "ok" else None,
         labels=context.labels,
         status=status,
     )
@@ -95,14 +95,16 @@ def lines_of(marked: str, labels: Sequence[str]) -> Iterator[ReplyLine | str]:
     text = "\n".join(line for line in text.splitlines() if not line.rstrip().endswith(":") or re.search(TEXT, line))
     for line in ENDS.split(text):
         rest = re.sub(TEXT, " ", line)
-        named = frozenset(map(label_of, re.findall(TEXT, line)))
+        labels_in_line = frozenset(map(label_of, re.findall(TEXT, line)))
         gloss = GLOSS.match(line)
         verdict = gloss and VERDICT.match(gloss[2])
         if gloss and verdict:
             yield ReplyLine(frozenset({label_of(gloss[1])}) if verdict["yes"] else frozenset())
-        elif named and BESIDE.fullmatch(rest):
-            yield ReplyLine(named)
-        elif named and (NOTHING.fullmatch(rest) or (EITHER.search(rest) and BESIDE.fullmatch(EITHER.sub(" ", rest)))):
+        elif labels_in_line and BESIDE.fullmatch(rest):
+            yield ReplyLine(labels_in_line)
+        elif labels_in_line and (
+            NOTHING.fullmatch(rest) or (EITHER.search(rest) and BESIDE.fullmatch(EITHER.sub(" ", rest)))
+        ):
             yield ReplyLine(status="ambiguous")
         elif gloss:
             yield ReplyLine(frozenset({label_of(gloss[1])}))

@@ -63,7 +63,7 @@ def _after_anchors(tokenizer: PreTrainedTokenizerBase, text: str) -> Iterator[Pi
     for anchor in ANCHORS:
         head, both = encode_bare(tokenizer, anchor), encode_bare(tokenizer, anchor + text)
         n = len(head.ids)
-        known = n > 0 and head.ids[-1] != tokenizer.unk_token_id  # that token may stand for more than the anchor
-        if known and both.ids[:n] == head.ids and len(both.ids) > n:
+        is_known = n > 0 and head.ids[-1] != tokenizer.unk_token_id  # that token may stand for more than the anchor
+        if is_known and both.ids[:n] == head.ids and len(both.ids) > n:
             offsets = [(max(0, begin - len(anchor)), end - len(anchor)) for begin, end in both.offsets[n:]]
             yield Piece(both.ids[n:], offsets, both.words[n:])

@@ -35,14 +35,14 @@ SENTENCES = (  # plain ones, in several languages, because a head may know only 
 )
 
 
-def may_be_mixed_up(checkpoint: Checkpoint, names: Mapping[int, str], given: str | None) -> bool:
+def may_be_mixed_up(checkpoint: Checkpoint, names: Mapping[int, str], declared: str | None) -> bool:
     """Return whether the classes of a head may mean something else than they are taken to mean.
 
     Not those of a model that figeval trained, unless its record has other names than its config, or `labels=` says
     what they mean: it may have learnt from a task in which a text does not entail itself.
     """
     about = checkpoint.declared.get("about")
-    if given or checkpoint.folder is None or not (isinstance(about, dict) and about.get("task")):
+    if declared or checkpoint.folder is None or not (isinstance(about, dict) and about.get("task")):
         return True
     record = load_json(checkpoint.folder / "training" / "record.json") or {}
     head = record.get("head")
@@ -68,13 +68,13 @@ def label_order_warnings(
     labels = tuple(classes)
     with within(None):  # these pairs are no part of the call whose progress is shown
         outputs = label_pairs([PairLabel(sentence, sentence, labels) for sentence in SENTENCES])
-    said = Counter(label for scores in outputs.values if (label := _most_probable(scores)) is not None)
-    if not said or said[ENTAILMENT] > max(said[label] for label in others):
+    answers = Counter(label for scores in outputs.values if (label := _most_probable(scores)) is not None)
+    if not answers or answers[ENTAILMENT] > max(answers[label] for label in others):
         return []
-    counts = ", ".join(f"{count} {label}" for label, count in said.most_common())
+    counts = ", ".join(f"{count} {label}" for label, count in answers.most_common())
     numbers = ";".join(f"{label}:{'+'.join(map(str, numbers))}" for label, numbers in classes.items())
     return [
-        f"{model} does not say that a sentence entails itself (of {said.total()} pairs of identical sentences: "
+        f"{model} does not say that a sentence entails itself (of {answers.total()} pairs of identical sentences: "
         f"{counts}), so its labels may be in another order than 'labels={numbers}', as they are read now; if its "
         "documentation says so, give the right one with --model_args"
     ]

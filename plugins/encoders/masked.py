@@ -110,12 +110,14 @@ class _Encoded:
         offsets, words = encoded["offset_mapping"][index], encoded.word_ids(index)
         return cls(ids[:first], Piece(ids[first:end], offsets[first:end], words[first:end]), ids[end:])
 
-    def overlapping(self, wanted: slice) -> range:
+    def overlapping(self, characters: slice) -> range:
         """Return the positions in the body from the first token to the last that holds one of these characters."""
-        found = [
-            place for place, (begin, end) in enumerate(self.body.offsets) if end > wanted.start and begin < wanted.stop
+        positions = [
+            position
+            for position, (begin, end) in enumerate(self.body.offsets)
+            if end > characters.start and begin < characters.stop
         ]
-        return range(found[0], found[-1] + 1) if found else range(0)
+        return range(positions[0], positions[-1] + 1) if positions else range(0)
 
 
 def fit(tokenizer: PreTrainedTokenizerBase, parts: Sequence[Part], limit: int | None) -> list[Fitted]:
@@ -150,10 +152,10 @@ def _fit_one(tokenizer: PreTrainedTokenizerBase, encoded: _Encoded, part: Part, 
     )
 
 
-def _straddled(encoded: _Encoded, text: str, wanted: slice) -> list[int]:
+def _straddled(encoded: _Encoded, text: str, characters: slice) -> list[int]:
     """Return the ends of the wanted characters that a token straddles; a blank before a word belongs to its token."""
-    offsets = [encoded.body.offsets[place] for place in encoded.overlapping(wanted)]
-    ends = (wanted.start, wanted.stop)
+    offsets = [encoded.body.offsets[position] for position in encoded.overlapping(characters)]
+    ends = (characters.start, characters.stop)
     return [
         end
         for end in ends
@@ -246,7 +248,7 @@ class MaskedModel(Neural[MaskedSettings, MaskedNetwork]):
             self.unscored += sum(not text.scored for text in fitted)
             questions = [list(copies(text, network.tokenizer.mask_token_id)) for text in fitted]
             answers = iter(self._answers(list(chain.from_iterable(questions))))
-            values += [sum(islice(answers, len(asked))) if asked else math.nan for asked in questions]
+            values += [sum(islice(answers, len(rows))) if rows else math.nan for rows in questions]
             truncated |= {start + index for index, text in enumerate(fitted) if text.truncated}
             straddling |= {start + index for index, text in enumerate(fitted) if text.straddling}
         return Outputs(values, truncated, straddling)
@@ -325,11 +327,11 @@ class MaskedModel(Neural[MaskedSettings, MaskedNetwork]):
 
     def details(self, network: MaskedNetwork) -> JSON:
         """Return the model's size and limit, the kind of pseudo-log-likelihood, and the positions of the head."""
-        found = measures(network.model, network.limit) | {"pll": self.setup.settings.pll}
+        details = measures(network.model, network.limit) | {"pll": self.setup.settings.pll}
         if self.unscored:
-            why = "without a token, or longer than the model takes: NaN, not a score"
-            found["warnings"] = [f"{counted(self.unscored, 'option')} {why}"]
-        return found | {"head": "masked positions" if network.sparse else "all positions"}
+            reason = "without a token, or longer than the model takes: NaN, not a score"
+            details["warnings"] = [f"{counted(self.unscored, 'option')} {reason}"]
+        return details | {"head": "masked positions" if network.sparse else "all positions"}
 
 
 def masked_logits(

@@ -237,8 +237,8 @@ class PairLabeller(PairModel):
 
     def check(self) -> list[str]:
         """Return a warning if the labels may be in another order."""
-        known = self.setup.checkpoint.model, self.classes, self.label_pairs
-        return label_order_warnings(*known) if self.is_doubtful else []
+        head = self.setup.checkpoint.model, self.classes, self.label_pairs
+        return label_order_warnings(*head) if self.is_doubtful else []
 
     def details(self, network: PairNetwork) -> JSON:
         """Return the model's size and limit, the meanings of its classes, and how they are combined into labels."""

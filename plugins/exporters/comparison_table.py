@@ -55,16 +55,16 @@ def comparison_table(  # noqa: PLR0913 - one argument per choice of the user
         raise OptionError("the layout comparison needs runs; name their folders")
     if against is not None and not 0 <= against < len(runs):
         raise OptionError(f"against {against} is no place of a run, from 0 to {len(runs) - 1}")
-    known = _without_probes(runs, tasks)
-    table = _with_contrasts(_chosen(known, tasks, metrics), known, runs)
-    shown = [place for place in range(len(runs)) if any(place in line.scores for line in table)]
+    every_line = _without_probes(runs, tasks)
+    table = _with_contrasts(_chosen(every_line, tasks, metrics), every_line, runs)
+    shown = [run for run in range(len(runs)) if any(run in line.scores for line in table)]
     differing, untested = _differing(table, compare, against)
     trivial = baseline_names(table)
-    heads = [*trivial, *(headings(runs)[place] for place in shown)]
+    heads = [*trivial, *(headings(runs)[run] for run in shown)]
     body = _tabular(table, heads, trivial, shown, differing, intervals=intervals, examples=examples)
     told = _notes(runs, table, untested, against, intervals=intervals, tested=bool(differing))
     return "\n".join(
-        floating(body, _caption([headings(runs)[place] for place in shown], table), "figeval-comparison", told)
+        floating(body, _caption([headings(runs)[run] for run in shown], table), "figeval-comparison", told)
     )
 
 
@@ -93,13 +93,13 @@ def _chosen(table: Sequence[Line], tasks: Sequence[str], metrics: Sequence[str])
     return sorted(found, key=lambda line: (order[line.task], kind.get(line.metric, 0)))
 
 
-def _with_contrasts(table: Sequence[Line], known: Sequence[Line], runs: Sequence[RunRecord]) -> list[Line]:
+def _with_contrasts(table: Sequence[Line], every_line: Sequence[Line], runs: Sequence[RunRecord]) -> list[Line]:
     """Return the lines, followed by those of contrasts that say what tasks with a single right answer cannot say."""
     one_label = {line.task.partition(" (")[0] for line in table if line.is_one_label}
-    names = {one.name for run in runs for one in run.contrasts if one_label.intersection(one.tasks)}
-    first = {line.task: line for line in reversed(known) if line.task in names}
+    names = {contrast.name for run in runs for contrast in run.contrasts if one_label.intersection(contrast.tasks)}
+    first = {line.task: line for line in reversed(every_line) if line.task in names}
     shown = {line.task for line in table}
-    return [*table, *(line for line in known if line is first.get(line.task) and line.task not in shown)]
+    return [*table, *(line for line in every_line if line is first.get(line.task) and line.task not in shown)]
 
 
 def _differing(
@@ -108,7 +108,7 @@ def _differing(
     """Return the places of runs that differ from the reference, by tested line, and why metrics could not be tested."""
     found: dict[int, set[int]] = {}
     untested: dict[str, str] = {}
-    tested = {place: line for place, line in enumerate(table) if len(line.scores) > 1 and not line.is_one_label}
+    tested = {row: line for row, line in enumerate(table) if len(line.scores) > 1 and not line.is_one_label}
     for metric in dict.fromkeys(line.metric for line in tested.values()):
         own = {place: line for place, line in tested.items() if line.metric == metric}
         try:
@@ -156,7 +156,7 @@ def _tabular(  # noqa: PLR0913
     examples: bool,
 ) -> Iterator[str]:
     scores: list[list[ScoreRecord | None]] = [
-        [*(line.baselines.get(name) for name in trivial), *(line.scores.get(place) for place in runs)] for line in table
+        [*(line.baselines.get(name) for name in trivial), *(line.scores.get(run) for run in runs)] for line in table
     ]
     shapes = []
     for place in range(len(heads)):
@@ -204,7 +204,7 @@ def _shown(score: ScoreRecord | None) -> str | None:
 
 
 def _caption(models: Sequence[str], table: Sequence[Line]) -> str:
-    names = _listed([printable(one) for one in models])
+    names = _listed([printable(model) for model in models])
     tasks = _listed([printable(task) for task in dict.fromkeys(line.task for line in table)])
     return f"Scores of {names} on {tasks}, with trivial models."
 
@@ -240,18 +240,18 @@ def _notes(
     yield from (TOLD[role] for role in roles(runs))
     if any(line.is_one_label for line in table):
         shown = {line.task for line in table}
-        has_contrast = any(one.name in shown for run in runs for one in run.contrasts)
+        has_contrast = any(contrast.name in shown for run in runs for contrast in run.contrasts)
         yield (
             "Where one answer is right for every example, no run is in bold and none is tested"
             f"{'; the contrasts tell the answers apart' * has_contrast}."
         )
     tasks = {line.task.partition(" (")[0] for line in table}
-    own = [of_tasks(run, tasks) for run in runs]
+    shown_runs = [of_tasks(run, tasks) for run in runs]
     metrics = {line.metric for line in table}
-    yield from map(sentence, (*routes(runs, tasks), *notes(runs, tasks, metrics), *over_languages(own)))
-    others = [name for place, name in enumerate(headings(runs)) if not any(place in line.scores for line in table)]
-    if others:
-        yield f"Left out: {printable(', '.join(others))} {'has' if len(others) == 1 else 'have'} none of these scores."
+    yield from map(sentence, (*routes(runs, tasks), *notes(runs, tasks, metrics), *over_languages(shown_runs)))
+    left_out = [name for index, name in enumerate(headings(runs)) if not any(index in line.scores for line in table)]
+    if left_out:
+        yield f"Left out: {printable(', '.join(left_out))} {'have' if left_out[1:] else 'has'} none of these scores."
     made: dict[str, list[str]] = {}
     for name, run in zip(headings(runs), runs, strict=True):
         version = run.provenance.get("packages", {}).get("figeval", "unknown")

@@ -98,8 +98,8 @@ def eval_results(
     chosen = [(run, result) for run in runs for result in _with_metric(run, metric)]
     if not chosen:
         raise OptionError(f"no run has a score for the metric {one_line(metric, 80)!r}; name one with metric=…")
-    known = stored[0].benchmarks() if stored else {}
-    names = _of_dataset(dataset_id, [_task_of(result) for _, result in chosen], known, tasks)
+    benchmarks = stored[0].benchmarks() if stored else {}
+    names = _of_dataset(dataset_id, [_task_of(result) for _, result in chosen], benchmarks, tasks)
     files: dict[str, str] = {}
     for run, result in chosen:
         if _task_of(result) not in names:
@@ -109,12 +109,12 @@ def eval_results(
                 f"the {metric} of {one_line(run.model.name)} on {result.name} does not belong on a leaderboard: "
                 f"{SEEN_NOTES[result.score.seen]}; leave this run out, or give the whole record with --to csv"
             )
-        told = "; ".join(result.notes)
+        remarks = "; ".join(result.notes)
         entry = {
             "dataset": {"id": dataset_id, "task_id": result.name},
             "value": result.value,
             "date": moment(run, run.started).isoformat(),
-            **({"notes": told} if told else {}),
+            **({"notes": remarks} if remarks else {}),
         }
         name = f"{'/'.join(developer_and_name(run.model.name))}/.eval_results/{file_name(result.name)}"
         files[unique(name, ".yaml", files)] = _yaml([entry])
@@ -143,7 +143,8 @@ def _of_dataset(
             raise OptionError(f"the runs have none of these tasks; they have {', '.join(dict.fromkeys(tasks))}")
         return names
     has = dict.fromkeys(benchmarks.get(task, "other tasks") for task in tasks)
-    namesake = next((one for one in benchmarks.values() if _folded(one) == _folded(dataset_id.partition("/")[2])), "")
+    name = _folded(dataset_id.partition("/")[2])
+    namesake = next((benchmark for benchmark in benchmarks.values() if _folded(benchmark) == name), "")
     if len(has) == 1 and namesake in ("", *has):
         return tasks
     if namesake in has:

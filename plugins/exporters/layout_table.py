@@ -125,12 +125,13 @@ def _with_tasks(runs: Sequence[RunRecord], layout: Layout) -> tuple[list[RunReco
     """Return the runs that have tasks of a layout, and a note on the others. Raises `OptionError` if none has."""
     if not layout.tasks:
         return list(runs), []
-    kept = [run for run in runs if _of_layout(run, layout)]
-    others = [name for name, run in zip(headings(runs), runs, strict=True) if not _of_layout(run, layout)]
-    lack = f"{', '.join(others)} {'has' if len(others) == 1 else 'have'} none of the tasks of {layout.name}"
-    if runs and not kept:
+    with_tasks = [run for run in runs if _of_layout(run, layout)]
+    without_tasks = [name for name, run in zip(headings(runs), runs, strict=True) if not _of_layout(run, layout)]
+    have = "have" if without_tasks[1:] else "has"
+    lack = f"{', '.join(without_tasks)} {have} none of the tasks of {layout.name}"
+    if runs and not with_tasks:
         raise OptionError(f"{lack}; run `figeval run --tasks {','.join(layout.tasks)}`")
-    return kept, [f"Left out: {printable(lack)}."] if others else []
+    return with_tasks, [f"Left out: {printable(lack)}."] if without_tasks else []
 
 
 def _letter(place: int) -> str:
@@ -161,12 +162,12 @@ def _blocks(
         tasks = {task.task: task for task in _of_layout(run, layout)}
         measured.rows.append((name, [_measured(tasks.get(group.task), measure) for group, measure in panel.columns]))
         _add_trivial(trivial, name, tasks, panel)
-    found: dict[tuple[str, Measure, str], MeasuredNumber] = {}
+    chosen: dict[tuple[str, Measure, str], MeasuredNumber] = {}
     for group, measure in panel.columns:
-        own_numbers = [one for one in numbers if (one.part, one.metric) == (group.about, measure.metric)]
-        found |= {(group.about, measure, one.model): one for one in own_numbers if measure.takes(one)}
-    for model in dict.fromkeys(model for _, _, model in found):
-        cells = [_own(found.get((group.about, measure, model)), measure) for group, measure in panel.columns]
+        own_numbers = [number for number in numbers if (number.part, number.metric) == (group.about, measure.metric)]
+        chosen |= {(group.about, measure, number.model): number for number in own_numbers if measure.takes(number)}
+    for model in dict.fromkeys(model for _, _, model in chosen):
+        cells = [_own(chosen.get((group.about, measure, model)), measure) for group, measure in panel.columns]
         measured.rows.append((model, cells))
     yield measured
     yield trivial

@@ -137,14 +137,14 @@ class ServedModel:
         """Return the reply to every call by key; those that are stored already are not asked for."""
         with self.api.archive() as archive:
             stored = remembered(archive, [call.key for call in calls]) if self.settings.memo else {}
-            known = {call.key: reply for call in calls if (reply := stored.get(call.key)) and is_usable(call, reply)}
-            self.api.session.from_memo += len(known)
-            fresh = [call for call in calls if call.key not in known]
-            advance(len(known) / len(calls))
+            replies = {call.key: reply for call in calls if (reply := stored.get(call.key)) and is_usable(call, reply)}
+            self.api.session.from_memo += len(replies)
+            fresh = [call for call in calls if call.key not in replies]
+            advance(len(replies) / len(calls))
             if fresh:
                 work = RequestBatch(self.client, self.api.session, self.api.budget, archive, per_reply=1 / len(calls))
-                known |= run_async(work.run(fresh))
-        return known
+                replies |= run_async(work.run(fresh))
+        return replies
 
     def _value(self, request: TokenRequest, reply: Reply) -> float:
         """Return Σ log P of a request.

@@ -78,14 +78,14 @@ class VllmLanguageModel(VllmModel):
         if unscored := batch.unscored:
             yield batch.part(unscored, [math.nan] * len(unscored))
         certain: list[tuple[int, float]] | None = []
-        for found in self.scorer.score(batch.requests) if batch.requests else ():
-            if above := next((value for _, value in found if is_positive(value)), None):
+        for scores in self.scorer.score(batch.requests) if batch.requests else ():
+            if above := next((value for _, value in scores if is_positive(value)), None):
                 raise ModelError(
                     f"vLLM gave a log-probability of {above:g}, but that of a probability is at most 0; {COMPARE}"
                 )
-            ready = found
+            ready = scores
             if certain is not None:
-                certain += found
+                certain += scores
                 if not any(value for _, value in certain):
                     continue
                 ready, certain = certain, None
@@ -159,10 +159,10 @@ class VllmLanguageModel(VllmModel):
         super().close()
 
 
-def part_of(batch: ScoringBatch, found: Sequence[tuple[int, float]]) -> Part[float]:
+def part_of(batch: ScoringBatch, scores: Sequence[tuple[int, float]]) -> Part[float]:
     """Return values by the index of their request in the batch as a part of the answers."""
     # NaN must stay: `min(0.0, nan)` is 0, a certain option
-    return batch.part([batch.rows[index] for index, _ in found], [min(value, 0.0) for _, value in found])
+    return batch.part([batch.rows[index] for index, _ in scores], [min(value, 0.0) for _, value in scores])
 
 
 def decoding(row: Row, answer: AnswerFormat | None, penalty: float = 1.0) -> SamplingParams:

@@ -83,8 +83,8 @@ def opened(settings: VllmSettings, checkpoint: Checkpoint) -> VllmLanguageModel 
     kind = backend_of(checkpoint)
     if kind == "encoder":
         return VllmEncoder(settings, checkpoint, place_prompts(checkpoint, settings.prompts))
-    if given := [OPTION_NAMES[role] for role, prompt in settings.prompts.items() if prompt is not None]:
-        raise ModelError(f"{given[0]} is for encoders, and {settings.model!r} is none; leave it out")
+    if prompts := [OPTION_NAMES[role] for role, prompt in settings.prompts.items() if prompt is not None]:
+        raise ModelError(f"{prompts[0]} is for encoders, and {settings.model!r} is none; leave it out")
     if kind == "pairs":
         return VllmCrossEncoder(settings, checkpoint)
     if kind != "causal":

@@ -160,8 +160,8 @@ def score_all(model: Model, material: Material) -> Scores:
     model.fit(material.examples())
     if "embed" in model.offers:
         texts = [
-            *(Text(one, "query") for one in material.narratives),
-            *(Text(one, "document") for one in material.proverbs),
+            *(Text(narrative, "query") for narrative in material.narratives),
+            *(Text(proverb, "document") for proverb in material.proverbs),
         ]
         vectors = np.asarray(ask(model.backend, texts).values, dtype=np.float64)
         narratives, proverbs = np.split(vectors, [len(material.narratives)])

@@ -108,8 +108,8 @@ def journal_of(folder: Path, name: str) -> Journal:
         raise OptionError(
             f"{name!r:.60} is no name for an annotator; use up to 40 letters, digits, hyphens and underscores"
         )
-    known = (one for one in journals(folder) if _lowered(one.annotator) == _lowered(spelled))
-    return next(known, Journal(folder, spelled))
+    existing = (journal for journal in journals(folder) if _lowered(journal.annotator) == _lowered(spelled))
+    return next(existing, Journal(folder, spelled))
 
 
 def _lowered(name: str) -> str:
@@ -137,8 +137,8 @@ def numbered_answers(file: Path) -> Iterator[tuple[int, Answer]]:
         return
     except OSError as error:
         raise DataError(f"{file} cannot be read ({error.strerror}); make it readable") from error
-    named = file.name.removeprefix(PREFIX).removesuffix(SUFFIX)
-    annotator = named if NAME.fullmatch(named) else None
+    name = file.name.removeprefix(PREFIX).removesuffix(SUFFIX)
+    annotator = name if NAME.fullmatch(name) else None
     for number, answer in _answers(file, content):
         annotator = annotator or answer.annotator
         if _lowered(answer.annotator) != _lowered(annotator):

@@ -126,9 +126,9 @@ def constant_labels(rows: Iterable[JudgeRow]) -> dict[str, tuple[str, int]]:
         if row.label is not None:
             labels.setdefault(row.criterion, []).append(row.label)
     return {
-        name: (given[0], len(given))
-        for name, given in labels.items()
-        if len(given) >= MIN_ANSWERS and len(set(given)) == 1
+        name: (values[0], len(values))
+        for name, values in labels.items()
+        if len(values) >= MIN_ANSWERS and len(set(values)) == 1
     }
 
 

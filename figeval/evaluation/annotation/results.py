@@ -198,7 +198,7 @@ def numbers_for_tables(key: Key, judgements: Sequence[Judgement], seed: int = 0)
     a task are numbers of that task: its `acc`. Kappa is that of the texts of the one system. If a criterion is called
     like the kappa of another one, the first of them has the column.
     """
-    found: list[MeasuredNumber] = []
+    numbers: list[MeasuredNumber] = []
     owners: dict[str, str] = {}  # metric → criterion
     remarks: dict[str, None] = {}
     part = key.task if key.gold else f"{key.task}{JUDGED}"
@@ -231,27 +231,27 @@ def numbers_for_tables(key: Key, judgements: Sequence[Judgement], seed: int = 0)
                         n=score.n,
                         rule=rule,
                     )
-                    found.append(number)
+                    numbers.append(number)
             if of_mean.undecided:
-                what = f"{counted(of_mean.undecided, 'text')} of {system} without a majority left out where it counts"
-                remarks[f"{criterion.name}: {what}"] = None
+                undecided = f"{counted(of_mean.undecided, 'text')} of {system} without a majority"
+                remarks[f"{criterion.name}: {undecided} left out where it counts"] = None
             if labels and kappa.value is None:
                 remarks[f"no kappa of {criterion.name} for {system}: {kappa.interval.removeprefix('none: ')}"] = None
     people = len({one.annotator for one in judgements})
     by = "one person" if people == 1 else f"{people} people"
-    what = "questions" if key.gold else "texts"
-    told = "; ".join(dict.fromkeys((f"{what} of {key.task} as judged by {by}", *remarks)))
-    return MeasuredNumbers(source=one_line(told, MAX_SOURCE_CHARS), numbers=tuple(found))
+    items = "questions" if key.gold else "texts"
+    source = "; ".join(dict.fromkeys((f"{items} of {key.task} as judged by {by}", *remarks)))
+    return MeasuredNumbers(source=one_line(source, MAX_SOURCE_CHARS), numbers=tuple(numbers))
 
 
 def majority_labels(labels: Labels) -> Labels:
     """Return the label that most annotators gave each item, as that of one rater; an item without one is left out."""
-    found: Labels = {}
-    for item, own in labels.items():
-        (best, votes), *others = Counter(own.values()).most_common()
-        if not others or others[0][1] < votes:
-            found[item] = {MAJORITY: best}
-    return found
+    majorities: Labels = {}
+    for item, votes_of in labels.items():
+        (best, votes), *runners_up = Counter(votes_of.values()).most_common()
+        if not runners_up or runners_up[0][1] < votes:
+            majorities[item] = {MAJORITY: best}
+    return majorities
 
 
 def _values(key: Key, criterion: Criterion, item: str, own: Mapping[str, str]) -> dict[str, float]:
@@ -375,10 +375,10 @@ def _correlated(
 def _checks(key: Key, judgements: Sequence[Judgement]) -> dict[str, tuple[int, int, int]]:
     """Return passed, answered and all attention checks of each annotator; nobody has any if there are none."""
     total = sum(map(len, key.checks.values()))
-    found = {one.annotator: (0, 0, total) for one in judgements} if total else {}
+    counts = {judgement.annotator: (0, 0, total) for judgement in judgements} if total else {}
     for one in judgements:
         if one.item in key.checks:
-            passed, answered, _ = found[one.annotator]
+            passed, answered, _ = counts[one.annotator]
             expected = key.checks[one.item].get(one.criterion)
-            found[one.annotator] = (passed + (one.label == expected), answered + 1, total)
-    return dict(sorted(found.items()))
+            counts[one.annotator] = (passed + (one.label == expected), answered + 1, total)
+    return dict(sorted(counts.items()))

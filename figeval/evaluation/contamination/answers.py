@@ -75,7 +75,9 @@ class Answers:
         """Return log P(continuation | context) of each pair, in nats. Raises `TaskError` if it has none."""
 
         def compute(chosen: Sequence[tuple[str, ...]]) -> list[Value]:
-            values = [float(one) for one in ask(self.model.backend, [Continuation(*pair) for pair in chosen]).values]
+            values = [
+                float(value) for value in ask(self.model.backend, [Continuation(*pair) for pair in chosen]).values
+            ]
             if unscored := sum(map(math.isnan, values)):
                 raise TaskError(
                     f"{self.model.name} gave no log-likelihood (NaN) for {counted(unscored, 'text')} of {len(values)}; "
@@ -83,8 +85,8 @@ class Answers:
                 )
             return list(values)
 
-        found: Any = self._of(LOGLIKELIHOOD, pairs, compute)
-        return list(found)
+        values: Any = self._of(LOGLIKELIHOOD, pairs, compute)
+        return list(values)
 
     def least_likely(self, texts: Sequence[str]) -> list[list[float | None]]:
         """Return Min-K% and Min-K%++ of each text."""

@@ -162,8 +162,8 @@ def _preferred(source: Source, texts: Sequence[str], design: Design) -> list[flo
 def _opening(unit: Unit) -> str:
     """Return as many first words of a unit's subject as its well-known text has; empty if these are the same words."""
     text = unit.memorized or ""
-    found = places_of(unit.subject)[: len(words_of(text))]
-    opening = unit.subject[: found[-1].end] if found else ""
+    words = places_of(unit.subject)[: len(words_of(text))]
+    opening = unit.subject[: words[-1].end] if words else ""
     return "" if set(map(str.casefold, words_of(text))) <= set(map(str.casefold, words_of(opening))) else opening
 
 

@@ -66,8 +66,8 @@ def read_texts(task: TaskSpec, harness: Harness, limit: Size | None = None) -> T
     Raises:
         FigevalError: the data are missing or broken, or the expression in `memorized` is.
     """
-    known = survey(task.name, lambda: harness.examples(task), Portion(limit=limit), task.annotations)
-    used = {example.id for example in known.subset.of(harness.examples(task))}
+    surveyed = survey(task.name, lambda: harness.examples(task), Portion(limit=limit), task.annotations)
+    used = {example.id for example in surveyed.subset.of(harness.examples(task))}
     units: dict[tuple[bool, str], Unit] = {}
     previous: Unit | None = None
     for example, memorized in _paired(task, harness):
@@ -80,7 +80,7 @@ def read_texts(task: TaskSpec, harness: Harness, limit: Size | None = None) -> T
         unit.last = text if unit is previous else unit.first
         unit.ids.append(example.id)
         previous = unit
-    return TaskTexts(task, list(units.values()), len(used), known.sha256)
+    return TaskTexts(task, list(units.values()), len(used), surveyed.sha256)
 
 
 def _paired(task: TaskSpec, harness: Harness) -> Iterator[tuple[Example, str | None]]:

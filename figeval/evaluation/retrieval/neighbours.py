@@ -131,10 +131,10 @@ class NearestExamples:
             same = [example.language == question.language for example in self.pool]
             order = chain(nearest_first(similarities, same), nearest_first(similarities, [not one for one in same]))
         leaks = set[int]().union(*map(self.leaks.of, (question, *others)))
-        found = tuple(islice((place for place in order if place not in leaks), self.k))
-        if len(found) < self.k:
-            raise too_few(self.flag, question.id, len(found))
-        return found
+        nearest = tuple(islice((index for index in order if index not in leaks), self.k))
+        if len(nearest) < self.k:
+            raise too_few(self.flag, question.id, len(nearest))
+        return nearest
 
 
 # ---- exact search ----------------------------------------------------------------------------------------------------

@@ -111,9 +111,9 @@ def check_enough(shots: Shots, questions: Iterable[Example]) -> None:
     room = Room(shots.leaks)
     for question in questions:
         room.add(question)
-    if few := room.below(shots.k):
+    if rows := room.below(shots.k):
         raise TaskError(
-            f"--num_fewshot {shots.k} cannot be met for {few}: examples that ask the same, and those of the "
+            f"--num_fewshot {shots.k} cannot be met for {rows}: examples that ask the same, and those of the "
             f"question's cluster, are never shown; {f'ask for {room.least} at most' if room.least else 'leave it out'}"
         )
 

@@ -197,7 +197,7 @@ def _values(tables: Sequence[Values], ids: Iterable[str], bounds: Bounds) -> See
     rows = [[table[one][0] for one in answered[0]] for table in tables]
     values = np.array(rows, dtype=np.float64)
     within = bounds is not None and bool(((values >= bounds[0]) & (values <= bounds[1])).all())
-    return SeededValues(values, [tables[0][one][1] for one in answered[0]], bounds if within else None)
+    return SeededValues(values, [tables[0][name][1] for name in answered[0]], bounds if within else None)
 
 
 def warnings_of(runs: Runs) -> list[str]:

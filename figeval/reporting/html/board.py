@@ -86,7 +86,7 @@ def board_csv(boards: Sequence[Leaderboard]) -> str:
                 is_ranked = score.metric == board.metric
                 ranks = (row.rank, row.best, row.worst, row.note) if is_ranked else (None, None, None, "")
                 writer.writerow(
-                    ["" if one is None else csv_cell(one) for one in (*about, *who, *numbers, *ranks, notes)]
+                    ["" if value is None else csv_cell(value) for value in (*about, *who, *numbers, *ranks, notes)]
                 )
     return stream.getvalue()
 

@@ -253,11 +253,11 @@ def _breakdown(title: str, by: str, own: Mapping[int, Mapping[str, ScoreRecord]]
     for value in values[:MOST_GROUPS]:
         scores = [scores.get(value) for scores in own.values()]
         cells = [
-            (table.NOTHING, "", "") if one is None else (table.marked(one), table.interval(one), str(one.n))
-            for one in scores
+            (table.NOTHING, "", "") if score is None else (table.marked(score), table.interval(score), str(score.n))
+            for score in scores
         ]
         rows.append((one_line(value), *(cell for of_run in cells for cell in of_run)))
-    columns = [column for place in own for column in (labels[place], "95 % interval", "n")]
+    columns = [column for run in own for column in (labels[run], "95 % interval", "n")]
     more = f"; the {MOST_GROUPS} most frequent of {len(values)}" if len(values) > MOST_GROUPS else ""
     return Grid((by, *columns), rows, f"{title}{more}", columns)
 

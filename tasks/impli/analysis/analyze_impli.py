@@ -222,7 +222,7 @@ def show_correlations(found: ImpliAnalysis, console: Any) -> None:
 
 def show_matched(found: Sequence[Matched], console: Any) -> None:
     """Print the accuracies on pairs matched in similarity, and why intervals are missing."""
-    from figeval.records.notes import NONE
+    from figeval.records.notes import NO_VALUE
     from figeval.reporting.grid import Grid, say
 
     if not found:
@@ -241,7 +241,7 @@ def show_matched(found: Sequence[Matched], console: Any) -> None:
             say(console, f"  {each.group}: {each.left_out} pairs in deciles with one right answer only are left out")
         for score, what in ((each.plain, "balanced_acc"), (each.matched, "matched")):
             if score.low is None:
-                say(console, f"  {each.group}: no interval of {what}: {score.interval.removeprefix(NONE)}")
+                say(console, f"  {each.group}: no interval of {what}: {score.interval.removeprefix(NO_VALUE)}")
 
 
 def _cells(score: Score) -> tuple[str, str]:

@@ -121,12 +121,13 @@ def _beyond_floor(record: RunRecord, task: TaskRecord, rows: list[PredictionRow]
 
     The floor has no story, or another one if the model ties wherever there is none.
     """
-    floor = next((one.variant for one in record.tasks if one.of == task.task and one.is_floor), None) or NO_QUERY
-    own = [one for one in record.tasks if one.of == task.task and one.variant == floor and one.status == "done"]
-    without = {row["id"]: _value(row, DIFFERENCE) for one in own for row in folder.rows(one.task)}
+    probes = [probe for probe in record.tasks if probe.of == task.task]
+    floor = next((probe.variant for probe in probes if probe.is_floor), None) or NO_QUERY
+    floors = [probe for probe in probes if probe.variant == floor and probe.status == "done"]
+    without = {row["id"]: _value(row, DIFFERENCE) for probe in floors for row in folder.rows(probe.task)}
     unseen = [row for row in rows if not row.get("seen")]
-    why = "" if own else NO_FLOOR
-    if own and (not unseen or any(score.interval == CHOSEN_ON_TEST for score in task.scores)):
+    why = "" if floors else NO_FLOOR
+    if floors and (not unseen or any(score.interval == CHOSEN_ON_TEST for score in task.scores)):
         why = ALL_SEEN
     compared = [] if why else [(_value(row, DIFFERENCE), without.get(row["id"]), row["cluster"]) for row in unseen]
     found = paired(

@@ -226,9 +226,13 @@ class PatientProtocol(H11Protocol):
         self.waiting_since = self.loop.time()
         self.loop.call_later(IDLE_SECONDS, self._close_if_idle)
         if len(self.connections) > MAX_CONNECTIONS:
-            idle = [one for one in self.connections if isinstance(one, PatientProtocol) and one.is_idle and one != self]
+            idle = [
+                connection
+                for connection in self.connections
+                if isinstance(connection, PatientProtocol) and connection.is_idle and connection != self
+            ]
             if idle:
-                min(idle, key=lambda one: one.waiting_since).transport.abort()
+                min(idle, key=lambda connection: connection.waiting_since).transport.abort()
 
     @property
     def is_idle(self) -> bool:
