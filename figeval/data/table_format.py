@@ -1,4 +1,4 @@
-"""How tables are written: their separators and quotes, judged by their first lines.
+"""Find the separator and the quotes of a table by its first lines.
 
 The separator is the one of the scheme unless another one divides the rows into columns: commas, tabs or semicolons, or
 the one that a first line `sep=;` names. A table that none of these divides may have another one (`|`, `^`, `~`) that
@@ -24,7 +24,7 @@ NAMES_NONE = re.compile(r'"?sep=[^,;|\t]{0,10}"?\s*', re.IGNORECASE)
 
 
 class TableFormat(NamedTuple):
-    """How a table is written.
+    """Separator and quotes of a table.
 
     Attributes:
         dialect: its separator and quotes.

@@ -1,4 +1,4 @@
-"""Tables with a header, `csv:` and `tsv:`, as spreadsheets and programs write them.
+"""Read tables with a header, `csv:` and `tsv:`, as spreadsheets and programs write them.
 
 Their separators and quotes are found in the file (`table_format`). Lines end in any of the usual ways, and rows whose
 cells are all blank are no rows. Every value is a string. A column is found by its name as it is written, and without

@@ -1,4 +1,4 @@
-"""Values of rows that several kinds of fields check, with errors that say how a task file converts them rightly.
+"""Check values of rows for several kinds of fields, with errors that say how a task file converts them rightly.
 
 What is advised never makes a wrong value of one that only looks as expected: a letter is no number, null is no text.
 """
@@ -115,10 +115,10 @@ def _text_reading(value: str, options: Sequence[str], gold: str, texts: str) -> 
         changed = [_filtered(option, filters) for option in options]
         if (wanted := _filtered(value, filters)) in changed:
             among = "".join(f" | map('{name}')" for name in filters)
-            found_in = f"(({texts}){among} | list)" if filters else f"({texts})"
-            own = f"({gold}){''.join(f' | {name}' for name in filters)}" if filters else gold
+            searched = f"(({texts}){among} | list)" if filters else f"({texts})"
+            key = f"({gold}){''.join(f' | {name}' for name in filters)}" if filters else gold
             if changed.count(wanted) == 1:
-                yield f"`{found_in}.index({own})`", "is the text of an option"
+                yield f"`{searched}.index({key})`", "is the text of an option"
             return
 
 
@@ -137,18 +137,18 @@ def _number_readings(value: str, gold: str) -> Iterator[tuple[str, str]]:
 def _letter_reading(value: str, options: int, gold: str) -> Iterator[tuple[str, str]]:
     letters = LETTERS[:options]
     if len(value.strip()) == 1 and value.strip().upper() in letters:
-        places = ", ".join(f"'{letter}': {place}" for place, letter in enumerate(letters[:3]))
-        yield f"`{{{places}{', …' * (len(letters) > 3)}}}[({gold}) | trim | upper]`", "is a letter"
+        entries = ", ".join(f"'{letter}': {number}" for number, letter in enumerate(letters[:3]))
+        yield f"`{{{entries}{', …' * (len(letters) > 3)}}}[({gold}) | trim | upper]`", "is a letter"
 
 
 def _uncertain_text(value: str, options: Sequence[str]) -> str:
     """Return what to do about a text that equals several options, or one only roughly; "" if it equals one, or none."""
-    alike = [place for place, option in enumerate(options) if _roughly(option) == _roughly(value)]
-    exact = [place for place in alike if options[place] == value]
+    alike = [number for number, option in enumerate(options) if _roughly(option) == _roughly(value)]
+    exact = [number for number in alike if options[number] == value]
     if len(exact) == 1 or not alike:
         return ""
     if len(exact or alike) > 1:
-        listed = " and ".join(f"{place} ({options[place]!r:.40})" for place in (exact or alike)[:3])
+        listed = " and ".join(f"{number} ({options[number]!r:.40})" for number in (exact or alike)[:3])
         how = "is the text of" if exact else "is nearly the text of"
         return f"; it {how} options {listed}: give the index of the one that is meant, counted from 0"
     option = options[alike[0]]

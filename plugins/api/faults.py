@@ -1,4 +1,4 @@
-"""What servers say in place of an answer: errors, with whatever status they come, and refusals of safety filters.
+"""Judge what servers send in place of an answer: errors of any status, and refusals of safety filters.
 
 Many servers put an error into a body with status 200, because the response had begun, or because they pass on what
 another server said. Such an error is judged as if it had come with the status that its code, type or text names.
@@ -289,7 +289,8 @@ def block_reason(body: JSON) -> str:
         if isinstance(reason, str) and WITHHELD.search(reason):
             return one_line(reason)
     results = body.get("prompt_filter_results")
-    return ", ".join(filter_name for one in (results if isinstance(results, list) else ()) for filter_name in hits(one))
+    verdicts = results if isinstance(results, list) else ()
+    return ", ".join(filter_name for verdict in verdicts for filter_name in hits(verdict))
 
 
 def hits(result: object) -> Iterator[str]:

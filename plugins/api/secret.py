@@ -1,4 +1,4 @@
-r"""Removal of a key from texts, in whatever form a server or a model writes it.
+r"""Remove a key from texts, in whatever form a server or a model writes it.
 
 A model that is asked for its key, or a server that quotes the request, may write it with `%2D`, in capitals, with
 characters between the letters that nobody sees, or in base64. Whoever reads the record could turn all of these back.
