@@ -18,9 +18,17 @@ from typing import TypeVar
 
 from jinja2 import BaseLoader, StrictUndefined, Template, TemplateError, Undefined, defaults, nodes
 from jinja2.environment import TemplateExpression
-from jinja2.exceptions import SecurityError, TemplateAssertionError, TemplateNotFound, TemplateSyntaxError
+from jinja2.exceptions import (
+    SecurityError,
+    TemplateAssertionError,
+    TemplateNotFound,
+    TemplateRuntimeError,
+    TemplateSyntaxError,
+    UndefinedError,
+)
 from jinja2.runtime import Context
 from jinja2.sandbox import ImmutableSandboxedEnvironment
+from jinja2.utils import missing as jinja2_missing
 from jinja2.visitor import NodeTransformer
 
 from figeval import steps
@@ -100,6 +108,48 @@ Call = TypeVar("Call", nodes.Call, nodes.Filter, nodes.Test)
 
 class EvaluationError(Exception):
     """An expression failed on its values; the message is one line."""
+
+
+class MissingValue(LookupError):
+    """An expression names something that does not exist; the message is one line.
+
+    Attributes:
+        holder: what lacks it, such as a row or a mapping in the expression; None if it is a variable.
+        key: the name, key or index.
+    """
+
+    def __init__(self, message: str, holder: object = None, key: object = None) -> None:
+        super().__init__(message)
+        self.holder, self.key = holder, key
+
+
+class _UndefinedError(UndefinedError):
+    """Jinja's error for the use of a missing value, with what it was looked up in.
+
+    Unlike `MissingValue`, it is no `LookupError`: of those, Jinja makes another missing value.
+    """
+
+    def __init__(self, message: str | None, holder: object, key: object) -> None:
+        super().__init__(message)
+        self.holder, self.key = holder, key
+
+
+class _Missing(StrictUndefined):
+    """A value that does not exist; Jinja raises what its `_undefined_exception` makes of a message."""
+
+    __slots__ = ()
+
+    def __init__(
+        self,
+        hint: str | None = None,
+        obj: object = jinja2_missing,
+        name: str | None = None,
+        exc: type[TemplateRuntimeError] = UndefinedError,
+    ) -> None:
+        super().__init__(hint, obj, name, exc)
+        if exc is UndefinedError:
+            holder = None if obj is jinja2_missing else obj
+            self._undefined_exception = lambda message: _UndefinedError(message, holder, name)  # type: ignore[assignment]
 
 
 class Sandbox(ImmutableSandboxedEnvironment):
@@ -236,7 +286,7 @@ class _Meter(NodeTransformer):
 
 def environment(loader: BaseLoader | None = None) -> Sandbox:
     """Return a sandboxed environment, in which a missing name is an error, never an empty string."""
-    return Sandbox(loader=loader, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, autoescape=False)
+    return Sandbox(loader=loader, undefined=_Missing, trim_blocks=True, lstrip_blocks=True, autoescape=False)
 
 
 @contextmanager
@@ -262,7 +312,7 @@ def evaluating(where: str) -> Iterator[None]:
 
     Raises:
         TaskError: the source exceeds what the sandbox allows, or is wrong.
-        LookupError: a name is missing.
+        MissingValue: a name, key or index is missing.
         EvaluationError: anything else; the source is third-party, so its exceptions are not bugs of figeval.
     """
     steps.begin()
@@ -275,7 +325,8 @@ def evaluating(where: str) -> Iterator[None]:
     except SecurityError as error:
         raise TaskError(f"{where} is not allowed in the sandbox ({_one_line(error).removesuffix('.')})") from error
     except TemplateError as error:
-        raise LookupError(NO_KEY.sub("there is no key", _one_line(error))) from error
+        missing = (error.holder, error.key) if isinstance(error, _UndefinedError) else ()
+        raise MissingValue(NO_KEY.sub("there is no key", _one_line(error)), *missing) from error
     except RecursionError as error:
         raise EvaluationError("nested too deeply, or calls itself") from error
     except Exception as error:

@@ -1,4 +1,4 @@
-"""The raw files of benchmarks: where they come from, and how they are read as rows."""
+"""Find the raw files of benchmarks, and read them as rows."""
 
 from figeval.data.readers import DataContext, Row
 

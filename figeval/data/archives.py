@@ -1,4 +1,4 @@
-"""Packed files and members of zip archives as streams, with an error of one line for each way in which they are broken.
+"""Open packed files and members of zip archives as streams, with a one-line error for every way of being broken.
 
 Archives come from others. Nothing is extracted under a name from an archive, and what a file unpacks to is limited.
 """
@@ -70,14 +70,14 @@ def open_packed(stream: IO[bytes], kind: str, name: str) -> Iterator[IO[bytes]]:
             it unpacks to more than 64 MiB and 200 times its size.
     """
     with _named(name):
-        most = max(RATIO_FROM_BYTES, MAX_RATIO * stream.seek(0, io.SEEK_END))
+        max_bytes = max(RATIO_FROM_BYTES, MAX_RATIO * stream.seek(0, io.SEEK_END))
         stream.seek(0)
         if kind == "zip":
             archive = open_archive(stream)
             inner: Packed = open_member(archive, single_member(archive))
         else:
             inner = _decompressor(stream, kind)
-        unpacked = _Unpacked(inner, name, most)
+        unpacked = _Unpacked(inner, name, max_bytes)
     with inner:
         yield io.BufferedReader(unpacked, 1 << 16)
 
@@ -104,10 +104,10 @@ def member_name(stream: IO[bytes], name: str) -> str:
 
 
 class _Unpacked(io.RawIOBase):
-    """What a packed file holds, up to a limit that protects the memory of whoever reads it."""
+    """Stream of what a packed file holds, up to a limit that protects the memory of whoever reads it."""
 
-    def __init__(self, stream: Packed, name: str, most: int) -> None:
-        self._stream, self._name, self._most = stream, name, most
+    def __init__(self, stream: Packed, name: str, max_bytes: int) -> None:
+        self._stream, self._name, self._max_bytes = stream, name, max_bytes
 
     def readable(self) -> bool:
         """Return True."""
@@ -118,7 +118,7 @@ class _Unpacked(io.RawIOBase):
         return True
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Go to a place, as in any stream."""
+        """Change the position in the stream."""
         return self._stream.seek(offset, whence)
 
     def readinto(self, buffer: WriteableBuffer) -> int:
@@ -126,9 +126,9 @@ class _Unpacked(io.RawIOBase):
         view = memoryview(buffer).cast("B")
         with _named(self._name), reading():
             data = self._stream.read(len(view))
-        if self._stream.tell() > self._most:
+        if self._stream.tell() > self._max_bytes:
             cure = "unpack it if you trust it"
-            raise DataError(f"{self._name} unpacks to more than {self._most:,} bytes; {cure}")
+            raise DataError(f"{self._name} unpacks to more than {self._max_bytes:,} bytes; {cure}")
         view[: len(data)] = data
         return len(data)
 

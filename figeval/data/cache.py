@@ -1,4 +1,4 @@
-"""Upstream files on this machine, looked up in the cache, in mirrors and upstream, each with its sha256 checked.
+"""Find upstream files in the cache, in mirrors and upstream, and check the sha256 of each.
 
 * The cache is `FIGEVAL_HOME` (default: the user's cache folder); files lie at `<home>/data/<benchmark>/<path>`.
 * `FIGEVAL_DATA_MIRROR` lists folders and http(s) addresses with the layout `<benchmark>/<path>`, separated by commas
@@ -101,25 +101,25 @@ def store(file: DataFile, *, force: bool = False) -> Path:
     cached = cached_path(file)
     if cached.is_file() and not force:
         return checked(cached, file)
-    found = _search(file, force)
-    return found if found == cached else _copied(found, file)
+    source = _search(file, force)
+    return source if source == cached else _copied(source, file)
 
 
 def _search(file: DataFile, force: bool) -> Path:
     """Return the file from the first place that has it: in place in a mirror folder, or downloaded to the cache."""
-    missed = []
+    failures = []
     for place in [*mirrors(), file.source.url]:
         try:
             if is_address(place):
                 return _from_address(place, file, force)
-            found = expand_user(place) / file.name
-            if found.is_file():
-                return checked(found, file)
-            missed.append(f"not in {place}" if expand_user(place).is_dir() else f"{place} is not a folder")
+            path = expand_user(place) / file.name
+            if path.is_file():
+                return checked(path, file)
+            failures.append(f"not in {place}" if expand_user(place).is_dir() else f"{place} is not a folder")
         except web.Unavailable as error:
-            missed.append(str(error))
+            failures.append(str(error))
     raise MissingData(
-        f"{file.name} is not on this machine and cannot be downloaded: {'; '.join(missed)}. With a network run "
+        f"{file.name} is not on this machine and cannot be downloaded: {'; '.join(failures)}. With a network run "
         f"`figeval data fetch {file.benchmark}`; without one set FIGEVAL_DATA_MIRROR to a folder that holds {file.name}"
     )
 
@@ -134,19 +134,21 @@ def _from_address(place: str, file: DataFile, force: bool) -> Path:
         return checked(target, file)
 
 
-def _copied(found: Path, file: DataFile) -> Path:
+def _copied(source: Path, file: DataFile) -> Path:
     """Copy the file into the cache; a copy is renamed only when it is complete and has the right checksum."""
     target = cached_path(file)
     part = target.with_name(f"{target.name}.part")
     with _writing(file):
         try:
-            shutil.copyfile(found, part)
+            shutil.copyfile(source, part)
             if web.digest(part) != file.source.sha256:
-                raise DataError(f"{found} changed while it was copied; run `figeval data fetch {file.benchmark}` again")
+                raise DataError(
+                    f"{source} changed while it was copied; run `figeval data fetch {file.benchmark}` again"
+                )
             part.replace(target)
         finally:
             part.unlink(missing_ok=True)
-        _note(file, str(found.absolute()))
+        _note(file, str(source.absolute()))
     return target
 
 
@@ -178,12 +180,12 @@ def _download(place: str, file: DataFile, target: Path) -> None:
 
 def checked(path: Path, file: DataFile) -> Path:
     """Return the path if its checksum is right. Raises `DataError` with both checksums and the cure."""
-    found = digest(path)
-    if found == file.source.sha256:
+    actual = digest(path)
+    if actual == file.source.sha256:
         return path
     mine = path == cached_path(file)
     cure = f"run `figeval data fetch --force {file.benchmark}`" if mine else "replace it in that mirror"
-    raise DataError(f"{path} is corrupt: sha256 is {found}, expected {file.source.sha256}; {cure}")
+    raise DataError(f"{path} is corrupt: sha256 is {actual}, expected {file.source.sha256}; {cure}")
 
 
 def digest(path: Path) -> str:
@@ -254,7 +256,7 @@ def _book(file: DataFile) -> Path:
 def _entries(book: Path) -> dict[str, LedgerEntry]:
     """Return all entries, or none if the ledger is missing or damaged: only the files' checksums matter."""
     try:
-        found = parse_json(book.read_bytes())
+        entries = parse_json(book.read_bytes())
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return entries if isinstance(entries, dict) else {}

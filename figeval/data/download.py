@@ -1,4 +1,4 @@
-"""Download of one file from one address: streamed into `<target>.part`, resumed, checked, then renamed.
+"""Download one file from one address: it is streamed into `<target>.part`, resumed, checked, then renamed.
 
 An incomplete file keeps the suffix `.part` and is never read as data; the next attempt, in this process or a later
 one, resumes where it ended.
@@ -32,7 +32,7 @@ PASSING = frozenset({408, 425, 429, 500, 502, 503, 504})  # statuses that may ch
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """Number of attempts, and timeouts in seconds."""
+    """Limits of a download: number of attempts, and timeouts in seconds."""
 
     attempts: int = 5
     connect: float = 10.0
@@ -115,9 +115,9 @@ def extract(archive: Path, file: DataFile, part: Path) -> None:
             left -= len(piece)
 
 
-def _piece(inside: IO[bytes], most: int) -> bytes:
+def _piece(inside: IO[bytes], max_bytes: int) -> bytes:
     with reading():
-        return inside.read(most)
+        return inside.read(max_bytes)
 
 
 def settle(part: Path, target: Path, file: DataFile, url: str) -> None:
@@ -241,15 +241,15 @@ class Transfer:
     def _write(self, response: httpx.Response, start: int) -> None:
         length = whole_number(response.headers.get("Content-Length", ""))
         total = self.size or (None if length is None else start + length)
-        most = MAX_ARCHIVE_BYTES if self.size is None else self.size
+        max_bytes = MAX_ARCHIVE_BYTES if self.size is None else self.size
         with self.part.open("ab" if start else "wb") as out, progress(self.name, total, start) as advance:
             for piece in response.iter_raw():
                 out.write(piece)
                 advance(len(piece))
-                if out.tell() > most:
+                if out.tell() > max_bytes:
                     break  # already too long: the checksum will fail
-        if self.size is None and self.part.stat().st_size > most:
-            raise self._too_large(f"more than {most:,} bytes")
+        if self.size is None and self.part.stat().st_size > max_bytes:
+            raise self._too_large(f"more than {max_bytes:,} bytes")
 
     def _too_large(self, what: str) -> DataError:
         """Delete what has been downloaded and return the error for an archive beyond the limit."""

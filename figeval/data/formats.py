@@ -1,4 +1,4 @@
-"""Readers of plain files, `jsonl:` and `json:` (paths are relative to the folder of the task), and lines of any text.
+"""Read `jsonl:` and `json:` files (paths are relative to the folder of the task), and the lines of any text.
 
 Files are read line by line, so memory does not grow with their size (only `json:` must be read whole); they may be
 packed, and in UTF-16 (`packed_file`). Every mistake is a `DataError` that names file and line. A row of more than 1 MB
@@ -81,10 +81,10 @@ def text_lines(file: Traversable, encoding: str = "utf-8", *, any_end: bool = Fa
         raise DataError(f"{file} cannot be read ({error.strerror or error})") from error
 
 
-def _byte_lines(stream: IO[bytes], most: int, any_end: bool) -> Iterator[bytes]:
-    """Yield the lines of a stream; one that is longer than `most` bytes in parts of at least so many."""
+def _byte_lines(stream: IO[bytes], max_bytes: int, any_end: bool) -> Iterator[bytes]:
+    """Yield the lines of a stream; one that is longer than `max_bytes` in parts of at least so many bytes."""
     rest = b""
-    for piece in iter(partial(stream.readline, most), b""):
+    for piece in iter(partial(stream.readline, max_bytes), b""):
         if not rest and piece.endswith(b"\n") and not (any_end and b"\r" in piece and b"\r" in piece[:-2]):
             yield piece
             continue
@@ -92,7 +92,7 @@ def _byte_lines(stream: IO[bytes], most: int, any_end: bool) -> Iterator[bytes]:
         if any_end and b"\r" in rest:
             *lines, rest = rest.splitlines(keepends=True)
             yield from lines
-        if rest.endswith(b"\n") or len(rest) >= most:
+        if rest.endswith(b"\n") or len(rest) >= max_bytes:
             yield rest
             rest = b""
     if rest:
@@ -108,10 +108,10 @@ def _decode(line: bytes, encoding: str, where: str, offset: int) -> str:
     try:
         text = line.decode(encoding)
     except UnicodeDecodeError as error:
-        byte, place = line[error.start], offset + error.start
+        byte, position = line[error.start], offset + error.start
         cure = "this is no text file; save the rows as CSV or JSON Lines" if CONTROL.search(line) else ""
         raise DataError(
-            f"{where}: byte {byte:#04x} at offset {place:,} is not {encoding}; "
+            f"{where}: byte {byte:#04x} at offset {position:,} is not {encoding}; "
             f"{cure or f'convert the file to {encoding}'}"
         ) from error
     return text if offset else text.removeprefix(BYTE_ORDER_MARK)
@@ -193,11 +193,11 @@ def unambiguous(text: str) -> Any:
     """Parse JSON in which no object has a key twice, of which others would read the first. Raises `InvalidJSON`."""
 
     def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        found = dict(pairs)
-        if len(found) < len(pairs):
+        values = dict(pairs)
+        if len(values) < len(pairs):
             twice = next(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
             raise InvalidJSON(f"the key {twice!r:.40} is given twice")
-        return found
+        return values
 
     value = _loads(text)
     json.loads(text, object_pairs_hook=once)

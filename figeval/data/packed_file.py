@@ -1,4 +1,4 @@
-"""Files of rows as they are released: packed or not, in any Unicode encoding, opened as a stream of UTF-8.
+"""Open files of rows, packed or not and in any Unicode encoding, as streams of UTF-8.
 
 The first bytes decide what a file is, not its name: text, gzip, bzip2, xz, a zip archive with one file in it, UTF-16 or
 UTF-32. Packed files are unpacked while they are read, up to a limit, and nothing is written. What is no text is refused
@@ -181,7 +181,7 @@ def _reads(head: bytes, encoding: str, narrow: bool) -> bool:
 
 
 class _Transcoded(io.RawIOBase):
-    """A text of another encoding as UTF-8."""
+    """Stream of UTF-8 of a text in another encoding."""
 
     def __init__(self, stream: IO[bytes], encoding: str, name: str) -> None:
         self._stream, self._encoding, self._name = stream, encoding, name

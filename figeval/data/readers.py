@@ -1,4 +1,4 @@
-"""Rows of raw files: `scheme:path` is read by the reader that a plugin registered for the scheme."""
+"""Read the rows of raw files: `scheme:path` is read by the reader that a plugin registered for the scheme."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def _on_disk(benchmark: str, path: str) -> Availability:
     from figeval.data.sources import data_file
 
     try:
-        found = any(place.is_file() for _, place in candidates(data_file(benchmark, path)))
+        is_here = any(path.is_file() for _, path in candidates(data_file(benchmark, path)))
     except FigevalError:  # the reader names a file that no sources.yaml lists
         return "cannot be read"
-    return "here" if found else "to be fetched"
+    return "here" if is_here else "to be fetched"

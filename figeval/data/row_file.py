@@ -1,4 +1,4 @@
-"""A user's file of rows: JSON Lines, a table or a JSON list, whose fields may have other names than figeval's."""
+"""Read a user's file of rows: JSON Lines, a table or a JSON list, whose fields may have other names than figeval's."""
 
 from __future__ import annotations
 

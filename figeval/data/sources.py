@@ -1,4 +1,4 @@
-"""The sources of upstream files: `sources.yaml`, one per benchmark.
+"""Read the sources of upstream files from `sources.yaml`, one per benchmark.
 
 The package of a plugin may hold `sources.yaml`, which describes the benchmark named like the package
 (`tasks/epic/sources.yaml` → `epic`), and any number of `<name>.sources.yaml` (`glove.sources.yaml` → `glove`).

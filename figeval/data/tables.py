@@ -1,9 +1,8 @@
-"""Tables with a header, `csv:` and `tsv:`, as spreadsheets and programs write them.
+"""Read tables with a header, `csv:` and `tsv:`, as spreadsheets and programs write them.
 
-The separator is the one of the scheme unless another one divides the rows into columns: commas, tabs or semicolons, or
-the one that a first line `sep=;` names. Lines end in any of the usual ways, and rows whose cells are all blank are no
-rows. Every value is a string. A column is found by its name as it is written, and without the blanks, no-break spaces
-and byte order marks that are around it in many files.
+Their separators and quotes are found in the file (`table_format`). Lines end in any of the usual ways, and rows whose
+cells are all blank are no rows. Every value is a string. A column is found by its name as it is written, and without
+the blanks, no-break spaces and byte order marks that are around it in many files.
 """
 
 from __future__ import annotations
@@ -17,15 +16,16 @@ from itertools import islice
 from typing import Any, TypeAlias, cast
 
 from figeval.data.formats import max_row_bytes, resource, text_lines, too_long
-from figeval.data.packed_file import HEAD_BYTES, text_head
+from figeval.data.packed_file import text_head
 from figeval.data.readers import DataContext, Row
+from figeval.data.table_format import RARE_SEPARATORS, SEPARATORS, find_format
 from figeval.errors import DataError
 from figeval.text import one_line
 
 MAX_COLUMNS = 10_000  # every row becomes a mapping with a key for each
-SAMPLE_ROWS = 20  # by which the separator is chosen
-SEPARATORS = {"excel": ",", "excel-tab": "\t", "semicolons": ";"}  # dialect → separator; the first two are known to csv
-NAMED_SEPARATOR = re.compile(r'"?sep=([^\w\s"]|\t)"?\s*', re.IGNORECASE)  # a line that Excel reads and writes
+PADDED_QUOTE = re.compile(r"\s+[\"']")
+OTHER_QUOTE = re.compile(r"\s*['“”„‟«»‹›‘’‚]")
+QUOTES = "check the quotes before it: within quotes, a quote is written twice, and a separator follows the last one"
 NO_LETTERS = dict.fromkeys(map(ord, "\ufeff\u200b\u2060"))  # invisible, and no white space for Python
 Dialect: TypeAlias = str | type[csv.Dialect]
 
@@ -48,12 +48,10 @@ def read_table(file: Traversable, dialect: str) -> Iterator[Row]:
 def numbered_table(file: Traversable, dialect: str) -> Iterator[tuple[int, Row]]:
     """Yield (last line number, row) of a table, like `read_table`; `dialect` is the likeliest of `SEPARATORS`."""
     head = text_head(file)
-    separator, is_named = find_separator(head, SEPARATORS[dialect])
-    lines = text_lines(file, any_end=True)
-    records = table_records(
-        lines, str(file), separated_by(separator), split_cells=2 * head.count(b"\n") >= head.count(b"\r")
-    )
-    records = islice(records, int(is_named), None)
+    table_format = find_format(head, SEPARATORS[dialect], str(file))
+    lines, split_cells = text_lines(file, any_end=True), 2 * head.count(b"\n") >= head.count(b"\r")
+    records = table_records(lines, str(file), table_format.dialect, split_cells=split_cells)
+    records = islice(records, int(table_format.is_named), None)
     first, names = next(((line, record) for line, record in records if any(record)), (1, []))
     if not names:
         raise DataError(f"{file}: the file is empty; its first line must name the columns")
@@ -65,59 +63,38 @@ def numbered_table(file: Traversable, dialect: str) -> Iterator[tuple[int, Row]]
     for line, record in records:
         if not any(map(str.strip, record)):
             continue
+        if len(record) == len(names) + table_format.surplus and not any(map(str.strip, record[len(names) :])):
+            record = record[: len(names)]
         if len(record) != len(names):
             columns = one_line(", ".join(names), 200)
-            raise DataError(f"{file}:{line}: {len(record)} values for {len(names)} columns ({columns})")
+            cure = width_cure(names, record, table_format.dialect.delimiter)
+            raise DataError(f"{file}:{line}: {len(record)} values for {len(names)} columns ({columns}); {cure}")
         row = zip(names, record, strict=True)
         yield line, _PaddedRow(row, padded) if padded else dict(row)
 
 
-# ---- separators ------------------------------------------------------------------------------------------------------
+def width_cure(names: Sequence[str], record: Sequence[str], separator: str) -> str:
+    """Return what to do about a record that has more or fewer values than there are columns."""
+    if mixed := mixed_separators(names, record, separator):
+        return f"the columns are separated by {mixed[0]!r}, and the values by {mixed[1]!r}; write the same in both"
+    if len(record) < len(names):
+        return "write an empty cell for a missing value, and double quotes around cells with line breaks"
+    if not any(map(str.strip, record[len(names) :])):
+        return f"remove {separator!r} at its end, or write double quotes around the cell that it belongs to"
+    if any(map(PADDED_QUOTE.match, record)):
+        return "remove the blanks before quotes"
+    straight = "straight " * any(map(OTHER_QUOTE.match, record))
+    return f'write {straight}double quotes (") around cells that contain {separator!r}'
 
 
-def separated_by(separator: str) -> type[csv.Dialect]:
-    """Return the dialect of spreadsheets with this separator."""
-    return type("Separated", (csv.excel,), {"delimiter": separator})
-
-
-def find_separator(head: bytes, likeliest: str) -> tuple[str, bool]:
-    """Return the separator of a table, and whether its first line names it.
-
-    That is the one that divides the header and most of the first rows. Of several, it is the one by which the largest
-    share of them has as many cells as the header, then the likeliest, then the one with the most columns.
-
-    Args:
-        head: the beginning of the table, in UTF-8.
-        likeliest: the separator if none divides the table.
-    """
-    text = head.decode(errors="replace")
-    lines = re.split(r"(?<=\n)|(?<=\r)(?!\n)", text)
-    if len(head) >= HEAD_BYTES and len(lines) > 1:
-        lines.pop()  # it may be cut off
-    if lines and (named := NAMED_SEPARATOR.fullmatch(lines[0])):
-        return named[1], True
-
-    def fit(separator: str) -> tuple[bool, float, bool, int]:
-        widths = list(islice(_widths(lines, separator), 1 + SAMPLE_ROWS))
-        columns, *others = widths or [0]
-        if columns < 2 or 2 * sum(width > 1 for width in others) < len(others):
-            return False, 0, separator == likeliest, columns
-        share = others.count(columns) / len(others) if others else 1.0
-        return True, share, separator == likeliest, columns
-
-    return max(SEPARATORS.values(), key=fit), False
-
-
-def _widths(lines: Iterable[str], separator: str) -> Iterator[int]:
-    """Yield the number of cells of each row that is not blank, up to the first that is malformed."""
-    reader = csv.reader(lines, separated_by(separator), strict=True)
-    while True:
-        try:
-            record = next(reader)
-        except (StopIteration, csv.Error):
-            return
-        if any(map(str.strip, record)):
-            yield len(record)
+def mixed_separators(names: Sequence[str], record: Sequence[str], separator: str) -> tuple[str, str] | None:
+    """Return the separators of the columns and of a record if one of them is another than that of the table."""
+    others = [other for other in (*SEPARATORS.values(), *RARE_SEPARATORS) if other != separator]
+    if len(names) == 1:
+        return next(((other, separator) for other in others if names[0].count(other) + 1 == len(record)), None)
+    if len(record) == 1:
+        return next(((separator, other) for other in others if record[0].count(other) + 1 == len(names)), None)
+    return None
 
 
 # ---- records ---------------------------------------------------------------------------------------------------------
@@ -140,7 +117,7 @@ def table_records(
         except StopIteration:
             return
         except csv.Error as error:
-            raise DataError(f"{name}:{reader.line_num - uncounted}: {error}; check the quotes before it") from error
+            raise DataError(f"{name}:{reader.line_num - uncounted}: {error}; {QUOTES}") from error
         if split_cells and reader.line_num > before + 1:
             uncounted += sum(value.count("\r") - value.count("\r\n") for value in record)
         before = reader.line_num

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from hashlib import sha256
 from typing import Any, TypeAlias
 
 from figeval.errors import DataError, RowError, near
 from figeval.registry import a_type
-from figeval.sandbox import EvaluationError, Expression, expression
+from figeval.sandbox import EvaluationError, Expression, MissingValue, expression
 from figeval.spec.tasks import FieldSource, TaskSpec
 from figeval.task_types.field_values import known_texts
 from figeval.task_types.fields import CandidateCorpus, RowContext, fields_of, reordered
@@ -19,6 +19,7 @@ from figeval.types import Example
 
 Values: TypeAlias = Mapping[str, Any]
 INVISIBLE_ENDS = re.compile(r"\A[\s\ufeff\u200b\u2060]+|[\s\ufeff\u200b\u2060]+\Z")
+MAX_ORIGINS = 3  # columns with the same value; more of them are no help
 CorpusReader: TypeAlias = Callable[[], CandidateCorpus]
 
 
@@ -177,18 +178,46 @@ def _evaluate(field: Expression, names: Values, where: str) -> Any:
     """Return the value of a field; `names` are `row` and `row_number`. Raises `DataError` with similar names."""
     try:
         return field(names)
-    except LookupError as error:
-        row, said = names["row"], str(error).removesuffix(".")
-        columns = one_line(", ".join(sorted(map(str, row)))) or "no columns"
-        wanted = said.rpartition(" ")[2].strip("'\" ")
-        cure = near(wanted, row)
-        if said.endswith(" is undefined"):
-            wanted = said.split("'")[1]
-            cure = f"; write row.{wanted}" if wanted in row else near(wanted, [*names, *map("row.{}".format, row)])
-            cure = "; in an expression, null is written none" if wanted == "null" and wanted not in row else cure
-        raise DataError(f"{where}: {said}; the row has {columns}{cure}") from error
+    except MissingValue as error:
+        raise DataError(f"{where}: {_missing_value(error, names)}") from error
     except EvaluationError as error:
         raise DataError(f"{where}: {error}") from error
+
+
+def _missing_value(error: MissingValue, names: Values) -> str:
+    """Return what an expression lacks, where it was looked up, and similar names of what is there."""
+    row, said = names["row"], str(error).removesuffix(".")
+    if error.holder is not None and error.holder is not row:
+        return _missing_entry(error, row)
+    cure = near(str(error.key), row)
+    if said.endswith(" is undefined"):
+        name = str(error.key)
+        cure = f"; write row.{name}" if name in row else near(name, [*names, *map("row.{}".format, row)])
+        cure = "; in an expression, null is written none" if name == "null" and name not in row else cure
+    columns = one_line(", ".join(sorted(map(str, row)))) or "no columns"
+    return f"{said}; the row has {columns}{cure}"
+
+
+def _missing_entry(error: MissingValue, row: Values) -> str:
+    """Return which entry a mapping or list in an expression or row lacks, and the column whose value asks for it."""
+    holder, key = error.holder, error.key
+    if not isinstance(holder, Mapping | Sequence) or isinstance(holder, str):
+        return str(error)  # e.g. a text, which has no attributes
+    columns = [f"row.{name}" for name, value in row.items() if _folded(value) == _folded(key)]
+    origin = f" (from {' or '.join(columns)})" if 0 < len(columns) <= MAX_ORIGINS else ""
+    is_mapping = isinstance(holder, Mapping)
+    kind = next((f"row.{name}" for name, value in row.items() if value is holder), None)
+    kind = kind or ("the mapping" if is_mapping else "the list")
+    if not is_mapping:
+        items = f"its items are 0 to {len(holder) - 1}, as integers" if holder else "it is empty"
+        return f"{kind} has no item {key!r:.40}{origin}; {items}"
+    entries = one_line(", ".join(f"{name!r}" for name in holder), 200) or "none"
+    cure = f"; add an entry for it, or correct the row{near(str(key), holder)}" if columns else near(str(key), holder)
+    return f"{kind} has no entry for {key!r:.40}{origin}, only for {entries}{cure}"
+
+
+def _folded(value: Any) -> str:
+    return str(value).strip().casefold()
 
 
 def _common(task: TaskSpec, values: Values, where: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Values of rows that several kinds of fields check, with errors that say how a task file converts them rightly.
+"""Check values of rows for several kinds of fields, with errors that say how a task file converts them rightly.
 
 What is advised never makes a wrong value of one that only looks as expected: a letter is no number, null is no text.
 """
@@ -7,12 +7,21 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+import unicodedata
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from figeval.conversions import is_missing
 from figeval.errors import DataError
 
+LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+UNSEEN = re.compile("[\u200b\u2060\ufeff\xad]")
+ROUGHNESS: Mapping[str, Callable[[str], str]] = {  # what may differ in two texts that are meant to be equal
+    "Unicode form": lambda text: unicodedata.normalize("NFKC", text),
+    "case": str.casefold,
+    "blanks": lambda text: " ".join(UNSEEN.sub("", text).split()),
+    "a full stop": lambda text: text.rstrip(".。।۔ ") or text,
+}
 INTEGER = re.compile(r"[+-]?\d{1,18}(\.0+)?")
 
 
@@ -69,23 +78,92 @@ def index(value: Any, of: str, row: Row) -> int:
 
 def _index_cure(value: Any, options: Sequence[Any], of: str, row: Row) -> str:
     """Return how to write the index that a value seems to mean, or how a hidden one is written."""
-    own = row.task.fields.get(row.field)
-    gold, texts = (source if isinstance(source, str) else "…" for source in (own, row.task.fields.get(of)))
-    letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"[: len(options)]
+    gold = _source(row.task.fields.get(row.field))
     if isinstance(value, str) and value.strip():
-        said = value.strip()
-        if INTEGER.fullmatch(said):
-            return f"; write `({gold}) | int` if it counts from 0, or `(({gold}) | int) - 1` if it counts from 1"
-        if value in options:
-            return f"; write `({texts}).index({gold})`"
-        if len(said) == 1 and said.upper() in letters:
-            places = ", ".join(f"'{letter}': {place}" for place, letter in enumerate(letters[:3]))
-            return f"; write `{{{places}{', …' * (len(letters) > 3)}}}[({gold}) | trim | upper]`"
+        texts = [option for option in options if isinstance(option, str)]
+        if len(texts) < len(options):
+            texts = []
+        if cure := _uncertain_text(value, texts):
+            return cure
+        readings = [
+            *_text_reading(value, texts, gold, _source(row.task.fields.get(of))),
+            *_number_readings(value, gold),
+            *_letter_reading(value, len(options), gold),
+        ]
+        if len(readings) == 1:
+            return f"; write {readings[0][0]}"
+        if readings:
+            *first, last = (f"{expression} if it {condition}" for expression, condition in readings)
+            return f"; write {', '.join(first)}, or {last}"
     elif isinstance(value, float) and value.is_integer():
         return f"; write `({gold}) | int`"
     elif value == "":
         return f"; write `({gold}) or none` if an empty cell means that it is hidden"
     return "; give the place of an option, counted from 0, or null if it is hidden"
+
+
+def _source(field: Any) -> str:
+    """Return the expression of a field of a task file, `…` if it is none that fits into another one."""
+    if isinstance(field, list) and all(isinstance(part, str) for part in field):
+        return f"[{', '.join(field)}]"
+    return field if isinstance(field, str) else "…"
+
+
+def _text_reading(value: str, options: Sequence[str], gold: str, texts: str) -> Iterator[tuple[str, str]]:
+    """Yield the expression, with its condition, by which a text is found among the options, unless none is sure."""
+    for filters in ((), ("trim",), ("trim", "lower")):
+        changed = [_filtered(option, filters) for option in options]
+        if (wanted := _filtered(value, filters)) in changed:
+            among = "".join(f" | map('{name}')" for name in filters)
+            searched = f"(({texts}){among} | list)" if filters else f"({texts})"
+            key = f"({gold}){''.join(f' | {name}' for name in filters)}" if filters else gold
+            if changed.count(wanted) == 1:
+                yield f"`{searched}.index({key})`", "is the text of an option"
+            return
+
+
+def _filtered(text: str, filters: Sequence[str]) -> str:
+    """Return a text after these filters of Jinja."""
+    text = text.strip() if "trim" in filters else text
+    return text.lower() if "lower" in filters else text
+
+
+def _number_readings(value: str, gold: str) -> Iterator[tuple[str, str]]:
+    if INTEGER.fullmatch(value.strip()):
+        yield f"`({gold}) | int`", "counts from 0"
+        yield f"`(({gold}) | int) - 1`", "counts from 1"
+
+
+def _letter_reading(value: str, options: int, gold: str) -> Iterator[tuple[str, str]]:
+    letters = LETTERS[:options]
+    if len(value.strip()) == 1 and value.strip().upper() in letters:
+        entries = ", ".join(f"'{letter}': {number}" for number, letter in enumerate(letters[:3]))
+        yield f"`{{{entries}{', …' * (len(letters) > 3)}}}[({gold}) | trim | upper]`", "is a letter"
+
+
+def _uncertain_text(value: str, options: Sequence[str]) -> str:
+    """Return what to do about a text that equals several options, or one only roughly; "" if it equals one, or none."""
+    alike = [number for number, option in enumerate(options) if _roughly(option) == _roughly(value)]
+    exact = [number for number in alike if options[number] == value]
+    if len(exact) == 1 or not alike:
+        return ""
+    if len(exact or alike) > 1:
+        listed = " and ".join(f"{number} ({options[number]!r:.40})" for number in (exact or alike)[:3])
+        how = "is the text of" if exact else "is nearly the text of"
+        return f"; it {how} options {listed}: give the index of the one that is meant, counted from 0"
+    option = options[alike[0]]
+    if _filtered(option, ("trim", "lower")) == _filtered(value, ("trim", "lower")):
+        return ""  # an expression finds it
+    differences = [name for name in ROUGHNESS if _roughly(option, name) != _roughly(value, name)]
+    kinds = " and ".join(differences) or "their spelling"
+    return f"; it differs from option {alike[0]} ({option!r:.80}) only in {kinds}: write both the same way in the row"
+
+
+def _roughly(text: str, except_for: str = "") -> str:
+    """Return a text without what `ROUGHNESS` names, except for one of them."""
+    for name, change in ROUGHNESS.items():
+        text = text if name == except_for else change(text)
+    return text
 
 
 def known_texts(columns: Mapping[Any, Any]) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""What servers say in place of an answer: errors, with whatever status they come, and refusals of safety filters.
+"""Judge what servers send in place of an answer: errors of any status, and refusals of safety filters.
 
 Many servers put an error into a body with status 200, because the response had begun, or because they pass on what
 another server said. Such an error is judged as if it had come with the status that its code, type or text names.
@@ -13,7 +13,7 @@ from contextlib import suppress
 from http import HTTPStatus
 
 from figeval.jsonfile import parse_json
-from figeval.text import one_line
+from figeval.text import one_line, whole_number
 from figeval.types import JSON
 
 WITHHELD = re.compile(
@@ -37,65 +37,129 @@ TOO_LONG = re.compile(
     r"|exceed\w*.{0,80}\b(context|token limit|max\w* (number of )?((input|prompt|sequence|total) )?(tokens|length))"
     r"|\b(context|prompt|input|sequence|tokens)\b.{0,80}\bexceed\w*.{0,80}\b(length|tokens|max\w*|limit|window|size)"
     r"|\b(context|prompt|input|sequence)\b.{0,30}\b(length|tokens|size|window)\b.{0,60}\bexceed"
-    r"|\b(context|prompt|input|sequence|request|messages?)\b.{0,40}\btoo (long|large)|\btext\b.{0,10}\btoo long",
+    r"|\b(context|prompt|input|sequence|request|messages?)\b.{0,40}\btoo (long|large)|\btext\b.{0,10}\btoo long"
+    r"|\btoken (limit|count)\b.{0,40}\bexceed|\bmax\w* (input|prompt|context) (chars|characters|tokens|length|size)\b"
+    r"|\b(tokens?|inputs?|prompt|context|length).{0,60}\b(must|should) (have|be)\b.{0,20}(<|less|fewer|most|below|\[)",
     re.IGNORECASE,
 )
 CROWDED = re.compile(
-    r"rate.?limit|too many (concurrent )?requests|quota exceeded|\bper.?(sec|min|hour|day)|concurren"
+    r"rate.?limit|too many (concurrent )?requests|\bper.?(sec|min|hour|day)|concurren"
+    r"|\bquota\b.{0,30}\b(exceed|exhaust|reach)|exceed\w*.{0,40}\bquota|\b(hourly|daily|monthly|request) .{0,20}limit"
     r"|\bwait\b|(retry|try again).?(after|later|in\b)",
     re.IGNORECASE,
 )
 LATE = re.compile(r"deadline|time.?out|timed out|\b(took|tak(es|ing)) too long", re.IGNORECASE)
 FULL = re.compile(r"\bqueue|out of memory|memory limit|exceed\w* memory", re.IGNORECASE)
 BROKE = frozenset({"insufficient_quota", "billing_hard_limit_reached", "credit_balance_exhausted"})
-BROKE_TEXT = "credit balance is too low"
+BROKE_TEXT = re.compile(
+    r"\binsufficient (account )?(balance|credits?|funds)|\b(balance|credit)\b.{0,9}\b(too low|insufficient|not enough)",
+    re.IGNORECASE,
+)
 BEGINNING = re.compile(r"\W*+(?:https?\s*+)?(?:error|status|code|[\s:(\[-])*+([45]\d\d)\b", re.IGNORECASE)
 MAX_READ_CHARS = 2_000  # of a message, for its status
 PHRASES: tuple[tuple[int, re.Pattern[str]], ...] = (
+    (402, BROKE_TEXT),
     *((429, CROWDED), (504, LATE), (503, FULL)),  # these pass, even where they mention tokens or a context
     (400, TOO_LONG),
     (400, FLAGGED),
     (401, re.compile(r"(invalid|incorrect|wrong|missing|no) api.?key|unauthori[sz]ed", re.IGNORECASE)),
 )
 NAMED = {  # codes and types of errors without punctuation and "error" → status of a response with such an error
-    400: "invalidrequest badrequest invalidargument failedprecondition contextlengthexceeded stringabovemaxlength",
-    401: "invalidapikey incorrectapikey authentication unauthenticated unauthorized invalidauthentication",
-    402: "billing paymentrequired insufficientcredits insufficientbalance",
-    403: "permission permissiondenied forbidden accessdenied",
-    404: "notfound modelnotfound",
-    408: "requesttimeout",
+    400: "invalidrequest invalidargument invalidparameter failedprecondition "
+    "contextlengthexceeded stringabovemaxlength",
+    401: "invalidapikey incorrectapikey authentication authfailure unauthenticated invalidauthentication",
+    402: "billing insufficientcredits insufficientbalance arrearage",
+    403: "permission permissiondenied accessdenied",
+    404: "modelnotfound",
     413: "requesttoolarge payloadtoolarge",
-    422: "unprocessableentity",
-    429: "ratelimit ratelimitexceeded ratelimited ratelimitreached toomanyrequests resourceexhausted throttling",
-    500: "server api internal internalserver",
-    503: "unavailable serviceunavailable engineoverloaded",
-    504: "timeout deadlineexceeded gatewaytimeout",
+    422: "validation inputvalidation",
+    429: "ratelimit ratelimitexceeded ratelimited ratelimitreached resourceexhausted throttling",
+    500: "server api internal",
+    503: "unavailable engineoverloaded",
+    504: "timeout deadlineexceeded",
     529: "overloaded",
 }
-STATUSES = {name: status for status, names in NAMED.items() for name in names.split()}
+NUMBERED: Mapping[str, Mapping[int, str]] = {  # field → number → what an error with it is called elsewhere
+    "statuscode": {  # MiniMax
+        **dict.fromkeys((1004, 2049), "invalid_api_key"),
+        **dict.fromkeys((1002, 1041, 2056), "rate_limit"),
+        **dict.fromkeys((1026, 1027), "sensitive"),
+        **dict.fromkeys((1042, 2013), "invalid_request"),
+        1001: "timeout",
+        1008: "insufficient_balance",
+        1024: "internal",
+        1039: "context_length_exceeded",
+    },
+    "errorcode": {  # Baidu
+        **dict.fromkeys((13, 14, 110, 111), "invalid_api_key"),
+        **dict.fromkeys((4, 17, 18, 19, 336501, 336502), "rate_limit"),
+        **dict.fromkeys((100, 336001, 336002, 336003), "invalid_request"),
+        **dict.fromkeys((336007, 336103), "context_length_exceeded"),
+        **dict.fromkeys((2, 336100), "unavailable"),
+        6: "permission_denied",
+        336000: "internal",
+    },
+}
 ANSWERS = ("choices", "content", "meta_info")  # keys of bodies that hold an answer
-MESSAGES = ("message", "msg", "detail")
-INSIDE = ("error", "errors", "innererror", "inner_error", "metadata", "raw")  # what describes an error further
+# Names of fields as `fields` returns them: of codes, the most specific first, of texts, and of what describes an error.
+CODES = ("code", "errorcode", "errcode", "status", "statuscode", "type", "errortype")
+MESSAGES = ("message", "msg", "detail", "statusmsg", "errormsg", "errmsg", "errormessage")
+INSIDE = ("error", "errors", "innererror", "metadata", "raw", "baseresp", "detail")
 MAX_HOLDERS = 16
 UNKNOWN = HTTPStatus.BAD_GATEWAY  # what an error without a status is: it may pass
 
 
+def plain_name(text: str) -> str:
+    """Return a name of an error or a field as `ratelimit`, without what different servers add to it."""
+    return re.sub(r"[^a-z]", "", text.lower())
+
+
+def error_name(text: str) -> str:
+    """Return a code or type of an error without punctuation and the word error."""
+    return re.sub("error|exception", "", plain_name(text))
+
+
+STATUSES = {error_name(status.phrase): int(status) for status in HTTPStatus if status >= HTTPStatus.BAD_REQUEST} | {
+    name: status for status, names in NAMED.items() for name in names.split()
+}
+
+
+def fields(holder: Mapping[str, object]) -> Mapping[str, object]:
+    """Return what an object says, by names in which `errorCode`, `error_code` and `ErrorCode` are the same."""
+    return {plain_name(name): value for name, value in holder.items()}
+
+
 def fault_in(body: JSON) -> JSON | None:
     """Return the error in a body of status 200 in its usual form, `{"error": …}`, or None if there is none."""
-    if says_anything(body.get("error")):
-        return body
+    said = fields(body)
+    if says_anything(said.get("error")):
+        return {**body, "error": said["error"]}
     choices = body.get("choices")
     first = choices[0] if isinstance(choices, list) and choices else None
     if isinstance(first, Mapping) and says_anything(first.get("error")):  # OpenRouter, of a provider that failed midway
         return {"error": first["error"]}
     if body.get("object") == "error" or body.get("type") == "error":  # vLLM before 0.10; Anthropic
         return {"error": body}
-    if any(key in body for key in ANSWERS):
+    return _other_fault(body, said)
+
+
+def _other_fault(body: JSON, said: Mapping[str, object]) -> JSON | None:
+    """Return the error in a body that is not called one, with its `fields`."""
+    base = said.get("baseresp")
+    if isinstance(base, Mapping) and is_number(fields(base).get("statuscode")):  # MiniMax, even beside half an answer
+        return {"error": base}
+    if any(map(body.get, ANSWERS)):
         return None
-    if says_anything(body.get("errors")):
+    if says_anything(said.get("errors")):
         return {"error": body["errors"]}
-    named = (body[key] for key in MESSAGES if key in body)  # Alibaba, FastAPI
-    return {"error": body} if any(said and isinstance(said, str) for said in named) else None
+    has_code = is_number(said.get("errorcode")) or as_status(said.get("code"))  # Baidu; Alibaba
+    has_text = any(isinstance(said.get(key), str) and said[key] for key in MESSAGES)  # Alibaba, FastAPI
+    return {"error": body} if has_code or has_text or says_anything(said.get("detail")) else None
+
+
+def is_number(code: object) -> bool:
+    """Return whether a code is a number other than 0, which stands for success."""
+    return isinstance(code, int | str) and not isinstance(code, bool) and (whole_number(str(code)) or 0) > 0
 
 
 def says_anything(error: object) -> bool:
@@ -108,7 +172,7 @@ def says_anything(error: object) -> bool:
 def status_of(fault: JSON) -> int:
     """Return the status of a response with this error: by its codes, else by its text, else 502."""
     text = complaint(fault)[:MAX_READ_CHARS]
-    named = next((status for value in identifiers(fault) if (status := as_status(value))), 0)
+    named = next((status for value in identifiers(fault) if (status := as_status(value))), 0) or as_status(text)
     if named:
         return named
     if begins := BEGINNING.match(text):
@@ -124,13 +188,20 @@ def as_status(value: object) -> int:
         return value if HTTPStatus.BAD_REQUEST <= value < 600 else 0
     if begins := re.match(r"\s*([45]\d\d)\b", value):
         return int(begins[1])
-    return STATUSES.get(re.sub(r"[^a-z]|error|exception", "", value.lower()), 0)
+    names = map(error_name, (value, *value[:MAX_READ_CHARS].split(".")))  # `Throttling.RateQuota` (Alibaba)
+    return next((STATUSES[name] for name in names if name in STATUSES), 0)
 
 
 def identifiers(fault: JSON) -> Iterator[object]:
-    """Yield the codes and types that a server gives to an error, the most specific first."""
-    for holder in holders(fault):
-        yield from (holder[key] for key in ("code", "status", "status_code", "type") if holder.get(key))
+    """Yield the codes and types that a server gives to an error, the most specific first.
+
+    Numbers that mean something at one service only are given by a name (`NUMBERED`).
+    """
+    for holder in map(fields, holders(fault)):
+        for key in CODES:
+            if value := holder.get(key):
+                number = whole_number(str(value)) if isinstance(value, int | str) else None
+                yield NUMBERED.get(key, {}).get(number or 0, value)
 
 
 def holders(fault: JSON) -> Iterator[Mapping[str, object]]:
@@ -144,7 +215,8 @@ def holders(fault: JSON) -> Iterator[Mapping[str, object]]:
             waiting.extend(inner[:MAX_HOLDERS])
         elif isinstance(inner, Mapping):
             yield inner
-            waiting.extend(inner[key] for key in INSIDE if key in inner)
+            said = fields(inner)
+            waiting.extend(said[key] for key in INSIDE if key in said)
     yield fault
 
 
@@ -166,8 +238,14 @@ def complaint(fault: JSON, content: bytes = b"") -> str:
     error = fault.get("error")
     if isinstance(error, str) and error and as_json(error) is error:
         return one_line(error)
-    said = next((holder[key] for holder in holders(fault) for key in MESSAGES if holder.get(key)), None)
+    known = map(fields, holders(fault))
+    said = next((holder[key] for holder in known for key in MESSAGES if is_text(holder.get(key))), None)
     return one_line(str(said or content.decode("utf-8", "replace") or error or ""))
+
+
+def is_text(value: object) -> bool:
+    """Return whether a value is a text that says something."""
+    return isinstance(value, str) and bool(value.strip())
 
 
 def is_refusal(status: int, fault: JSON, said: str) -> bool:
@@ -193,20 +271,26 @@ def is_too_long(status: int, fault: JSON, said: str) -> bool:
 
 def is_broke(fault: JSON, said: str) -> bool:
     """Return whether the account has no credit."""
-    return bool(codes(fault) & BROKE) or BROKE_TEXT in said
+    return bool(codes(fault) & BROKE) or bool(BROKE_TEXT.search(said))
 
 
 def block_reason(body: JSON) -> str:
     """Return why a server gave no answer to a prompt, or "" if it does not say that it withheld one.
 
-    Gemini puts the reason into `promptFeedback`, and Azure lists what its filters found in the prompt.
+    Gemini puts the reason into `promptFeedback` or a candidate, and Azure lists what its filters found in the prompt.
     """
     for holder in (body.get("promptFeedback"), body.get("prompt_feedback"), body):
         reason = isinstance(holder, Mapping) and (holder.get("blockReason") or holder.get("block_reason"))
         if reason:
             return one_line(str(reason))
+    candidates = body.get("candidates")
+    for candidate in candidates if isinstance(candidates, list) else ():
+        reason = isinstance(candidate, Mapping) and fields(candidate).get("finishreason")
+        if isinstance(reason, str) and WITHHELD.search(reason):
+            return one_line(reason)
     results = body.get("prompt_filter_results")
-    return ", ".join(filter_name for one in (results if isinstance(results, list) else ()) for filter_name in hits(one))
+    verdicts = results if isinstance(results, list) else ()
+    return ", ".join(filter_name for verdict in verdicts for filter_name in hits(verdict))
 
 
 def hits(result: object) -> Iterator[str]:

@@ -1,7 +1,19 @@
-r"""Removal of a key from texts, in whatever form a server or a model writes it.
+r"""Remove a key from texts, in whatever form a server or a model writes it.
 
 A model that is asked for its key, or a server that quotes the request, may write it with `%2D`, in capitals, with
 characters between the letters that nobody sees, or in base64. Whoever reads the record could turn all of these back.
+
+A text is read in a few ways, each of which undoes what it can, and is searched for the key; ordinary text is never
+masked, since the whole key must occur. Covered are
+
+* capitals, wide and mathematical letters and other compatible characters (NFKC), invisible characters and colours;
+* anything but letters and digits between the characters, if the key has a digit;
+* escapes of URLs, HTML, JSON, Python, C (octal too), Markdown and quoted-printable, also of some characters only;
+* the numbers of the characters, binary, octal, decimal or hexadecimal, whatever stands between them;
+* base64, base32 and hexadecimal, also of a longer text that contains the key;
+* each of them backwards.
+
+Not covered are letters of other scripts that only look the same, ciphers, compression, other bases, and codes of codes.
 """
 
 from __future__ import annotations
@@ -11,7 +23,7 @@ import html
 import re
 import sys
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 
@@ -30,11 +42,22 @@ ESCAPED = (
     r"%(?:25)*+(?P<url>[0-9A-Fa-f]{2})|(?:\\{1,2}|%)u(?P<json>[0-9A-Fa-f]{4})|\\{1,2}u\{(?P<braces>[0-9A-Fa-f]{1,6})\}"
     r"|\\{1,2}U(?P<long>[0-9A-Fa-f]{8})|\\{1,2}x(?:(?P<byte>[0-9A-Fa-f]{2})|\{(?P<perl>[0-9A-Fa-f]{1,6})\})"
     r"|&\#0*+(?P<html>[0-9]{2,7}(?=;)|[0-9]{2,3});?|&\#[xX]0*+(?P<hex>[0-9A-Fa-f]{2,6}(?=;)|[0-9A-Fa-f]{2});?"
-    r"|&(?P<name>[A-Za-z][A-Za-z0-9]{1,31});"
+    r"|&(?P<name>[A-Za-z][A-Za-z0-9]{1,31});|\\{1,2}(?:0(?=[01][0-7]{2}))?(?P<octal>[01][0-7]{2})"
 )
-"""A character as URLs, JSON and Python, and HTML write it."""
+"""A character as URLs, JSON and Python, HTML, and C write it."""
 QUOTED = r"=(?P<byte>[0-9A-Fa-f]{2})|=(?=\r?\n)"  # quoted-printable; apart, since keys may have an equals sign
-MARKDOWN = r"\\(?=[!-/:-@\[\]-`{-~])"  # the backslash before punctuation
+BASES = {"binary": 2, "octal": 8, "decimal": 10, "html": 10}  # of the digits in a group; others are hexadecimal
+NUMBERS = tuple(  # a character by its number, and anything else
+    re.compile(rf"(?<![0-9A-WYZa-wyz])0*(?P<{name}>{digits})(?![0-9A-Za-z])|[^{known}]+|[{known}]")
+    for name, digits, known in (
+        ("binary", "1[01]{5,6}", "0-9"),
+        ("octal", "[0-7]{2,3}", "0-9"),
+        ("decimal", "[0-9]{2,3}", "0-9"),
+        ("hex", "[0-9A-Fa-f]{2}", "0-9A-Fa-f"),
+    )
+)
+PUNCTUATION = r"[\W_]"
+MARKDOWN = r"\\(?P<plain>[!-/:-@\[\]-`{-~])"  # a backslash before punctuation
 LEFT_OUT = re.compile(rf"[{INVISIBLE}\s\u2800]")
 OCTETS = ("url", "byte")  # groups of `ESCAPED` with a byte; beyond ASCII it is a part of a character
 
@@ -97,7 +120,9 @@ class Reading:
         whole = "".join(one for one, _, _ in read)
         whole = whole.translate(ALIKE) if self.folded else whole
         places = ((match.start(), match.end()) for form in self.wanted for match in re.finditer(re.escape(form), whole))
-        return sorted((read[first][1], read[last - 1][2]) for first, last in places)
+        return sorted(
+            ((read[first][1], read[last - 1][2]) for first, last in places), key=lambda ends: (ends[0], -ends[1])
+        )
 
 
 def characters(text: str, marks: re.Pattern[str]) -> Iterator[tuple[str, int, int]]:
@@ -115,10 +140,12 @@ def meaning(match: re.Match[str]) -> str:
     kind = match.lastgroup
     if kind is None:
         return ""
+    if kind == "plain":
+        return match[kind]
     if kind == "name":
         meant = html.unescape(match[0])
     else:
-        code = int(match[kind], 10 if kind == "html" else 16)
+        code = int(match[kind], BASES.get(kind, 16))
         meant = "" if code > sys.maxunicode or (kind in OCTETS and code > MAX_ASCII) else chr(code)
     return LEFT_OUT.sub("", meant)
 
@@ -130,23 +157,45 @@ def readings_of(key: str) -> tuple[Reading, ...]:
     Blanks between characters are left out only if the key has a digit: words of a text, put together, may be a
     placeholder such as `notneededhere`.
     """
-    between = BLANK if any(map(str.isdigit, key)) else UNSEEN
-    plain = key.translate(ALIKE)
-    words = (plain, plain[::-1])
-    return (
-        Reading(re.compile(f"{MARKDOWN}|{between}"), folded=True, wanted=(*words, key.encode().hex())),
-        Reading(re.compile(f"{ESCAPED}|{MARKDOWN}|{between}"), folded=True, wanted=words),
-        Reading(re.compile(f"{QUOTED}|{between}"), folded=True, wanted=words),
-        Reading(re.compile(between), folded=False, wanted=tuple(in_base64(key))),
-    )
+    has_digit = any(map(str.isdigit, key))
+    between = BLANK if has_digit else UNSEEN
+    plain = both_ways(key.translate(ALIKE))
+    in_base32 = in_base(base64.b32encode, 5, key) | in_base(base64.b32hexencode, 5, key)
+    coded = both_ways(key.encode().hex(), *map(str.lower, in_base32))
+    readings = [
+        Reading(re.compile(f"{MARKDOWN}|{between}"), folded=True, wanted=plain),
+        Reading(re.compile(f"{ESCAPED}|{MARKDOWN}|{between}"), folded=True, wanted=plain),
+        Reading(re.compile(f"{QUOTED}|{between}"), folded=True, wanted=plain),
+        Reading(re.compile(BLANK), folded=True, wanted=coded),
+        Reading(re.compile(BLANK), folded=False, wanted=both_ways(*in_base64(key))),
+        *(Reading(numbers, folded=True, wanted=plain) for numbers in NUMBERS),
+    ]
+    letters = re.sub(PUNCTUATION, "", plain[0])
+    if has_digit and len(letters) >= MIN_CHARS:
+        readings.append(Reading(re.compile(f"{ESCAPED}|{PUNCTUATION}"), folded=True, wanted=both_ways(letters)))
+    return tuple(readings)
+
+
+def both_ways(*texts: str) -> tuple[str, ...]:
+    """Return texts and what they are backwards."""
+    return (*texts, *(text[::-1] for text in texts))
 
 
 def in_base64(key: str) -> set[str]:
     """Return what a key looks like in base64, whatever is coded before and after it."""
-    found = set()
-    for before in range(3):
+    return in_base(base64.b64encode, 3, key) | in_base(base64.urlsafe_b64encode, 3, key)
+
+
+def in_base(encode: Callable[[bytes], bytes], group: int, key: str) -> set[str]:
+    """Return what a key looks like in a code of `group` bytes, whatever is coded before and after it.
+
+    Each form is given to its last character that depends on the key alone, and to the end of its last whole group.
+    """
+    bits = {3: 6, 5: 5}[group]  # of a character
+    forms = set()
+    for before in range(group):
         text = bytes(before) + key.encode()
-        whole = text[: len(text) // 3 * 3]  # what follows changes the characters of the rest
-        for code in (base64.b64encode(whole), base64.urlsafe_b64encode(whole)):
-            found.add(code.decode()[-(-before * 8 // 6) :])
-    return found
+        code = encode(text).decode().rstrip("=")
+        first = -(-before * 8 // bits)
+        forms |= {code[first : len(text) * 8 // bits], code[first : len(text) // group * group * 8 // bits]}
+    return forms

@@ -1,4 +1,4 @@
-"""Whether log-probabilities that a server or an engine gives can be those of a language model at all.
+"""Check that the log-probabilities of a server or an engine can be those of a language model.
 
 Some servers fill in 0 where they compute nothing, or return scores of another kind. Every option would tie, and the run
 would end with the score of chance.

@@ -214,6 +214,14 @@ def _listed(names: Sequence[str]) -> str:
     return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
 
 
+def _fewer(table: Sequence[Line], names: Sequence[str]) -> Iterator[str]:
+    """Yield on how many examples each score rests that has fewer than its line."""
+    for line in table:
+        for place in line.scores:
+            if (n := line.own_n(place)) is not None:
+                yield f"{n} of {line.n} for {names[place]} on {line.task} ({line.metric})"
+
+
 def _notes(
     runs: Sequence[RunRecord],
     table: Sequence[Line],
@@ -235,8 +243,8 @@ def _notes(
     if any(unreliable(score) for line in table for score in line.scores.values() if score.low is not None):
         yield "Some intervals are unreliable: they have fewer than 10 effective clusters."
     yield from (f"Differences in {printable(name)} are not tested: {printable(why)}." for name, why in untested.items())
-    if any(line.own_n(place) is not None for line in table for place in line.scores):
-        yield r"$\circ$ Rests on fewer examples than were asked, as said below."
+    if fewer := [*_fewer(table, headings(runs))]:
+        yield rf"$\circ$ Rests on fewer examples: {', '.join(map(printable, fewer))}."
     yield from (TOLD[role] for role in roles(runs))
     if any(line.is_one_label for line in table):
         shown = {line.task for line in table}

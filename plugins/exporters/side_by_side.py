@@ -27,7 +27,8 @@ NOTICEABLE = 0.95  # share of the clusters below which a note says how many are 
 class Line:
     """One metric of one task, with the scores of each run and each baseline.
 
-    `n` counts the examples on which a score rests if all of them have an answer, or values of the column `unit`.
+    `n` counts the examples on which a score rests if all of them have an answer, or values of the column `unit`. A run
+    that has fewer says so at its score (`own_n`).
     """
 
     task: str

@@ -1,4 +1,4 @@
-"""The columns of a file with a word per line: how they are separated, and which hold the word and its tag.
+"""Find the columns of a file with a word per line: their separator, and which hold the word and its tag.
 
 A file with two columns has words and tags. Of more columns, the task says which are meant (`conll:FILE?word=2&tag=4`),
 or the file does: by its line `# global.columns = ID FORM …` (CoNLL-U Plus, .cupt), or because exactly one column holds
@@ -157,7 +157,7 @@ def _question(file: Traversable, first: Columns, word: int, tags: list[int]) -> 
 
 
 class _Content:
-    """What columns can be, by all of their values."""
+    """The columns that may hold tags, codes or numbers of words, judged by all of their values."""
 
     def __init__(self, width: int) -> None:
         self.tags = self._codes = set(range(width))
@@ -173,7 +173,7 @@ class _Content:
 
     @property
     def codes(self) -> set[int]:
-        """Columns with codes of expressions; numbers alone may be labels."""
+        """Indexes of columns with codes of expressions; numbers alone may be labels."""
         return self._codes & self._starred
 
 

@@ -1,4 +1,4 @@
-"""Tags of words and the chunks that they form, as conlleval reads them (Tjong Kim Sang and De Meulder 2003).
+"""Read and write tags of words and the chunks that they form, like conlleval (Tjong Kim Sang and De Meulder 2003).
 
 A tag is `O`, or the kind of a chunk with a letter for the word's position in it. A chunk begins at a word that is the
 first of one (`B`) or its only one (`S`, `U`, `W`), and at any other word of a kind that follows another kind, `O`, or
@@ -34,7 +34,7 @@ NO_LABELS = "a labelling task must list its labels, O among them, e.g. labels: [
 
 
 class Chunk(NamedTuple):
-    """Words `start` to `end`, half-open, of one kind; the kind of a bare `B` or `I` is ""."""
+    """A chunk of the words `start` (included) to `end` (excluded); the kind of a bare `B` or `I` is ""."""
 
     start: int
     end: int
@@ -42,14 +42,14 @@ class Chunk(NamedTuple):
 
 
 class Tag(NamedTuple):
-    """The parts of a tag: `position` is B, I, E, S, or "" for a plain tag; `kind` is None for `O`."""
+    """A tag in its parts: `position` is B, I, E, S, or "" for a plain tag; `kind` is None for `O`."""
 
     position: str
     kind: str | None
 
 
 class Scheme(NamedTuple):
-    """How tags are written: the name of the scheme, the layout of its tags, and the sign between letter and kind.
+    """A way to write tags: the name of the scheme, the layout of its tags, and the sign between letter and kind.
 
     Without a name, a tag such as `B-KIND` is read by BIO and any other as plain.
     """
@@ -104,7 +104,7 @@ def scheme_of(labels: tuple[str, ...], declared: str = "") -> Scheme:
         return Scheme()  # a task may well have no I-, as that of metaphors of one word
     candidates = list(_candidates(inside))
     if declared:
-        if fitting := [one for one in candidates if set(one.name) <= set(SCHEMES[declared])]:
+        if fitting := [scheme for scheme in candidates if set(scheme.name) <= set(SCHEMES[declared])]:
             return fitting[0]._replace(name=declared)
         raise ValueError(f"the labels have not the scheme {declared}: {', '.join(labels)}")
     if scheme := next((scheme for scheme in candidates if scheme.name in SCHEMES), None):
@@ -142,48 +142,48 @@ def _candidates(labels: Sequence[str]) -> Iterator[Scheme]:
 
 def chunks(tags: Iterable[str], scheme: str = "") -> list[Chunk]:
     """Return the chunks of a text, in order; `scheme` is the text of a `Scheme`."""
-    found: list[Chunk] = []
+    read: list[Chunk] = []
     start, inside, last = 0, None, ""
-    for place, tag in enumerate((*tags, OUTSIDE)):
+    for index, tag in enumerate((*tags, OUTSIDE)):
         position, kind = parsed(tag, scheme)
         if inside is not None and (position in (BEGIN, SINGLE) or kind != inside or last in (END, SINGLE)):
-            found.append(Chunk(start, place, inside))
+            read.append(Chunk(start, index, inside))
             inside = None
         if inside is None:
-            start, inside = place, kind
+            start, inside = index, kind
         last = position
-    return found
+    return read
 
 
 def strays(tags: Sequence[str], scheme: str = "") -> Iterator[int]:
-    """Yield the places of tags for later words of a chunk that continue none, and so are read as its first word."""
+    """Yield the indexes of tags for later words of a chunk that continue none, and so are read as its first word."""
     before = Tag("", None)
-    for place, tag in enumerate(tags):
-        own = parsed(tag, scheme)
-        if own.position in (INSIDE, END) and (own.kind != before.kind or before.position in (END, SINGLE)):
-            yield place
-        before = own
+    for index, tag in enumerate(tags):
+        current = parsed(tag, scheme)
+        if current.position in (INSIDE, END) and (current.kind != before.kind or before.position in (END, SINGLE)):
+            yield index
+        before = current
 
 
 def kinds(labels: Iterable[str], scheme: str = "") -> tuple[str, ...]:
     """Return the kinds of chunks that labels can form, in their order."""
-    found = (parsed(label, scheme).kind for label in labels)
-    return tuple(dict.fromkeys(kind for kind in found if kind is not None))
+    known = (parsed(label, scheme).kind for label in labels)
+    return tuple(dict.fromkeys(kind for kind in known if kind is not None))
 
 
-def tagged(found: Iterable[Chunk], words: int, labels: Sequence[str], scheme: str = "") -> tuple[str, ...]:
+def tagged(spans: Iterable[Chunk], words: int, labels: Sequence[str], scheme: str = "") -> tuple[str, ...]:
     """Return the tags of a text of `words` words with these chunks, in the labels of a task.
 
     If the task has no tag for a position in a chunk, that of a similar one is used; if chunks overlap, words belong to
     the first.
     """
     tags = [OUTSIDE] * words
-    for start, end, kind in found:
+    for start, end, kind in spans:
         single, begin, inside, last = (_label(order, kind, labels, scheme) for order in ("SBEI", "BI", "IB", "EIB"))
-        for place in range(start, end):
-            if tags[place] == OUTSIDE:
-                middle = inside if place < end - 1 else last
-                tags[place] = single if end - start == 1 else begin if place == start else middle
+        for index in range(start, end):
+            if tags[index] == OUTSIDE:
+                middle = inside if index < end - 1 else last
+                tags[index] = single if end - start == 1 else begin if index == start else middle
     return tuple(tags)
 
 

@@ -75,6 +75,22 @@ def test_an_error_without_values_beside_an_answer_is_none(error: Any, desk: Desk
 
 
 @pytest.mark.parametrize(
+    "beside",
+    [
+        {"base_resp": {"status_code": 0, "status_msg": "success"}},
+        {"base_resp": {"status_code": None}},
+        {"error_code": 0, "error_msg": ""},
+        {"code": 0, "message": "ok"},
+        {"candidates": [{"finishReason": "SAFETY"}]},
+    ],
+)
+def test_a_code_of_success_beside_an_answer_is_no_error(beside: dict[str, Any], desk: Desk, model: Open) -> None:
+    desk.usual = says(200, {**json.loads(openai_answer("B")), **beside})
+    assert [reply.text for reply in model().generate(ask("x"))] == ["B"]
+    assert len(desk.asked) == 1
+
+
+@pytest.mark.parametrize(
     "message", [{"content": None, "refusal": "I can't"}, {"content": [{"type": "refusal", "refusal": "I can't"}]}]
 )
 def test_a_refusal_in_words_is_one_in_either_shape(message: dict[str, Any], desk: Desk, model: Open) -> None:
@@ -122,7 +138,8 @@ def test_a_key_that_permits_nothing_any_more_ends_the_run(desk: Desk, model: Ope
 
 
 codes = st.none() | st.booleans() | st.integers() | st.text() | st.lists(st.integers())
-errors = codes | st.fixed_dictionaries({}, optional=dict.fromkeys(("code", "type", "status", "message"), codes))
+names = ("code", "type", "status", "message", "status_code", "errorCode", "detail", "base_resp")
+errors = codes | st.fixed_dictionaries({}, optional=dict.fromkeys(names, codes))
 
 
 @given(errors)

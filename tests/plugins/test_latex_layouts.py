@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import re
 from collections.abc import Iterable
@@ -116,6 +118,21 @@ def test_the_best_run_is_bold_and_those_that_tie(tmp_path: Path) -> None:
     assert line.count(r"\bfseries") == 2
     assert r"$^{\dagger}$" not in line
     assert re.search(r"caption\{Scores of [^,]+ and [^,]+ on mini\\_fables, with", text)
+
+
+def test_every_run_has_its_own_number_of_examples(tmp_path: Path) -> None:
+    """A run that answered 10 of 40, and one that answered all, in any order and in every format of tables."""
+    few = task(scores=[score(value=1.0, n=10)], counts={"ok": 10, "empty": 30})
+    records = [run(task(), identity="a" * 8), run(few, identity="b" * 8)]
+    folders = [stored(record, tmp_path / record.identity) for record in records]
+    for both in (folders, folders[::-1]):
+        text = latex(*both, layout="comparison", metrics="acc", examples=True)
+        assert r"1.000{$^{\circ}$}" in text
+        assert re.search(r"circ\$ Rests on fewer examples: 10 of 40 for [^,]+ on proverbs \(acc\)", text)
+        rows = csv.DictReader(io.StringIO(str(figeval.export(both, to="csv"))))
+        numbers = {row["run"]: row["n"] for row in rows if (row["kind"], row["metric"]) == ("model", "acc")}
+        assert numbers == {"a" * 8: "40", "b" * 8: "10"}
+        assert str(figeval.export(both, to="markdown")).count("(n = 10)") == 1
 
 
 @pytest.mark.slow

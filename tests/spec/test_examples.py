@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections import Counter
 
 import pytest
@@ -64,6 +65,71 @@ def test_an_index_is_made_of_what_rows_have_as_the_message_says():
         ("B", "row.gold | int(0)", 0),  # a default that is written out stays
     ]:
         assert build([{**ROW, "gold": gold}], **with_field("gold", source))[0].gold == expected
+
+
+def refusal(row, **changes):
+    with pytest.raises(DataError) as refused:
+        build([row], **changes)
+    return str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("gold", "options", "right"),
+    [
+        (" a secret", ("legumes", "a secret"), 1),
+        ("a secret", ("legumes", "a secret\u00a0"), 1),
+        ("A SECRET ", ("legumes", "a secret"), 1),
+        ("Legumes", (" legumes", "a secret"), 0),
+        ("a secret", ("legumes", "a secret"), 1),
+        ("B", ("b", "a"), 0),  # a letter may be meant, or the text of an option: both are named
+        ("B", ("b", "a"), 1),
+        ("1", ("1", "2"), 0),
+        ("1", ("2", "1"), 0),
+    ],
+)
+def test_advice_for_a_text_is_followed_to_the_letter_and_gives_the_right_index(gold, options, right):
+    row = {**ROW, "literal": options[0], "figurative": options[1], "gold": gold}
+    advised = re.findall(r"`([^`]+)`", refusal(row, **with_field("gold", "row.gold")))
+    assert right in [build([row], **with_field("gold", source))[0].gold for source in advised]
+
+
+@pytest.mark.parametrize(
+    ("gold", "options", "says"),
+    [
+        ("a secret.", ("legumes", "a secret"), r"option 1 .*only in a full stop: write both the same way"),
+        ("a  secret", ("legumes", "a secret"), r"option 1 .*only in blanks:"),
+        ("Stra\u00dfe", ("STRASSE", "a"), r"option 0 .*only in case:"),
+        ("cafe\u0301", ("tea", "caf\u00e9"), r"option 1 .*only in Unicode form:"),
+        ("polish", ("Polish", "POLISH"), r"nearly the text of options 0 .* and 1 .*give the index"),
+        ("a secret", ("a secret", "a secret"), r"the text of options 0 .* and 1 .*give the index"),
+        ("something else", ("legumes", "a secret"), r"give the place of an option"),
+    ],
+)
+def test_a_text_that_no_expression_finds_for_certain_gets_no_expression(gold, options, says):
+    row = {**ROW, "literal": options[0], "figurative": options[1], "gold": gold}
+    message = refusal(row, **with_field("gold", "row.gold"))
+    assert re.search(says, message) and "`" not in message
+
+
+@pytest.mark.parametrize(
+    ("source", "says"),
+    [
+        (
+            "{'A': 0, 'B': 1}[row.g]",
+            r"the mapping has no entry for 'C' \(from row\.g\), only for 'A', 'B'; add an entry",
+        ),
+        ("{'c': 0}[row.g | trim]", r"no entry for 'C' \(from row\.g\).*did you mean 'c'"),
+        ("{'A': {'x': 0}}[row.g].x", r"no entry for 'C' \(from row\.g\)"),
+        ("{1: 0}[row.n]", r"no entry for 7 \(from row\.n\), only for 1"),
+        ("row.keys_of[row.g]", r"row\.keys_of has no entry for 'C' \(from row\.g\), only for 'A'"),
+        ("[0, 1][row.n]", r"the list has no item 7 \(from row\.n\); its items are 0 to 1"),
+        ("{'A': 0}[row.h]", r"there is no key 'h'; the row has"),  # the row lacks it, not the mapping
+    ],
+)
+def test_an_entry_that_a_mapping_lacks_is_no_column_that_the_row_lacks(source, says):
+    message = refusal({**ROW, "g": "C", "keys_of": {"A": 0}}, **with_field("gold", source))
+    assert re.search(rf"^t: row 1 of 'jsonl:rows\.jsonl', field 'gold': .*{says}", message)
+    assert ("the row has" in message) == ("row.h" in source) and "\n" not in message
 
 
 def test_ids_are_stripped_and_columns_without_a_value_are_no_text():

@@ -25,7 +25,7 @@ from pydantic import BaseModel
 
 from figeval.data.formats import max_row_bytes, whole_text
 from figeval.data.packed_file import HEAD_BYTES
-from figeval.data.tables import find_separator
+from figeval.data.table_format import find_format
 from figeval.errors import DataError
 from figeval.evaluation.annotation.journal import is_journal, numbered_answers
 from figeval.evaluation.annotation.sheets import ITEM
@@ -143,11 +143,12 @@ def csv_rows(file: Path) -> list[list[str]]:
     if file.exists() and not file.is_file():  # reading a pipe may never end
         raise DataError(f"{file} is not a regular file; give a filled-in sheet")
     text = whole_text(file, cure="give a filled-in sheet")
-    delimiter, is_named = find_separator(text[:HEAD_BYTES].encode(), ",")
+    table_format = find_format(text[:HEAD_BYTES].encode(), ",", str(file))
     try:
-        return list(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True))[int(is_named) :]
+        rows = list(csv.reader(io.StringIO(text, newline=""), table_format.dialect, strict=True))
     except csv.Error as error:
         raise DataError(f"{file} is not a CSV file ({error}); save the sheet as `CSV UTF-8`") from error
+    return rows[int(table_format.is_named) :]
 
 
 def _table(file: Path, criteria: Sequence[str]) -> Iterator[Found]:
