@@ -88,7 +88,6 @@ NUMBERED: Mapping[str, Mapping[int, str]] = {  # field → number → what an er
         1001: "timeout",
         1008: "insufficient_balance",
         1024: "internal",
-        1039: "context_length_exceeded",
     },
     "errorcode": {  # Baidu
         **dict.fromkeys((13, 14, 110, 111), "invalid_api_key"),
