@@ -20,7 +20,7 @@ JSON: TypeAlias = dict[str, Any]
 Meta: TypeAlias = Mapping[str, str]
 FINGERPRINTED_AS = "fingerprinted_as"  # metadata key of a renamed field: its former name, which fingerprints still use
 Role: TypeAlias = Literal["trained", "chosen"]  # how a model has seen an example
-LATER = {"later": True}  # a field that was added later: while it is empty, it does not change a task's fingerprint
+LATER = {"later": True}  # a field that was added later: its default does not change a task's fingerprint
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

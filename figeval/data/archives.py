@@ -39,12 +39,12 @@ ENCRYPTED = 1  # bit of `ZipInfo.flag_bits`
 STREAMED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # zipfile unpacks others in pieces of unlimited size
 METHODS = {9: "Deflate64", 12: "bzip2", 14: "LZMA", 93: "Zstandard", 95: "xz", 98: "PPMd"}  # of compression
 MACHINES = (".DS_Store", "Thumbs.db", "desktop.ini")  # files that systems add to archives
-DOCUMENTS = {  # member → what the archive is
-    "xl/workbook.xml": "is an Excel workbook; save the sheet as CSV UTF-8",
-    "xl/workbook.bin": "is an Excel workbook; save the sheet as CSV UTF-8",
-    "word/document.xml": "is a Word document; save its rows as CSV UTF-8",
-    "content.xml": "is an OpenDocument file; save the sheet as CSV UTF-8",
-    "Index/Document.iwa": "is a document of Apple Numbers or Pages; export it as CSV",
+DOCUMENTS = {  # member → what the archive is, and what to do
+    "xl/workbook.xml": ("is an Excel workbook", "save the sheet as CSV UTF-8"),
+    "xl/workbook.bin": ("is an Excel workbook", "save the sheet as CSV UTF-8"),
+    "word/document.xml": ("is a Word document", "save its rows as CSV UTF-8"),
+    "content.xml": ("is an OpenDocument file", "save the sheet as CSV UTF-8"),
+    "Index/Document.iwa": ("is a document of Apple Numbers or Pages", "export it as CSV"),
 }
 Packed: TypeAlias = "IO[bytes] | gzip.GzipFile | bz2.BZ2File | lzma.LZMAFile"
 
@@ -180,9 +180,8 @@ def single_member(archive: zipfile.ZipFile) -> zipfile.ZipInfo:
         ArchiveError: there are several or none, or the archive is a document.
     """
     names = set(archive.namelist())
-    if document := next((problem for name, problem in DOCUMENTS.items() if name in names), None):
-        problem, _, cure = document.partition("; ")
-        raise ArchiveError(problem, cure)
+    if document := next((about for name, about in DOCUMENTS.items() if name in names), None):
+        raise ArchiveError(*document)
     members = [info for info in archive.infolist() if not _is_added(info.filename)]
     if len(members) != 1:
         listed = one_line(", ".join(info.filename for info in members[:4]), 120)

@@ -147,12 +147,13 @@ def _plain(value: Any) -> Any:
 def _told(value: Any) -> dict[str, Any]:
     """Return the fields that are part of a fingerprint.
 
-    Texts that only prompts show are left out, and so are empty fields that were added after the first fingerprints.
-    Renamed fields keep their first name, and fields that a class no longer has keep their value.
+    Texts that only prompts show are left out, and so are fields that were added after the first fingerprints while they
+    are empty or have their default. Renamed fields keep their first name, and fields that a class no longer has keep
+    their value.
     """
     told = dict(value.removed_fields) if isinstance(value, Example) else {}
     for field in fields(value):
         content = getattr(value, field.name)
-        if field.name != "prompted" and (content or "later" not in field.metadata):
+        if field.name != "prompted" and ("later" not in field.metadata or (content and content != field.default)):
             told[field.metadata.get(FINGERPRINTED_AS, field.name)] = content
     return told

@@ -18,7 +18,7 @@ from figeval.types import JSON, Example
 
 from .expressions import Expressions
 from .requests import LabelWords
-from .tags import OUTSIDE, Chunk, kinds, tagged
+from .tags import OUTSIDE, USUAL, Chunk, Scheme, kinds, tagged
 
 Words = list[dict[str, float]]  # label → probability, for each word
 TRAINING = ("prior", "train")
@@ -103,7 +103,7 @@ class SeenExpressions:
     fit_splits: ClassVar[tuple[str, ...]] = TRAINING
     model: str = ""
     expressions: Expressions = field(default_factory=lambda: Expressions("en"), init=False)
-    scheme: str = field(default="", init=False)  # of the tags
+    scheme: Scheme = field(default=USUAL, init=False)  # of the tags
 
     def __post_init__(self) -> None:
         refuse_model_name("seen_expressions", self.model)
@@ -112,7 +112,7 @@ class SeenExpressions:
         """Collect the expressions. The language is that of the examples, or English if they do not name one."""
         given = list(examples)
         self.expressions = Expressions(next((one.language for one in given if one.language), "en"))
-        self.scheme = next((getattr(example, "scheme", "") for example in given), "")
+        self.scheme = next((getattr(example, "scheme", USUAL) for example in given), USUAL)
         for example in given:
             self.expressions.add(*words_of(example), self.scheme)
 

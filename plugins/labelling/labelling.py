@@ -22,7 +22,21 @@ from figeval.task_types.texts import TextExample
 from figeval.types import JSON, LATER, AnswerFormat, Prediction, Value
 
 from .requests import LabelWords
-from .tags import ALIASES, NO_LABELS, OUTSIDE, PLAIN, SCHEMES, Chunk, chunks, kinds, scheme_of, strays, tagged
+from .tags import (
+    ALIASES,
+    NO_LABELS,
+    OUTSIDE,
+    PLAIN,
+    SCHEMES,
+    USUAL,
+    Chunk,
+    Scheme,
+    chunks,
+    kinds,
+    scheme_of,
+    strays,
+    tagged,
+)
 
 Answer: TypeAlias = "tuple[str | tuple[str, ...], ...]"
 METRICS = f"{__package__}.chunk_metrics"
@@ -108,15 +122,15 @@ class StretchesField(Field):
 
 @dataclass(frozen=True, slots=True)
 class SchemeField(Field):
-    """The name of a scheme of tags; the value of an example is the scheme as text, empty for BIO and plain tags."""
+    """The name of a scheme of tags, which becomes the scheme."""
 
-    def read(self, value: Any, row: RowContext) -> str:
+    def read(self, value: Any, row: RowContext) -> Scheme:
         names = (*SCHEMES, PLAIN)
         name = ALIASES.get(str(value).upper(), value)
         if name not in names:
             raise row.error(f"{value!r:.80} is no scheme of tags; write one of {', '.join(names)}")
         try:
-            return str(scheme_of(tuple(row.task.labels), name))
+            return scheme_of(tuple(row.task.labels), name)
         except ValueError as error:
             raise row.error(str(error)) from error
 
@@ -143,8 +157,8 @@ class LabellingExample(TextExample):
         StretchesField("Spans of words, [start, end], that are expressions of the training split; null if unknown."),
     ] = None
     scheme: Annotated[
-        str, SchemeField("Scheme of the tags: BIO, IOBES, BILOU …; needed only if the labels do not show it.")
-    ] = field(default="", metadata=LATER)
+        Scheme, SchemeField("Scheme of the tags: BIO, IOBES, BILOU …; needed only if the labels do not show it.")
+    ] = field(default=USUAL, metadata=LATER)
 
     @property
     def text(self) -> str:
@@ -238,8 +252,7 @@ class Labelling(TaskType[LabellingExample]):
 
     def completed(self, example: LabellingExample, task: Definition) -> LabellingExample:
         """Return the example with the scheme that the task's labels show, unless its rows declare one."""
-        scheme = "" if "scheme" in task.fields else str(scheme_of(tuple(task.labels)))
-        return replace(example, scheme=scheme) if scheme else example
+        return example if "scheme" in task.fields else replace(example, scheme=scheme_of(tuple(task.labels)))
 
     def query_text(self, example: LabellingExample) -> str:
         """Return the text."""

@@ -58,22 +58,17 @@ class Scheme(NamedTuple):
     layout: str = PREFIX
     sign: str = "-"
 
-    @classmethod
-    def read(cls, text: str) -> Scheme:
-        """Return the scheme of a text that `str` made."""
-        return cls(*text.split(" ")) if text else cls()
 
-    def __str__(self) -> str:
-        return " ".join(self) if self.name else ""
+USUAL = Scheme()
 
 
 @lru_cache(maxsize=4096)
-def parsed(tag: str, scheme: str = "") -> Tag:
-    """Return the parts of a tag; `scheme` is the text of a `Scheme`."""
+def parsed(tag: str, scheme: Scheme = USUAL) -> Tag:
+    """Return the parts of a tag."""
     if tag == OUTSIDE:
         return Tag("", None)
-    if scheme:
-        name, layout, sign = Scheme.read(scheme)
+    if scheme.name:
+        name, layout, sign = scheme
         parts = LAYOUTS[layout].fullmatch(tag)
         letters = SCHEMES.get(name, {})
         if parts is None or parts["letter"].upper() not in letters or parts["sign"] not in (None, sign):
@@ -140,8 +135,8 @@ def _candidates(labels: Sequence[str]) -> Iterator[Scheme]:
             yield Scheme(whole if is_shared and whole else "".join(sorted(letters)), layout, *(signs or {"-"}))
 
 
-def chunks(tags: Iterable[str], scheme: str = "") -> list[Chunk]:
-    """Return the chunks of a text, in order; `scheme` is the text of a `Scheme`."""
+def chunks(tags: Iterable[str], scheme: Scheme = USUAL) -> list[Chunk]:
+    """Return the chunks of a text, in order."""
     read: list[Chunk] = []
     start, inside, last = 0, None, ""
     for index, tag in enumerate((*tags, OUTSIDE)):
@@ -155,7 +150,7 @@ def chunks(tags: Iterable[str], scheme: str = "") -> list[Chunk]:
     return read
 
 
-def strays(tags: Sequence[str], scheme: str = "") -> Iterator[int]:
+def strays(tags: Sequence[str], scheme: Scheme = USUAL) -> Iterator[int]:
     """Yield the indexes of tags for later words of a chunk that continue none, and so are read as its first word."""
     before = Tag("", None)
     for index, tag in enumerate(tags):
@@ -165,13 +160,13 @@ def strays(tags: Sequence[str], scheme: str = "") -> Iterator[int]:
         before = current
 
 
-def kinds(labels: Iterable[str], scheme: str = "") -> tuple[str, ...]:
+def kinds(labels: Iterable[str], scheme: Scheme = USUAL) -> tuple[str, ...]:
     """Return the kinds of chunks that labels can form, in their order."""
     known = (parsed(label, scheme).kind for label in labels)
     return tuple(dict.fromkeys(kind for kind in known if kind is not None))
 
 
-def tagged(spans: Iterable[Chunk], words: int, labels: Sequence[str], scheme: str = "") -> tuple[str, ...]:
+def tagged(spans: Iterable[Chunk], words: int, labels: Sequence[str], scheme: Scheme = USUAL) -> tuple[str, ...]:
     """Return the tags of a text of `words` words with these chunks, in the labels of a task.
 
     If the task has no tag for a position in a chunk, that of a similar one is used; if chunks overlap, words belong to
@@ -187,7 +182,7 @@ def tagged(spans: Iterable[Chunk], words: int, labels: Sequence[str], scheme: st
     return tuple(tags)
 
 
-def _label(positions: str, kind: str, labels: Sequence[str], scheme: str) -> str:
+def _label(positions: str, kind: str, labels: Sequence[str], scheme: Scheme) -> str:
     """Return the label of a kind with the first of some positions that the task has, or else any label of the kind."""
     mine = {parsed(label, scheme).position: label for label in labels if parsed(label, scheme).kind == kind}
     return next((mine[position] for position in positions if position in mine), next(iter(mine.values())))

@@ -18,7 +18,7 @@ from figeval import Prediction, PromptContext, Reply, TaskSpec
 from figeval.builtin.plugins.labelling import chunk_metrics, columns, expressions, floors
 from figeval.builtin.plugins.labelling.labelling import READER, Labelling, LabellingExample
 from figeval.builtin.plugins.labelling.requests import LabelWords
-from figeval.builtin.plugins.labelling.tags import OUTSIDE, chunks, scheme_of, strays, tagged
+from figeval.builtin.plugins.labelling.tags import OUTSIDE, USUAL, Scheme, chunks, scheme_of, strays, tagged
 from figeval.data import DataContext
 from figeval.errors import DataError, FigevalError, ModelError
 from figeval.evaluation import Harness
@@ -148,7 +148,7 @@ def test_the_scheme_is_shown_by_the_labels_or_asked_for(labels: str, declared: s
         with pytest.raises(ValueError, match="labels"):
             scheme_of(tuple(labels.split()), declared)
     else:
-        assert str(scheme_of(tuple(labels.split()), declared)) == expected
+        assert scheme_of(tuple(labels.split()), declared) == (Scheme(*expected.split()) if expected else USUAL)
 
 
 @pytest.mark.parametrize(
@@ -228,7 +228,7 @@ IOBES = st.lists(st.sampled_from(["O", "B-A", "I-A", "E-A", "S-A", "I-B", "E-B"]
 def test_scores_of_other_schemes_are_those_of_seqeval(gold: list[str], said: list[str]) -> None:
     theirs = pytest.importorskip("seqeval.metrics")
     gold, said = gold[: len(said)], said[: len(gold)]
-    for scheme, suffix in (("IOBES prefix -", False), ("IOBES suffix -", True)):
+    for scheme, suffix in ((Scheme("IOBES"), False), (Scheme("IOBES", "suffix"), True)):
         turned = [[tag if tag == "O" or not suffix else f"{tag[2:]}-{tag[0]}" for tag in tags] for tags in (gold, said)]
         found = value_of("span_f1", (example(turned[0], scheme=scheme), prediction(tuple(turned[1]))))
         expected = theirs.f1_score([turned[0]], [turned[1]], zero_division=0, suffix=suffix)
@@ -261,12 +261,12 @@ TIED_IOBES = st.lists(
 )
 
 
-@given(st.one_of(st.tuples(TIED, st.just("")), st.tuples(TIED_IOBES, st.just("IOBES prefix -"))), st.data())
-def test_ties_are_scored_by_expectation(answered: tuple[list[list[str]], str], data: st.DataObject) -> None:
+@given(st.one_of(st.tuples(TIED, st.just(USUAL)), st.tuples(TIED_IOBES, st.just(Scheme("IOBES")))), st.data())
+def test_ties_are_scored_by_expectation(answered: tuple[list[list[str]], Scheme], data: st.DataObject) -> None:
     """Counts are means over all ways to draw a tag for each word."""
     ties, scheme = answered
     size = len(ties)
-    tags = ["O", "B-A", "I-A", "B-B", *(["E-A", "S-A"] if scheme else [])]
+    tags = ["O", "B-A", "I-A", "B-B", *(["E-A", "S-A"] if scheme.name else [])]
     gold = data.draw(st.lists(st.sampled_from(tags), min_size=size, max_size=size))
     stretches = [(a, b) for a in range(size) for b in range(a + 1, size + 1)]
     seen = tuple(data.draw(st.lists(st.sampled_from(stretches), unique=True))) if stretches else ()
