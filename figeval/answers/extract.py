@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import cache, partial
 from types import MappingProxyType
 
+from figeval.answers.denials import BUT
 from figeval.answers.folding import fold
 from figeval.answers.mentions import identity_finder
 from figeval.answers.patterns import phrases
@@ -22,7 +23,6 @@ from figeval.answers.phrases import (
     AND,
     ANSWER,
     BEST,
-    BUT,
     CHOOSE,
     CONNECTOR,
     COPULA,

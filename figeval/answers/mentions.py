@@ -28,7 +28,7 @@ _CASES = "Ii\u0307\u0301"  # a language that folds this otherwise has its own ru
 # What Korean attaches to a word: particles, and the forms of the copula.
 _PARTICLE = regex.compile(
     r"(?:은|는|이|가|을|를|의|에|에서|에게|께|로|으로|와|과|랑|이랑|도|만|까지|부터|보다|처럼|라|이?라고|이?라는|이?란|이?다|"
-    r"입니다|예요|이에요|에요|이?네요|이?야|임|인|이?며|이?고|이?지만|이?므로|이?라서|였습니다|이었습니다|일|번)(?!\p{sc=Hangul})"
+    r"입니다|예요|이에요|에요|이?네요|이?야|임|인|이?며|이?고|이?지만|이지|이?므로|이?라서|였습니다|이었습니다|일|번)(?!\p{sc=Hangul})"
 )
 _HANGUL = regex.compile(r"\p{sc=Hangul}")
 _INNER_APOSTROPHE = regex.compile(r"(?<=[\p{L}\p{M}])['’‘\uff07\u055a\u02bb\u02bc](?=\p{L})")

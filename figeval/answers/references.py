@@ -12,17 +12,21 @@ from collections.abc import Callable, Sequence
 from functools import cache, lru_cache, partial
 from itertools import pairwise
 
+from figeval.answers.denials import BUT, NOT, NOT_AFTER, NOT_BEFORE, RIGHT, WRONG
 from figeval.answers.folding import fold
 from figeval.answers.mentions import APART, Mention, text_finder
 from figeval.answers.patterns import LETTERS
 from figeval.answers.phrases import (
     AND,
+    AND_WORD,
     ANSWER,
     CONNECTOR,
+    COPULA,
+    FITS,
+    GOOD,
     IS,
+    IS_WORD,
     NO_NOUNS,
-    NOT,
-    WRONG,
     Nouns,
     filler,
     noun,
@@ -80,19 +84,36 @@ def indexes(marked: str, pattern: str = REF) -> set[int]:
 
 # ---- references that are no claims -----------------------------------------------------------------------------------
 
-_MORE = rf"[\"')\]]*+\s*+(?:,\s*+)?(?:{AND}\s*+)?[\"'(\[]*+{REF}"
+_SHUT, _OPEN = r"[\"')\]]*+", r"[\"'(\[]*+"
+_MORE = rf"{_SHUT}\s*+(?:,\s*+)?(?:{AND}\s*+)?{_OPEN}{REF}"
+_LAST = rf"{_SHUT}\s*+(?:,\s*+)?(?:{AND_WORD}\s*+){_OPEN}{REF}"
 _SEVERAL = rf"{REF}(?>{_MORE}){{0,9}}"  # atomic, because "," matches both as a comma and as a word for "and"
-_IS = r"(?:is|are|was|were|does|do|did|would|could|can|should|seems?|fits?|passt|ist|sind|est|sont|es|son|è|é|jest)?"
+_UNSAID = rf"(?!{_SHUT}\s*(?:{IS_WORD}|{COPULA}|{FITS}|{GOOD}))"  # "not A, B is right" denies A only
+_LISTED = rf"{REF}(?>{_MORE}{_UNSAID}){{0,9}}"
+_JOINED = rf"{REF}(?:(?>{_MORE}){{0,8}}{_LAST})?"  # "B, A değil" denies A only, "A ve B değil" both
+_IS = (
+    r"(?:\b(?:is|are|was|were|does|do|did|would|could|can|should|seems?|fits?|passt|sind|sont|son|está|zijn|da|yn)"
+    rf"(?=\b|n't)|{IS_WORD})?"
+)
 _ADVERB = r"(?:clearly|also|simply|just|both|all|really|quite|definitely|plainly|n'est|no|das|the|a|far)"
+_ON_LINE = r"(?:(?<=not)|(?<=n't)|(?![^\S\n]*\n))"  # "Non", alone on a line, denies no option on the next one
+_NO_TEXT = r"(?-i:(?<![)\]])|(?!\s*[A-ZÀ-ÞΑ-ΩА-Я]))"  # "(B) Not all that glitters" is an option with its text
+_CASE = r"(?:['-]\w{1,4}\b|번?[은는이가을를]?|[はがもを]|[也都])?"  # Turkish A'nın, Armenian A-ն, particles
 
 
 @cache
 def _unclaimed(nouns: Nouns) -> tuple[tuple[str, re.Pattern[str]], ...]:
     """Return the patterns of references that are not claims, each with the kind that such references become."""
+    called = rf"(?:\s*{noun(nouns)})?"
+    before = rf"(?:\s*(?:{filler(nouns)}|{IS_WORD}|{noun(nouns)})){{0,4}}[\s\"'(\[]*"
+    after = rf"{_SHUT}{_NO_TEXT}{_CASE}{called}{_CASE}\s*{_IS}\s*(?:{_ADVERB}\s+)*"
+    said = rf"(?:\s*(?:{RIGHT}|{ANSWER}|{noun(nouns)}){_CASE}){{0,2}}\s*"
     found = (
-        ("negated", rf"{NOT}(?:\s+{filler(nouns)}){{0,4}}[\s\"'(\[]*(?P<refs>{_SEVERAL})"),
-        ("negated", rf"(?P<refs>{_SEVERAL})[\"')\]]*\s*{_IS}\s*(?:{_ADVERB}\s+)*{WRONG}"),
-        ("negated", rf"\bno\s(?P<refs>{TEXT})"),
+        ("negated", rf"(?:{NOT}|{NOT_BEFORE}){_ON_LINE}{before}(?P<refs>{_LISTED})"),
+        ("negated", rf"(?P<refs>{_SEVERAL}){after}(?:{WRONG}|{NOT}(?!{before}{ANY}))"),
+        ("negated", rf"(?P<refs>{REF}){_SHUT}\s*[:=–—-]\s*{WRONG}(?:\s*(?:{ANSWER}|{noun(nouns)}))?(?!\s*\w)"),
+        ("negated", rf"(?P<refs>{_JOINED}){after}{said}{NOT_AFTER}"),
+        ("negated", rf"(?<!wait )(?<!wait, )(?<!actually )(?<!actually, )\bno (?P<refs>{REF})"),
         ("negated", rf"\brul(?:e|es|ed|ing)\s+(?P<refs>{_SEVERAL})\s+out\b"),
         ("listed", rf"\b(?:between|among|entre|zwischen)\s+[\"'(\[]*(?P<refs>{REF}{_MORE})"),
     )
@@ -113,7 +134,8 @@ def _set_aside(unclaimed: tuple[tuple[str, re.Pattern[str]], ...], marked: str) 
 # ---- options ---------------------------------------------------------------------------------------------------------
 
 _OTHER_SCRIPT = r"[\u0370-\u1cff\u2d00-\u2ddf\u3040-\ud7ff\uf900-\ufaff]"  # than the letters that name options
-_CLOSED = rf"(?=\s*(?:[.,:;!?)\]}}\"'/&=-]|\Z|\n|{TEXT}|{_OTHER_SCRIPT})|\s+{CONNECTOR})"
+_DENYING = rf"(?:(?!(?:not|cannot|never)\b)(?:{NOT}|{NOT_AFTER}|{BUT})|{WRONG}(?!\s+\w))"  # no "A wrong answer"
+_CLOSED = rf"(?=\s*(?:[.,:;!?)\]}}\"'/&=-]|\Z|\n|{TEXT}|{_OTHER_SCRIPT})|\s+(?:{CONNECTOR}|{_DENYING}))"
 _OTHER_THING = re.compile(r"\b(?:plan|vitamin|hepatitis|class|grade|type|team|group|person|point|side|part)\s\Z", re.I)
 _ELISION = "est|était|étaient|accord|ailleurs|abord|après|une?|où|en|autres?|ici"  # C'est, D'abord
 _ARTICLES = "AEOUY"  # letters that are words in some language

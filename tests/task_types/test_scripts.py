@@ -22,6 +22,7 @@ from figeval.words import is_boundary, is_cluster_boundary, letters
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "task_types"
 SCRIPTS = json.loads((GOLDEN / "answers_scripts.json").read_text("utf-8"))
+DENIED = json.loads((GOLDEN / "answers_denied.json").read_text("utf-8"))
 MARKS = json.loads((GOLDEN / "answers_marks.json").read_text("utf-8"))
 Case = dict[str, Any]
 
@@ -92,6 +93,29 @@ def test_quotations(case: Case) -> None:
     found = None if place.span is None else [place.span.start, place.span.end]
     assert (found, place.kind) == (case["found"], case["kind"])
     assert (place.likeness == 1) == (case["kind"] == "verbatim")
+
+
+# ---- options that are denied ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("case", DENIED["languages"], ids=lambda case: case["language"])
+@pytest.mark.parametrize("is_reversed", [False, True], ids=["", "reversed"])
+def test_a_denied_option_is_no_answer(case: Case, is_reversed: bool) -> None:
+    options = case["options"][::-1] if is_reversed else case["options"]
+    letters = "BA" if is_reversed else "AB"
+    expected = {template: int(not is_reversed) for template in case["answered"]}
+    expected |= dict.fromkeys(case["unanswered"])
+    for template, index in expected.items():
+        for denied, affirmed in (letters, case["options"]):
+            reply = template.format(no=denied, yes=affirmed)
+            extracted = extract_choice(Reply(text=reply), options, "AB", language=case["language"])
+            assert extracted.index == index, (reply, extracted)
+
+
+@pytest.mark.parametrize("case", DENIED["replies"], ids=lambda case: case["why"])
+def test_replies_that_deny(case: Case) -> None:
+    options = ["the sound of water", "a spark", "the smell of earth", "a song of wind"]
+    assert extract_choice(Reply(text=case["reply"]), options, "ABCD").index == case["index"]
 
 
 # ---- what holds for any text ----------------------------------------------------------------------------------------
