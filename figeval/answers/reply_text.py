@@ -8,6 +8,7 @@ from functools import cache
 
 from figeval.answers.phrases import Nouns
 from figeval.types import Reply, Status
+from figeval.words import unify_spelling
 
 BEGINNING, END = 4_000, 12_000
 """Characters of a long reply that are read: models answer at once, or after everything else has been said."""
@@ -131,7 +132,7 @@ def plain(text: str) -> str:
 
     Quotation marks are straight, and the punctuation of other scripts is replaced by ASCII's. Line breaks are kept.
     """
-    text = _INVISIBLE.sub("", unicodedata.normalize("NFKC", text.translate(_PLAIN))).translate(_PLAIN)
+    text = _INVISIBLE.sub("", unicodedata.normalize("NFKC", unify_spelling(text.translate(_PLAIN)))).translate(_PLAIN)
     text = text if text.isascii() else text.translate(_STOPS)
     for pattern, new in _MARKUP:
         text = pattern.sub(new, text)
