@@ -1,4 +1,4 @@
-"""What a word is, in every language: the notion that metrics, floors, lexical models, extractors and digests share.
+"""Divide texts of every language into words, for metrics, floors, lexical models, extractors and digests.
 
 Words are those of Unicode Standard Annex 29 (section 4), of letters and digits only, with the tailoring that it invites
 implementations to make: marks, joiners and soft hyphens belong to the letter before them (rule WB4); an apostrophe, a
@@ -224,7 +224,7 @@ def unify_spelling(text: str) -> str:
         return text
     text = _CHILLU_IN_PARTS.sub(lambda match: _CHILLUS[match[1]], _TATWEEL.sub("", text))
     for pattern, am in _SARA_AM_IN_PARTS:
-        text = pattern.sub(lambda match, am=am: "".join(filter(None, match.groups())) + am, text)
+        text = pattern.sub(rf"\1\2\3{am}", text)
     return text
 
 
@@ -287,7 +287,7 @@ def is_boundary(text: str, index: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """How the texts of one language are divided into words: the arguments of `find_words`."""
+    """The arguments of `find_words` for the texts of one language."""
 
     language: str = ""
     segmenter: str = ""
@@ -295,7 +295,7 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class TaskWords:
-    """Divides the texts of a task into words, for models of words, whose requests name no language.
+    """Divide the texts of a task into words, for models of words, whose requests name no language.
 
     Attributes:
         reading: how texts are divided, if the task has one language; otherwise, how texts of no example are.

@@ -42,7 +42,7 @@ _PICTURE = regex.compile(r"\p{Extended_Pictographic}|\p{Regional_Indicator}")
 
 @dataclass(frozen=True, slots=True)
 class Folded:
-    """Text in its plainest spelling.
+    """A text in its plainest spelling.
 
     Attributes:
         text: the spelling, decomposed (NFKD).

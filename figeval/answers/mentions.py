@@ -1,4 +1,4 @@
-"""Search for given texts, such as options or the words of labels, in a reply.
+"""Search a reply for given texts, such as options or the words of labels.
 
 Spelling does not matter (`figeval.answers.folding`), nor do blanks and punctuation between words. A text is found only
 where it begins and ends at the borders of a word or, in scripts without blanks, of a grapheme cluster: "art" is not
@@ -47,7 +47,7 @@ _SPACED_LETTER = regex.compile(rf"[[\p{{L}}\p{{N}}]--{UNSPACED}--\p{{sc=Hangul}}
 
 @dataclass(frozen=True, slots=True)
 class Mention:
-    """Place where a reply mentions a text, `reply[start:end]`, and the indexes of the texts with these words."""
+    """A place where a reply mentions a text, `reply[start:end]`, and the indexes of the texts with these words."""
 
     start: int
     end: int
@@ -243,7 +243,7 @@ def _without_cut_words(mentions: list[Mention], reply: str) -> list[Mention]:
     """Return the mentions without those that begin or end at an apostrophe within a word that is mentioned whole."""
     if len(mentions) < 2:
         return mentions
-    inner = {place for match in _INNER_APOSTROPHE.finditer(reply) for place in match.span()}
+    inner = {edge for match in _INNER_APOSTROPHE.finditer(reply) for edge in match.span()}
     return [
         mention
         for mention in mentions

@@ -1,4 +1,4 @@
-"""Reduction of a reply to the text that is read, without reasoning traces, markup and later turns."""
+"""Reduce a reply to the text that is read, without reasoning traces, markup and later turns."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ def split_reasoning(text: str) -> tuple[str, str]:
     """Return the reasoning traces of a text, without their marks, and the text without them, as `strip_reasoning`."""
     traces: list[str] = []
     for opening, closing in TRACES:
-        own, text = _split(text, opening, closing)
-        traces += own
+        split_off, text = _split(text, opening, closing)
+        traces += split_off
     return "\n\n".join(trace.strip() for trace in traces if trace.strip()), text
 
 
