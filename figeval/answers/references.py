@@ -106,7 +106,7 @@ def _unclaimed(nouns: Nouns) -> tuple[tuple[str, re.Pattern[str]], ...]:
     """Return the patterns of references that are not claims, each with the kind that such references become."""
     called = rf"(?:\s*{noun(nouns)})?"
     before = rf"(?:\s*(?:{filler(nouns)}|{IS_WORD}|{noun(nouns)})){{0,4}}[\s\"'(\[]*"
-    after = rf"{_SHUT}{_NO_TEXT}{_CASE}{called}{_CASE}\s*{_IS}\s*(?:{_ADVERB}\s+)*"
+    after = rf"{_SHUT}(?![^\S\n]*\n){_NO_TEXT}{_CASE}{called}{_CASE}\s*{_IS}\s*(?:{_ADVERB}\s+)*"
     said = rf"(?:\s*(?:{RIGHT}|{ANSWER}|{noun(nouns)}){_CASE}){{0,2}}\s*"
     patterns = (
         ("negated", rf"(?:{NOT}|{NOT_BEFORE}){_ON_LINE}{before}(?P<refs>{_LISTED})"),
