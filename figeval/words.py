@@ -1,4 +1,4 @@
-"""What a word is, in every language: the notion that metrics, floors, lexical models, extractors and digests share.
+"""Divide texts of every language into words, for metrics, floors, lexical models, extractors and digests.
 
 Words are those of Unicode Standard Annex 29 (section 4), of letters and digits only, with the tailoring that it invites
 implementations to make: marks, joiners and soft hyphens belong to the letter before them (rule WB4); an apostrophe, a
@@ -10,8 +10,8 @@ grapheme cluster (section 3) is a word, unless the task names a segmenter: a lib
 A text may mix scripts; the segmenter divides only the runs in its own.
 
 Words are compared in NFC and full case folding, with the rules of the language where it has its own (i without and with
-a dot), and without signs of tone and characters that have no appearance of their own (soft hyphens, joiners, direction
-marks).
+a dot), and without signs of tone, tatweel and characters that have no appearance of their own (soft hyphens, joiners,
+direction marks). Thai and Lao sara am and the chillus of Malayalam are the same in one character and in parts.
 """
 
 from __future__ import annotations
@@ -45,7 +45,10 @@ UNSPACED = _UNSPACED  # for the patterns of other modules
 _APOSTROPHE_LETTERS = "\u02bb\u02bc"  # of Uzbek oʻ, Hawaiian ʻokina, Ukrainian пʼять, which many write with ' or ’
 _SPACED = rf"[[\p{{L}}\p{{N}}]--[{_APOSTROPHE_LETTERS}]--{_UNSPACED}--{_ATTACHED}]"
 _LETTERS = rf"(?:{_SPACED}{_ATTACHED}*+)++"
-_SYLLABLE = r"\X\p{M}*+"  # a cluster, with the few vowel signs that UAX 29 parts from it (Myanmar aa)
+# Of Thai and Lao sara am, if it is spelt as two characters, the second.
+_SARA_AA = r"(?:(?<=\u0e4d[\u0e48-\u0e4b]?)\u0e32|(?<=\u0ecd[\u0ec8-\u0ecb]?)\u0eb2)"
+SYLLABLE = rf"\X\p{{M}}*+(?:{_SARA_AA}\p{{M}}*+)?+"
+"""Pattern of a grapheme cluster, with the few vowel signs that UAX 29 parts from it (Myanmar aa, Thai sara am)."""
 TONE_SIGNS = "\u055b\u055c\u055e"  # of emphasis, exclamation and question, above a vowel of an Armenian word
 # Between letters, as in don't, l’amour, col·lecció, צה״ל; " joins letters of Hebrew only, which typists write for ״.
 _JOINT = (
@@ -61,23 +64,38 @@ _PLAIN = re.compile(
 )
 _PLAIN_LETTERS = regex.compile(r"[\p{L}\p{N}]++")
 _PLAIN_WORD = regex.compile(r"[\p{L}\p{N}]++(?:['’][\p{L}\p{N}]++)*+")
-_WORD = regex.compile(rf"(?P<spaced>{_LETTERS}(?:{_JOINT}{_LETTERS})*+)|(?:(?={_UNSPACED}){_SYLLABLE})++", regex.V1)
+_WORD = regex.compile(rf"(?P<spaced>{_LETTERS}(?:{_JOINT}{_LETTERS})*+)|(?:(?={_UNSPACED}){SYLLABLE})++", regex.V1)
 _NOT_LETTERS = regex.compile(rf"[^\p{{L}}\p{{N}}\p{{M}}]+|(?<![\p{{L}}\p{{N}}\p{{M}}{_ATTACHED}])\p{{M}}+", regex.V1)
-_UNSPACED_RUN = regex.compile(rf"((?:(?={_UNSPACED}){_SYLLABLE})++)", regex.V1)
+_UNSPACED_RUN = regex.compile(rf"((?:(?={_UNSPACED}){SYLLABLE})++)", regex.V1)
 _JOINTS = regex.compile("['’·\u05f3\u05f4\"]")
 _INVISIBLE = regex.compile(r"\p{Default_Ignorable_Code_Point}+")
 _CLUSTER = regex.compile(r"\X")
-_CLUSTERS = regex.compile(_SYLLABLE)
+_CLUSTERS = regex.compile(SYLLABLE)
 _INNER = rf"[{TONE_SIGNS}{_APOSTROPHE_LETTERS}]"  # where no word may be cut, unlike at an apostrophe
 _WITHIN = regex.compile(
     rf"(?<={_SPACED}{_ATTACHED}*{_INNER}?){_SPACED}|(?<={_SPACED}{_ATTACHED}*){_INNER}(?={_SPACED})"
     rf"|(?<=[\p{{L}}\p{{N}}]{_ATTACHED}*)\p{{M}}",
     regex.V1,
 )
-_VOWEL_SIGN = regex.compile(rf"(?<=[\p{{L}}\p{{N}}]{_ATTACHED}*)\p{{M}}", regex.V1)  # that \X parts from its letter
+# Vowel signs that \X parts from their letter.
+_VOWEL_SIGN = regex.compile(rf"(?<=[\p{{L}}\p{{N}}]{_ATTACHED}*)\p{{M}}|{_SARA_AA}", regex.V1)
 _DIVIDING_SIGNS = dict.fromkeys(map(ord, "\u0f0b\u0f0c\u1361"), " ")
 _SPACES = dict.fromkeys(map(ord, "\u1361\u200b"), " ")
 _SAME_SIGN = str.maketrans(f"’\uff07\u055a{_APOSTROPHE_LETTERS}״", "'''''\"", TONE_SIGNS)
+
+# Spellings of the same text that Unicode does not make equal: letters drawn out (Arabic, N'Ko), Malayalam chillus and
+# Thai and Lao sara am in parts.
+TATWEEL = "\u0640\u07fa"
+_TATWEEL = re.compile(f"[{TATWEEL}]+")
+_CHILLUS = dict(zip("\u0d23\u0d28\u0d30\u0d32\u0d33\u0d15", "\u0d7a\u0d7b\u0d7c\u0d7d\u0d7e\u0d7f", strict=True))
+_CHILLU_IN_PARTS = re.compile(f"([{''.join(_CHILLUS)}])\u0d4d\u200d")
+_SARA_AM_IN_PARTS = tuple(
+    (re.compile(f"([{tones}]?){nikhahit}([{tones}]?){aa}|{am}([{tones}])"), am)
+    for tones, nikhahit, aa, am in (
+        ("\u0e48-\u0e4b", "\u0e4d", "\u0e32", "\u0e33"),
+        ("\u0ec8-\u0ecb", "\u0ecd", "\u0eb2", "\u0eb3"),
+    )
+)
 
 _DOTLESS = frozenset({"tr", "az", "crh", "gag"})  # I is the capital of ı, and İ of i
 _DOTLESS_CAPITAL = regex.compile(r"I(?!\P{ccc=0}*\u0307)")
@@ -115,7 +133,8 @@ def find_words(text: str, language: str = "", segmenter: str = "") -> Iterator[W
     for match in _WORD.finditer(text):
         start, end = match.span()
         if match["spaced"] is not None:
-            yield Word(_compared(match.group(), language), start, end)
+            if compared := _compared(match.group(), language):  # empty if it is nothing but a tatweel
+                yield Word(compared, start, end)
             continue
         for part in divide(match.group()):
             yield Word(_compared(part, language), start, start + len(part))
@@ -182,17 +201,31 @@ def letters(text: str, language: str = "") -> str:
 def normalize(text: str, language: str = "") -> str:
     """Return a text in NFC and full case folding, with the rules of the language for i and its dot.
 
-    It is as the Unicode Standard defines canonical caseless matching (section 3.13, D145), so ß equals ss.
+    It is as the Unicode Standard defines canonical caseless matching (section 3.13, D145), so ß equals ss. The parts of
+    a text with two spellings are spelt alike (`unify_spelling`).
     """
     code = primary(language)
     if code not in _DOTLESS and text.isascii():
         return text.lower()
-    text = unicode_form("NFD", text)
+    text = unicode_form("NFD", unify_spelling(text))
     if code in _DOTLESS:
         text = _DOTTED_CAPITAL.sub(r"i\g<marks>", _DOTLESS_CAPITAL.sub("ı", text))
     elif code == "lt":
         text = _LITHUANIAN_DOT.sub("", text.casefold())
     return unicode_form("NFC", text.casefold())
+
+
+def unify_spelling(text: str) -> str:
+    """Return a text without tatweel, and with each Malayalam chillu and Thai or Lao sara am as one character.
+
+    Such spellings look the same and mean the same, but no Unicode form makes them equal.
+    """
+    if text.isascii():
+        return text
+    text = _CHILLU_IN_PARTS.sub(lambda match: _CHILLUS[match[1]], _TATWEEL.sub("", text))
+    for pattern, am in _SARA_AM_IN_PARTS:
+        text = pattern.sub(rf"\1\2\3{am}", text)
+    return text
 
 
 def _with_apostrophes(text: str, language: str) -> str:
@@ -254,7 +287,7 @@ def is_boundary(text: str, index: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """How the texts of one language are divided into words: the arguments of `find_words`."""
+    """The arguments of `find_words` for the texts of one language."""
 
     language: str = ""
     segmenter: str = ""
@@ -262,7 +295,7 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class TaskWords:
-    """Divides the texts of a task into words, for models of words, whose requests name no language.
+    """Divide the texts of a task into words, for models of words, whose requests name no language.
 
     Attributes:
         reading: how texts are divided, if the task has one language; otherwise, how texts of no example are.
@@ -377,7 +410,7 @@ def opened(segmenter: str) -> Callable[[str], Sequence[str]]:
             f"the segmenter {segmenter!r} needs a library that is missing ({error}): "
             f"pip install 'figeval[{chosen.extra}]'"
         ) from error
-    runs = regex.compile(rf"(?P<known>(?:(?={chosen.scripts}){_SYLLABLE})++)|{_SYLLABLE}", regex.V1)
+    runs = regex.compile(rf"(?P<known>(?:(?={chosen.scripts}){SYLLABLE})++)|{SYLLABLE}", regex.V1)
     return lambda text: [
         part
         for match in runs.finditer(text)

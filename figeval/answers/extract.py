@@ -1,4 +1,4 @@
-"""Extraction of the option or label that a reply in words commits itself to, if any.
+"""Extract the option or label that a reply in words commits itself to, if any.
 
 A reply loses its reasoning trace and its markup (`reply_text`); references to options become single characters
 (`references`); then named rules find claims, and the last firm one counts. Nothing is guessed: two answers are
@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import cache, partial
 from types import MappingProxyType
 
+from figeval.answers.denials import BUT
 from figeval.answers.folding import fold
 from figeval.answers.mentions import identity_finder
 from figeval.answers.patterns import phrases
@@ -22,7 +23,6 @@ from figeval.answers.phrases import (
     AND,
     ANSWER,
     BEST,
-    BUT,
     CHOOSE,
     CONNECTOR,
     COPULA,
@@ -60,7 +60,7 @@ from figeval.words import find_words, split_words
 
 @dataclass(frozen=True, slots=True)
 class Extracted:
-    """Answer read from a reply: `index` into the options or labels if `status` is ok, and the rule that decided."""
+    """The answer read from a reply: `index` into the options or labels if `status` is ok, and the rule that decided."""
 
     status: Status
     index: int | None
@@ -149,7 +149,7 @@ _REVISED = re.compile(REVISION, re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class ClaimRule:
-    """Rule whose `pattern` finds a claim in a marked text; the group `refs` holds the options that are claimed."""
+    """A rule whose `pattern` finds a claim in a marked text; the group `refs` holds the options that are claimed."""
 
     name: str
     firmness: int
@@ -169,7 +169,7 @@ def _rules(nouns: Nouns) -> tuple[ClaimRule, ...]:
     # only. There are at most four further references, as a claim of more is no less ambiguous.
     refs = rf"(?P<refs>{REF}(?>{more}{REF}{_VERB}){{0,4}})"
     every = rf"(?P<refs>{REF}(?>{more}{REF}){{0,4}})"
-    found = (
+    patterns = (
         ("answer_is", DECLARED, rf"{lead(nouns)}(?:either|both)?{_OPEN}{refs}"),
         ("answer_last", DECLARED, rf"{_OTHER_SCRIPT}{ANSWER}\s*(?:은|는|は|是|{GOOD})?{_OPEN}{refs}{_LAST}"),
         ("best_is", DECLARED, rf"{BEST}\s+(?:\w+\s+)?(?:{called}|{ANSWER}){_GAP}{{0,60}}?{IS}{fill}{refs}"),
@@ -188,7 +188,7 @@ def _rules(nouns: Nouns) -> tuple[ClaimRule, ...]:
         ("ticked", HINTED, rf"^{_OPEN}(?P<refs>{ANY})[^\n{INSIDE}]*?(?:[✓✔✅☑]|best (?:fit|match)|\byes\b)"),
     )
     flags = re.IGNORECASE | re.MULTILINE
-    return tuple(ClaimRule(name, firmness, re.compile(pattern, flags)) for name, firmness, pattern in found)
+    return tuple(ClaimRule(name, firmness, re.compile(pattern, flags)) for name, firmness, pattern in patterns)
 
 
 # ---- verdicts --------------------------------------------------------------------------------------------------------
@@ -196,7 +196,7 @@ def _rules(nouns: Nouns) -> tuple[ClaimRule, ...]:
 
 @dataclass(frozen=True, slots=True)
 class MarkedReply:
-    """Reply prepared for the rules: without reasoning (`text`), without markup (`content`) and marked (`marked`)."""
+    """A reply prepared for the rules: without reasoning (`text`), without markup (`content`) and marked (`marked`)."""
 
     reply: Reply
     text: str
@@ -211,7 +211,7 @@ class MarkedReply:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """Options that a rule found claimed, and where in the text."""
+    """The options that a rule found claimed, and where in the text."""
 
     rule: str
     firmness: int
@@ -241,8 +241,8 @@ def _decide(
 
 
 def _not_written(reading: MarkedReply) -> Extracted | None:
-    found = not_written(reading.reply, reading.text)
-    return found and Extracted(found[0], None, found[1])
+    outcome = not_written(reading.reply, reading.text)
+    return outcome and Extracted(outcome[0], None, outcome[1])
 
 
 _WHOLE = re.compile(rf"\W*?({REF})\W*")
@@ -267,8 +267,8 @@ def _alone(reading: MarkedReply) -> Extracted | None:
 def _only(marked: str) -> int | None:
     if len(re.findall(ANY, marked)) != 1:
         return None
-    found = _WHOLE.fullmatch(marked)
-    return index_of(found[1]) if found else None
+    match = _WHOLE.fullmatch(marked)
+    return index_of(match[1]) if match else None
 
 
 _HEADER = re.compile(
@@ -297,8 +297,8 @@ def _emphasis(reading: MarkedReply) -> Extracted | None:
     """Accept the only option that is set in bold."""
     if reading.reply.finish == "length":
         return None
-    found = {_only(reading.mark(stretch)) for stretch in emphasised(reading.text)} - {None}
-    return _verdict({index for index in found if index is not None}, "emphasis") if len(found) == 1 else None
+    options = {_only(reading.mark(stretch)) for stretch in emphasised(reading.text)} - {None}
+    return _verdict({index for index in options if index is not None}, "emphasis") if len(options) == 1 else None
 
 
 def _declined(reading: MarkedReply) -> Extracted | None:
@@ -313,8 +313,8 @@ def _other_words(reading: MarkedReply) -> Extracted | None:
     """Accept a label expressed in other words if none of the requested words occurs."""
     if re.search(ANY, reading.marked):
         return None
-    found = reading.related(reading.content)
-    return _verdict(found, "other_words") if found else None
+    labels = reading.related(reading.content)
+    return _verdict(labels, "other_words") if labels else None
 
 
 def _cut_off(reading: MarkedReply) -> Extracted | None:
@@ -329,8 +329,8 @@ def _cut_off(reading: MarkedReply) -> Extracted | None:
 
 def _mentioned(reading: MarkedReply) -> Extracted | None:
     """Accept the only option that is mentioned without being denied."""
-    found = indexes(reading.marked, ANY) - indexes(reading.marked, NEGATED)
-    return _verdict(found, "only_mention" if len(found) == 1 else "several_mentions") if found else None
+    options = indexes(reading.marked, ANY) - indexes(reading.marked, NEGATED)
+    return _verdict(options, "only_mention" if len(options) == 1 else "several_mentions") if options else None
 
 
 _STEPS = (
@@ -354,14 +354,14 @@ def _settled(marked: str, nouns: Nouns) -> Claim | None:
     """Return the last claim that overrides the ones before it, or the union of the hints if there is no other claim."""
     claims = []
     for rule in _rules(nouns):
-        for found in rule.pattern.finditer(marked):
-            options = frozenset(index_of(character) for character in re.findall(ANY, found["refs"]))
-            if not re.search(NEGATED, found["refs"]):
-                claims.append(Claim(rule.name, rule.firmness, *found.span("refs"), options))
+        for match in rule.pattern.finditer(marked):
+            options = frozenset(index_of(character) for character in re.findall(ANY, match["refs"]))
+            if not re.search(NEGATED, match["refs"]):
+                claims.append(Claim(rule.name, rule.firmness, *match.span("refs"), options))
     claims.sort(key=lambda claim: (claim.start, -claim.firmness))
     hints = [claim for claim in claims if claim.firmness == HINTED]
     settled: Claim | None = None
-    revisions = [found.span() for found in _REVISED.finditer(marked)]
+    revisions = [match.span() for match in _REVISED.finditer(marked)]
     for claim in (claim for claim in claims if claim.firmness > HINTED):
         if settled is None or _overrides(claim, settled, revisions):
             settled = claim
@@ -416,7 +416,7 @@ _UNDECIDED = phrases(r"""
     fr pas_nécessairement peut-être
     es no_necesariamente quizás? tal_vez
 """)
-_SAID = {  # the first one found in a sentence counts
+_STATEMENTS = {  # the first one found in a sentence counts
     MAYBE: (rf"{_CLAIM}[^.!?\n]{{0,40}}?{_UNDECIDED}", r"\b(?:is|does|do)(?:\s+not|n't)\s+necessarily\b"),
     NO: (
         rf"\b(?:does|do|did){_NOT}{_HOW}\s+(?:follow|hold|entail|have to be true)\b",
@@ -435,10 +435,10 @@ _OPENING = {
     r"non?[- ]?entailment|not entail\w+)",
     YES: r"(?:true|correct|entailment|entailed|definitely|certainly|absolutely|indeed)",
 }
-_FOUND = {
+_PATTERNS = {
     answer: (
         re.compile(rf"[\s\"'(*]*{_OPENING[answer]}[\s\"')*]*(?:[.,:;!\n]|\Z)", re.IGNORECASE),
-        re.compile("|".join(_SAID[answer]), re.IGNORECASE),
+        re.compile("|".join(_STATEMENTS[answer]), re.IGNORECASE),
     )
     for answer in (MAYBE, NO, YES)
 }
@@ -464,10 +464,10 @@ def _related(words: Sequence[Sequence[str]], content: str) -> set[int]:
 
 
 def _answers(content: str) -> Iterator[str]:
-    for place, found in enumerate(_SENTENCE.finditer(content)):
-        sentence = found[0]
-        for answer, (opening, said) in _FOUND.items():
+    for position, match in enumerate(_SENTENCE.finditer(content)):
+        sentence = match[0]
+        for answer, (opening, statement) in _PATTERNS.items():
             doubted = answer == YES and _DOUBTED.search(sentence)
-            if (place == 0 and opening.match(sentence)) or (said.search(sentence) and not doubted):
+            if (position == 0 and opening.match(sentence)) or (statement.search(sentence) and not doubted):
                 yield answer
                 break

@@ -1,8 +1,9 @@
 """The plainest spelling of a text, in which replies are compared with options, labels and quotations.
 
 Case, canonical and compatibility forms, runs of white space, quotation marks and dashes do not matter, nor do
-characters without an appearance of their own and signs of tone in Armenian words. Each character knows the stretch of
-the original text that it stems from, because answers are stretches of texts as they were given.
+characters without an appearance of their own, tatweel, signs of tone in Armenian words and whether a Malayalam chillu
+or Thai sara am is one character. Each character knows the stretch of the original text that it stems from, because
+answers are stretches of texts as they were given.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from functools import lru_cache
 import regex
 
 from figeval.types import Span
-from figeval.words import TONE_SIGNS, UNSPACED, normalize
+from figeval.words import SYLLABLE, TATWEEL, TONE_SIGNS, UNSPACED, normalize, unify_spelling
 
 _SAME = str.maketrans(
     dict.fromkeys('“”„‟«»‹›「」『』″"‘’‚‛ʼʻ´`′\u055a', "'")
@@ -28,7 +29,9 @@ _SAME = str.maketrans(
 # Words of ASCII between single blanks are folded at once, everything else by white space and grapheme clusters. The
 # last character before another one that is not ASCII may be part of a cluster.
 _PLAIN = re.compile(r"[!-~]*(?:[ \n][!-~]+)*")
-_PART = regex.compile(r"(?P<plain>[!-~]+(?: [!-~]+)*(?=[\x00-\x7f]|\Z))|(?P<blank>\s+)|\X\p{M}*+", regex.V1)
+_PART = regex.compile(
+    rf"(?P<plain>[!-~]+(?: [!-~]+)*(?=[\x00-\x7f]|\Z))|(?P<blank>\s+)|{SYLLABLE}(?:[{TATWEEL}]\p{{M}}*+)*+", regex.V1
+)
 _NEEDLESS_BLANK = regex.compile(rf"(?<={UNSPACED}\p{{M}}*) (?={UNSPACED})", regex.V1)
 _LETTER_OR_MARK = regex.compile(r"[\p{L}\p{N}\p{M}]")
 _INVISIBLE = regex.compile(r"\p{Default_Ignorable_Code_Point}+")
@@ -39,7 +42,7 @@ _PICTURE = regex.compile(r"\p{Extended_Pictographic}|\p{Regional_Indicator}")
 
 @dataclass(frozen=True, slots=True)
 class Folded:
-    """Text in its plainest spelling.
+    """A text in its plainest spelling.
 
     Attributes:
         text: the spelling, decomposed (NFKD).
@@ -100,8 +103,8 @@ def fold(text: str, language: str = "") -> Folded:
 @lru_cache(maxsize=8192)
 def _fold_cluster(cluster: str, language: str) -> str:
     shown = _SELECTOR if _PICTURE.search(cluster) else _INVISIBLE  # joiners and tags make other emoji
-    plain = unicodedata.normalize("NFKD", shown.sub("", cluster).translate(_SAME))
-    return unicodedata.normalize("NFD", normalize(plain, language))
+    plain = unicodedata.normalize("NFKD", shown.sub("", unify_spelling(cluster)).translate(_SAME))
+    return unicodedata.normalize("NFKD", normalize(plain, language))
 
 
 def bare(text: str) -> str:

@@ -1,16 +1,17 @@
-"""Search for given texts, such as options or the words of labels, in a reply.
+"""Search a reply for given texts, such as options or the words of labels.
 
 Spelling does not matter (`figeval.answers.folding`), nor do blanks and punctuation between words. A text is found only
 where it begins and ends at the borders of a word or, in scripts without blanks, of a grapheme cluster: "art" is not
-found in "artist", पान not in पानी, and 👩 not in 👩‍👩‍👧.
+found in "artist", पान not in पानी, and 👩 not in 👩‍👩‍👧. Arabic, Hebrew and Syriac words may be written with vowels in
+one text and without them in the other.
 """
 
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import pairwise
 from typing import TypeAlias
 
@@ -28,17 +29,25 @@ _CASES = "Ii\u0307\u0301"  # a language that folds this otherwise has its own ru
 # What Korean attaches to a word: particles, and the forms of the copula.
 _PARTICLE = regex.compile(
     r"(?:은|는|이|가|을|를|의|에|에서|에게|께|로|으로|와|과|랑|이랑|도|만|까지|부터|보다|처럼|라|이?라고|이?라는|이?란|이?다|"
-    r"입니다|예요|이에요|에요|이?네요|이?야|임|인|이?며|이?고|이?지만|이?므로|이?라서|였습니다|이었습니다|일|번)(?!\p{sc=Hangul})"
+    r"입니다|예요|이에요|에요|이?네요|이?야|임|인|이?며|이?고|이?지만|이지|이?므로|이?라서|였습니다|이었습니다|일|번)(?!\p{sc=Hangul})"
 )
 _HANGUL = regex.compile(r"\p{sc=Hangul}")
 _INNER_APOSTROPHE = regex.compile(r"(?<=[\p{L}\p{M}])['’‘\uff07\u055a\u02bb\u02bc](?=\p{L})")
 _LETTER = regex.compile(r"[\p{L}\p{N}]")
+_LETTER_WITH_MARKS = regex.compile(r"[\p{L}\p{N}](?P<marks>\p{M}*)")
+# Signs of vowels, of doubled letters and of recitation, not those that make other letters of alef, waw and yeh.
+_VOWELLED = (
+    r"[\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u064b-\u0652\u0656-\u065f\u0670\u06d6-\u06dc\u06df-\u06e4"
+    r"\u06e7\u06e8\u06ea-\u06ed\u0711\u0730-\u074a]*+"
+)
+_VOWELS = regex.compile(_VOWELLED.removesuffix("*+"))
+_CONSONANT = regex.compile(r"[\p{sc=Arabic}\p{sc=Hebrew}\p{sc=Syriac}]")
 _SPACED_LETTER = regex.compile(rf"[[\p{{L}}\p{{N}}]--{UNSPACED}--\p{{sc=Hangul}}]", regex.V1)
 
 
 @dataclass(frozen=True, slots=True)
 class Mention:
-    """Place where a reply mentions a text, `reply[start:end]`, and the indexes of the texts with these words."""
+    """A place where a reply mentions a text, `reply[start:end]`, and the indexes of the texts with these words."""
 
     start: int
     end: int
@@ -82,24 +91,36 @@ def text_finder(texts: tuple[tuple[str, int], ...], language: str = "", between:
         (rules, [*_searches_by_words(texts, rules, between), *_searches_by_spelling(texts, rules)])
         for rules in _case_rules(language)
     ]
+    searches_by_consonants = [("", list(_searches_by_consonants(texts, between)))]
 
     def find(reply: str) -> list[Mention]:
-        mentions: list[Mention] = []
-        for rules, of_texts in searches:
-            folded = fold(reply, rules)
-            for search in of_texts:
-                if search.beginning in folded.text:
-                    mentions += search.find(reply, folded)
+        mentions = list(_found_by(searches, reply))
+        mentions += [
+            mention for mention in _found_by(searches_by_consonants, reply) if not _overlaps(mention, mentions)
+        ]
         return _without_overlaps(_without_cut_words(mentions, reply))
 
     return find
+
+
+def _found_by(searches: Sequence[tuple[str, Sequence[_Search]]], reply: str) -> Iterator[Mention]:
+    for rules, of_texts in searches:
+        if of_texts:
+            folded = fold(reply, rules)
+            for search in of_texts:
+                if search.beginning in folded.text:
+                    yield from search.find(reply, folded)
+
+
+def _overlaps(mention: Mention, mentions: Sequence[Mention]) -> bool:
+    return any(mention.start < other.end and other.start < mention.end for other in mentions)
 
 
 @dataclass(frozen=True, slots=True)
 class _Search:
     beginning: str
     pattern: regex.Pattern[str]
-    indexes: frozenset[int]
+    indexes_of: Callable[[str], frozenset[int]]  # of the texts that a match may be
     fits: Callable[[str, int, int], bool]
 
     def find(self, reply: str, folded: Folded) -> Iterator[Mention]:
@@ -108,8 +129,8 @@ class _Search:
             start, end = match.span()
             span = folded.span(start, end)
             is_whole = folded.is_edge(start) and folded.is_edge(end) and self.fits(reply, span.start, span.end)
-            if is_whole:
-                yield Mention(span.start, span.end, self.indexes)
+            if is_whole and (indexes := self.indexes_of(match.group())):
+                yield Mention(span.start, span.end, indexes)
             match = self.pattern.search(folded.text, end if is_whole else start + 1)
 
 
@@ -167,7 +188,7 @@ def _searches_by_words(texts: Sequence[tuple[str, int]], language: str, between:
         pattern = between.join(" ?".join(map(regex.escape, piece)) for piece in pieces)
         beginning = pieces[0][0]
         fits = _fits_word if _LETTER.search(beginning) else _fits_symbol
-        yield _Search(beginning, regex.compile(pattern), frozenset(index for _, index in of_words), fits)
+        yield _Search(beginning, regex.compile(pattern), _always(index for _, index in of_words), fits)
 
 
 def _searches_by_spelling(texts: Sequence[tuple[str, int]], language: str) -> Iterator[_Search]:
@@ -178,14 +199,51 @@ def _searches_by_spelling(texts: Sequence[tuple[str, int]], language: str) -> It
             spellings.setdefault(fold(text, language).text.strip(), set()).add(index)
         if len(spellings) > 1:
             for spelling, indexes in spellings.items():
-                yield _Search(spelling, regex.compile(regex.escape(spelling)), frozenset(indexes), _fits_word)
+                yield _Search(spelling, regex.compile(regex.escape(spelling)), _always(indexes), _fits_word)
+
+
+def _always(indexes: Iterable[int]) -> Callable[[str], frozenset[int]]:
+    same = frozenset(indexes)
+    return lambda _: same
+
+
+def _searches_by_consonants(texts: Sequence[tuple[str, int]], between: str) -> Iterator[_Search]:
+    """Yield searches for Arabic, Hebrew and Syriac texts whose signs of vowels are in the text only, or the reply only.
+
+    A match may be each of the texts whose signs it does not contradict.
+    """
+    grouped: dict[Pieces, list[tuple[str, int]]] = {}
+    for text, index in texts:
+        if _CONSONANT.search(text):
+            pieces = tuple(tuple(_VOWELS.sub("", word) for word in piece) for piece in find_pieces(text))
+            grouped.setdefault(pieces, []).append((fold(text).text, index))
+    for pieces, spelt in grouped.items():
+        words = [[_VOWELLED.join(map(regex.escape, word)) + _VOWELLED for word in piece] for piece in pieces]
+        pattern = between.join(" ?".join(piece) for piece in words)
+        yield _Search(pieces[0][0][:1], regex.compile(pattern), partial(_compatible, tuple(spelt)), _fits_word)
+
+
+def _compatible(spelt: Sequence[tuple[str, int]], match: str) -> frozenset[int]:
+    """Return the indexes of texts that spell no letter with other vowels than a match does."""
+    vowels = _vowels_by_letter(match)
+    return frozenset(
+        index
+        for text, index in spelt
+        if all(
+            signs <= others or others <= signs for signs, others in zip(vowels, _vowels_by_letter(text), strict=False)
+        )
+    )
+
+
+def _vowels_by_letter(text: str) -> list[frozenset[str]]:
+    return [frozenset(_VOWELS.findall(match["marks"])) for match in _LETTER_WITH_MARKS.finditer(text)]
 
 
 def _without_cut_words(mentions: list[Mention], reply: str) -> list[Mention]:
     """Return the mentions without those that begin or end at an apostrophe within a word that is mentioned whole."""
     if len(mentions) < 2:
         return mentions
-    inner = {place for match in _INNER_APOSTROPHE.finditer(reply) for place in match.span()}
+    inner = {edge for match in _INNER_APOSTROPHE.finditer(reply) for edge in match.span()}
     return [
         mention
         for mention in mentions

@@ -45,72 +45,72 @@ def extract_number(reply: Reply, points: Sequence[float]) -> tuple[Status, float
     """
     whole = one_turn(answering_part(reply.text))
     text = plain(whole)
-    text = without(text, scale(text, points))
-    text = without(text, listed(text))
+    text = _remove(text, _find_scales(text, points))
+    text = _remove(text, _find_list_numbers(text))
     if (silent := not_written(reply, whole)) is not None:
         return silent[0], None
-    said = committed(text, reply.finish == "length")
-    value = next((point for point in points if said == {point}), None)
-    status: Status = "ok" if value is not None else "absent" if len(said) == 1 else "ambiguous"
-    if not said:
+    values = _find_committed_values(text, reply.finish == "length")
+    value = next((point for point in points if values == {point}), None)
+    status: Status = "ok" if value is not None else "absent" if len(values) == 1 else "ambiguous"
+    if not values:
         status = "refusal" if REFUSAL.search(text) else "truncated" if reply.finish == "length" else "unparseable"
     return status, value
 
 
-def committed(text: str, is_cut: bool) -> set[float]:
+def _find_committed_values(text: str, is_cut: bool) -> set[float]:
     """Return the numbers that a text may mean; a mention in a truncated text is no commitment."""
-    claims = [found["numbers"] for found in CLAIM.finditer(text)]
+    claims = [match["numbers"] for match in CLAIM.finditer(text)]
     begun = FIRST.match(text)
     meant = claims[-1] if claims else begun["numbers"] if begun else "" if is_cut else text
-    return {worth(found[0]) for found in re.finditer(NUMBER, meant)}
+    return {_parse(match[0]) for match in re.finditer(NUMBER, meant)}
 
 
-def worth(written: str) -> float:
+def _parse(number: str) -> float:
     """Return the value of a number with a point or a comma."""
-    return float(written.replace(",", ".").replace("−", "-"))
+    return float(number.replace(",", ".").replace("−", "-"))
 
 
 # ---- what is no answer -----------------------------------------------------------------------------------------------
 
 
-def without(text: str, stretches: Iterable[Stretch]) -> str:
+def _remove(text: str, stretches: Iterable[Stretch]) -> str:
     """Return the text with each of these stretches, which do not overlap, replaced by a blank."""
-    kept, place = [], 0
+    kept, position = [], 0
     for start, end in stretches:
-        kept += [text[place:start], " "]
-        place = end
-    return "".join([*kept, text[place:]])
+        kept += [text[position:start], " "]
+        position = end
+    return "".join([*kept, text[position:]])
 
 
-def listed(text: str) -> list[Stretch]:
+def _find_list_numbers(text: str) -> list[Stretch]:
     """Return the places of a list's numbers: 1, 2 and so on at the beginnings of lines."""
-    found = list(LISTED.finditer(text))
-    counted = [int(one[1]) for one in found] == list(range(1, len(found) + 1))
-    return [one.span() for one in found] if counted and len(found) > 1 else []
+    matches = list(LISTED.finditer(text))
+    is_counted = [int(match[1]) for match in matches] == list(range(1, len(matches) + 1))
+    return [match.span() for match in matches] if is_counted and len(matches) > 1 else []
 
 
-def scale(text: str, points: Sequence[float]) -> Iterator[Stretch]:
+def _find_scales(text: str, points: Sequence[float]) -> Iterator[Stretch]:
     """Yield the places where the scale is repeated: all its points, its ends, or the highest one after "out of"."""
-    found = [(worth(one[0]), *one.span()) for one in re.finditer(NUMBER, text)]
-    size, place = len(points), 0
-    while place < len(found) - 1:
-        run = found[place : place + size]
-        (low, start, end), (high, then, stop) = found[place : place + 2]
-        near = all(later[1] - one[2] <= GAP for one, later in pairwise(run))
+    numbers = [(_parse(match[0]), *match.span()) for match in re.finditer(NUMBER, text)]
+    size, position = len(points), 0
+    while position < len(numbers) - 1:
+        run = numbers[position : position + size]
+        (low, start, end), (high, then, stop) = numbers[position : position + 2]
+        near = all(later[1] - earlier[2] <= GAP for earlier, later in pairwise(run))
         if size > 2 and near and [value for value, _, _ in run] == list(points):
             yield start, run[-1][2]
-            place += size
-        elif (low, high) == (points[0], points[-1]) and is_range(text, (start, end), (then, stop)):
+            position += size
+        elif (low, high) == (points[0], points[-1]) and _is_range(text, (start, end), (then, stop)):
             yield start, stop
-            place += 2
+            position += 2
         elif high == points[-1] and OUT_OF.fullmatch(text, end, then):
             yield end, stop
-            place += 2
+            position += 2
         else:
-            place += 1
+            position += 1
 
 
-def is_range(text: str, low: Stretch, high: Stretch) -> bool:
+def _is_range(text: str, low: Stretch, high: Stretch) -> bool:
     """Return whether two numbers are the ends of a scale: "1 (none) to 4", or "1 = none, 4 = all"."""
     if high[0] - low[1] > GAP:
         return False

@@ -1,4 +1,4 @@
-"""Regular expressions for the words with which replies announce, praise, deny and join answers.
+"""Regular expressions for the words with which replies announce, praise and join answers.
 
 There is one table per role, with one line per language; case does not matter. The nouns that a task uses for its
 options ("proverb") are not in the tables: they come from the task (`Nouns`).
@@ -83,8 +83,7 @@ BEST = phrases(r"""
     ko 올바른 가장_\w+
 """)
 
-IS = phrases(
-    r"""
+_IS = r"""
     en is was are be seems remains becomes stays
     de ist lautet wäre
     sv är er
@@ -92,37 +91,46 @@ IS = phrases(
     es es sería
     it è sarebbe
     pt é seria
+    ca és
     ro este
     pl to jest
     cs je
     fi on
+    lv ir
+    sq është
+    eo estas
     ru это является
     el είναι
+    hr je
+    sr је
     id adalah ialah yaitu
     ar هي هو
     fa است
     hi है
-    th คือ
+    th คือ เป็น
     zh 是 为
     ja は が
     vi là
     bg е
     uk є
     hy է
+    ka არის
     sw ni
     yo ni
     he היא הוא הינה
+    yi איז
     ur ہے
     bn হল হলো হচ্ছে
     mr आहे
     gu છે
     pa ਹੈ
     lo ແມ່ນ
-    km គឺ
+    km គឺ ជា
     my မှာ
-    """,
-    *("'s", "[:=–—-]", "->", "은", "는", "이", "dir"),
-)
+"""
+IS = phrases(_IS, *("'s", "[:=–—-]", "->", "은", "는", "이", "dir"))
+IS_WORD = phrases(_IS)
+"""Forms of "to be", without the signs that stand for it."""
 
 
 CHOOSE = phrases(r"""
@@ -229,20 +237,7 @@ FITS = phrases(r"""
 """)
 
 
-# ---- words between clauses, which deny, correct, join or give reasons ------------------------------------------------
-
-BUT = phrases(r"""
-    en but but_rather but_instead
-    de sondern
-    fr mais
-    es sino
-    it ma
-    pt mas
-    pl lecz
-    ru но а
-    zh 而是
-    ja だが
-""")
+# ---- words between clauses, which correct, join or give reasons ------------------------------------------------------
 
 # Words that announce a change of answer.
 REVISION = phrases(r"""
@@ -260,71 +255,6 @@ REVISION = phrases(r"""
     ja 更正 いや 待って 訂正
     ko 아니
 """)
-
-# Words that deny the option after them.
-NOT = phrases(
-    r"""
-    en not cannot never nor neither rather_than instead_of unlike except
-    en exclud\w+ eliminat\w+ reject\w* rul\w+_out discard\w*
-    de nicht keine? weder noch
-    fr pas (?<!tọ́\s)(?<!dáhùn\s)(?<!jibu\s)(?<!sahihi\s)ni
-    pt não
-    pl nie ani
-    ru не ни
-    tr değil
-    zh 不是 并非 不选 不能选
-    ja よりも
-    el δεν όχι
-    vi không_phải
-    id bukan
-    ar ليس ليست
-    he לא אינה אינו
-    th ไม่ใช่
-    lo ບໍ່ແມ່ນ
-    km មិនមែន
-    """,
-    "n't",
-)
-
-# Words that deny the option before them.
-WRONG = phrases(
-    r"""
-    en not cannot can't won't incorrect wrong false irrelevant unrelated off out eliminated excluded too less
-    de nicht falsch
-    fr incorrecte? faux fausse
-    es incorrecta falsa
-    it sbagliat[ao]
-    pt errad[ao]
-    pl nie
-    ru не неверн\w+ неправильн\w+
-    tr yanlış
-    zh 错误 不对 不正确 不符
-    ja 違う 間違い
-    el λάθος
-    vi sai
-    id salah
-    ar خطأ
-    he שגויה שגוי
-    ur نہیں غلط
-    fa نیست نادرست
-    am አይደለም
-    hi नहीं गलत ग़लत
-    mr नाही चूक
-    bn নয় ভুল
-    gu નથી ખોટો
-    pa ਨਹੀਂ ਗਲਤ
-    ta அல்ல இல்லை தவறு
-    te కాదు తప్పు
-    kn ಅಲ್ಲ ತಪ್ಪು
-    ml അല്ല തെറ്റ്
-    si නොවේ වැරදි
-    th ผิด
-    my မဟုတ်
-    ja ではな じゃな
-    ko (?:은|는|이|가)?\s*아[니닙] (?:은|는|이|가)?\s*틀
-    """,
-    "n't",
-)
 
 REASON = phrases(r"""
     en because since as for given due_to
@@ -375,23 +305,63 @@ CONNECTOR = phrases(r"""
     ru потому и или
     tr çünkü ve veya
     hi है और या
+    sv är
+    da er
+    pt está
+    ca és
+    ro este
+    cs je
+    lv ir
+    fi on_oikein on_väärin
+    et on_õige on_vale
+    eu zuzena okerra
+    cy yn
+    sq është
+    eo estas
+    sw ni
+    en rather_than
+    es en_lugar_del? en_vez_del?
+    fr plutôt convient correspond
+    lt teising\w+
+    hu helyes
+    tr doğru\w*
+    az düzgün\w*
+    uz to'g'ri
+    ku rast
+    om dha
+    vi đúng là chứ vì hợp
+    id benar betul bener karena
 """)
 
-AND = phrases(
-    r"""
+_AND = r"""
     en and or
     de und oder
     nl en of
     sv och eller
     fr et ou
-    es y o
-    it e o
+    es y (?<!,\s)o
+    it e
     pl i lub
     ru и или
     tr ve veya
-    """,
-    *(",", "/", "&", r"\+", "和", "或", "与", "や", "か", "と", "또는", "와", "과"),
-)
+    el και ή
+    hu és vagy
+    fi ja tai
+    ar و أو
+    he או
+    fa و یا
+    ur اور یا
+    hi और या
+    bn এবং বা
+    th และ หรือ
+    vi và hoặc
+    id dan atau
+"""
+_AND_MARKS = ("/", "&", r"\+", "和", "或", "与", "與", "や", "か", "と", "も", "또는", "와", "과")
+
+AND = phrases(_AND, ",", *_AND_MARKS)
+AND_WORD = phrases(_AND, *_AND_MARKS)
+"""Words for "and", without the comma."""
 
 
 # ---- words for an option, to which a task adds its own ---------------------------------------------------------------
@@ -430,12 +400,14 @@ _FILLER = r"""
     en clearly definitely probably likely certainly obviously simply just indeed then thus therefore really quite most
     en necessarily maybe perhaps possibly either both option choice letter answer statement label match fit
     en think believe say choose pick select consider considered like
-    de die der das eindeutig klar wohl also buchstabe
+    de die der das eindeutig klar wohl also buchstabe antwort
     fr la le les donc lettre l[ae]_lettre option_l[ae]
     es la el las opción letra
     it lo il opzione lettera
     pt opção
     pl opcja
+    hu az
+    el το τα η ο την τον τη
     zh 选项 明显是 应该是 应该 应为 第
     ja 選項
 """

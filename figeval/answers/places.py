@@ -1,4 +1,4 @@
-"""Search for a quotation in a text: verbatim, with other case, blanks, quotation marks and dashes, or nearly."""
+"""Search a text for a quotation: verbatim, with other case, blanks, quotation marks and dashes, or nearly."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ Measured on the 3274 spans of ePiC's seen-train narratives: 99 % are found again
 replaced or added; 96 % if one in four is, and 97 % of these at a place that overlaps theirs by more than half; and all
 if word endings are clipped. Of spans of another narrative, 0.4 % are wrongly found (0.03 % at 0.75, 0.9 % at 0.65).
 """
-LONGEST = 1_000  # characters: longer quotations are only searched literally, as a near match takes quadratic time
-FARTHEST = 50_000  # characters: no near match is searched in a longer text
-TRIED = 1_000  # occurrences of a quotation among which one at word boundaries is preferred
-SHORTEST = 8  # characters: shorter quotations resemble any text by chance, so only a literal match counts
-ALMOST = 0.999  # maximum likeness of a quotation that is not verbatim
-AROUND = 3  # tokens by which either end of a near match may be moved
+MAX_QUOTE_CHARS = 1_000  # longer quotations are only searched literally, as a near match takes quadratic time
+MAX_TEXT_CHARS = 50_000  # no near match is searched in a longer text
+MAX_OCCURRENCES = 1_000  # of a quotation among which one at word boundaries is preferred
+MIN_NEAR_CHARS = 8  # shorter quotations resemble any text by chance, so only a literal match counts
+MAX_INEXACT_LIKENESS = 0.999  # maximum likeness of a quotation that is not verbatim
+MAX_MOVED_TOKENS = 3  # tokens by which either end of a near match may be moved
 
 
 @dataclass(frozen=True, slots=True)
 class QuotePlace:
-    """Place of a quotation, or None if it is nowhere, and its likeness to the text there: 1 only if it is verbatim."""
+    """The place of a quotation, or None if it is nowhere, and its likeness to the text there: 1 if it is verbatim."""
 
     kind: Kind
     span: Span | None
@@ -57,7 +57,7 @@ def locate(quote: str, text: str, language: str = "") -> QuotePlace:
         wanted, stretch = (normalize("NFC", spelling) for spelling in (quote, text[span.start : span.end]))
         if wanted == stretch:
             return QuotePlace("verbatim", span, 1.0)
-        return QuotePlace("folded", span, min(ALMOST, ratio(wanted, stretch) / 100))
+        return QuotePlace("folded", span, min(MAX_INEXACT_LIKENESS, ratio(wanted, stretch) / 100))
     return _nearly(quote, text, language)
 
 
@@ -69,7 +69,7 @@ def stands(quote: str, text: str, language: str = "") -> bool:
 
 def _folded(quote: str, text: str, language: str) -> Span | None:
     """Return the first place of a quotation when both are folded; the marks at its ends may be missing in the text."""
-    if len(quote) > 2 * len(text) + LONGEST:
+    if len(quote) > 2 * len(text) + MAX_QUOTE_CHARS:
         return None  # folding makes a text shorter by its runs of blanks, hardly ever by half
     whole, wanted = fold(text, language), fold(quote, language)
     closed, wanted_closed = whole.without_inner_blanks(), wanted.without_inner_blanks()
@@ -90,7 +90,7 @@ def _first(wanted: str, text: str, is_edge: Callable[[int], bool] = lambda _: Tr
         return None
     starts: list[int] = []
     start = text.find(wanted)
-    while start >= 0 and len(starts) < TRIED:
+    while start >= 0 and len(starts) < MAX_OCCURRENCES:
         end = start + len(wanted)
         if all(is_edge(index) and is_cluster_boundary(text, index) for index in (start, end)):
             if is_boundary(text, start) and is_boundary(text, end):
@@ -104,24 +104,24 @@ def _nearly(quote: str, text: str, language: str) -> QuotePlace:
     """Return the stretch of whole tokens that is most similar to a quotation, if it is similar enough."""
     from rapidfuzz.fuzz import partial_ratio_alignment, ratio
 
-    if len(quote) > LONGEST or len(text) > FARTHEST:
+    if len(quote) > MAX_QUOTE_CHARS or len(text) > MAX_TEXT_CHARS:
         return QuotePlace("nowhere", None, 0.0)
     whole, wanted = fold(text, language), bare(fold(quote, language).text)
     tokens = _find_tokens(whole.text)
-    rough = partial_ratio_alignment(wanted, whole.text) if len(wanted) >= SHORTEST else None
+    rough = partial_ratio_alignment(wanted, whole.text) if len(wanted) >= MIN_NEAR_CHARS else None
     if rough is None or not tokens:
         return QuotePlace("nowhere", None, 0.0)
     starts = _around([start for start, _ in tokens], rough.dest_start)
     ends = _around([end for _, end in tokens], rough.dest_end)
     tried = {(a, b): ratio(wanted, whole.text[a:b]) / 100 for a, b in product(starts, ends) if a < b}
-    (start, end), likeness = max(tried.items(), key=lambda one: one[1], default=((0, 0), 0.0))
+    (start, end), likeness = max(tried.items(), key=lambda stretch: stretch[1], default=((0, 0), 0.0))
     if likeness < CUTOFF:
         return QuotePlace("nowhere", None, likeness)
-    return QuotePlace("near", whole.span(start, end), min(ALMOST, likeness))
+    return QuotePlace("near", whole.span(start, end), min(MAX_INEXACT_LIKENESS, likeness))
 
 
 def _find_tokens(text: str) -> list[tuple[int, int]]:
-    """Return the places of what stands between blanks, divided between words that have none, as in Chinese."""
+    """Return the start and end of what stands between blanks, divided between words that have none, as in Chinese."""
     tokens = [token.span() for token in re.finditer(r"\S+", text)]
     cuts = [] if text.isascii() else [word.end for word, after in pairwise(find_words(text)) if word.end == after.start]
     if not cuts:
@@ -133,4 +133,4 @@ def _find_tokens(text: str) -> list[tuple[int, int]]:
 def _around(places: Sequence[int], near: int) -> Sequence[int]:
     """Return the places closest to the given one."""
     here = bisect_left(places, near)
-    return places[max(0, here - AROUND) : here + AROUND + 1]
+    return places[max(0, here - MAX_MOVED_TOKENS) : here + MAX_MOVED_TOKENS + 1]

@@ -1,4 +1,4 @@
-"""Extraction of the quotation that is the answer of a reply, given as JSON or between quotation marks."""
+"""Extract the quotation that is the answer of a reply, given as JSON or between quotation marks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from figeval.types import Reply, Status
 
 KEYS = ("quote", "span", "quotation", "answer", "text", "words", "phrase")  # the first one present counts
 BRACES = 100  # opening braces that are tried, the last ones of a reply: each search for an end may scan the rest
-LONGEST = 2_000  # characters of a mapping in Python syntax
+MAX_MAPPING_CHARS = 2_000  # in Python syntax
 NO_QUOTE = "no_quote"  # rule of an ok without a quotation: the reply says that there is none
 _NONE = re.compile(r"(?:none|null|n/?a|not found)?\W*", re.IGNORECASE)
 _ABSENT = re.compile(r"(?:(?:none|null|n/?a|not found)\W*)?", re.IGNORECASE)  # not "...", a placeholder in the prompt
@@ -38,7 +38,7 @@ _CUE = re.compile(r"\A\W*(?:(?:final |my |the )?(?:answer|quote|span|json)(?: is
 
 
 class Quotable(Protocol):
-    """Example that asks for a quotation from `text`; `given` and `known` are the question's own words.
+    """An example that asks for a quotation from `text`; `given` and `known` are the question's own words.
 
     `language` is a BCP 47 tag, for the rules of case, or empty.
     """
@@ -55,7 +55,7 @@ class Quotable(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Quoted:
-    """Quotation of a reply if `status` is ok, and the rule that found it.
+    """The quotation of a reply if `status` is ok, and the rule that found it.
 
     An empty quotation means that, according to the reply, nothing in the text is right.
     """
@@ -73,29 +73,29 @@ def quotation(reply: Reply, example: Quotable) -> Quoted:
 
 
 def _not_written(text: str, reply: Reply, _example: Quotable) -> Quoted | None:
-    found = not_written(reply, text)
-    return found and Quoted(found[0], "", found[1])
+    outcome = not_written(reply, text)
+    return outcome and Quoted(outcome[0], "", outcome[1])
 
 
 def _json(text: str, _reply: Reply, _example: Quotable) -> Quoted | None:
     """Accept JSON anywhere in the reply; only the last object counts if it revises the one before it."""
-    found = list(_objects(text))
-    if len(found) > 1 and _REVISED.search(text, found[-2].end, found[-1].start):
-        found = found[-1:]
-    if found and all(_nothing(one.value) for one in found):
+    objects = list(_objects(text))
+    if len(objects) > 1 and _REVISED.search(text, objects[-2].end, objects[-1].start):
+        objects = objects[-1:]
+    if objects and all(_nothing(item.value) for item in objects):
         return Quoted("ok", "", NO_QUOTE)
-    return _one((quote for one in found for quote in _quotes(one.value)), "json") if found else None
+    return _only_quote((quote for item in objects for quote in _quotes(item.value)), "json") if objects else None
 
 
 def _loose(text: str, reply: Reply, _example: Quotable) -> Quoted | None:
     """Accept malformed JSON: with a quotation mark inside a text, or without an end."""
-    said = _CLOSED.findall(text)
-    if said:
-        return _one(said, "loose_json")
+    quotes = _CLOSED.findall(text)
+    if quotes:
+        return _only_quote(quotes, "loose_json")
     begun = _OPEN.findall(text)
     if begun and reply.finish == "length":
         return Quoted("truncated", "", "cut_off")
-    return _one(begun, "loose_json") if begun else None
+    return _only_quote(begun, "loose_json") if begun else None
 
 
 def _declined(text: str, _reply: Reply, _example: Quotable) -> Quoted | None:
@@ -108,10 +108,10 @@ def _cut_off(_text: str, reply: Reply, _example: Quotable) -> Quoted | None:
 
 def _marked(text: str, _reply: Reply, example: Quotable) -> Quoted | None:
     """Accept words between quotation marks, other than the question's own; those that occur in the text come first."""
-    own = {_inner(own, example) for own in (example.given, example.known)}
-    said = [quote for quote in _between(text) if _inner(quote, example) not in own]
-    standing = [quote for quote in said if stands(quote, example.text, example.language)]
-    return _one(standing or said, "quotation_marks") if said else None
+    of_question = {_inner(words, example) for words in (example.given, example.known)}
+    quotes = [quote for quote in _between(text) if _inner(quote, example) not in of_question]
+    standing = [quote for quote in quotes if stands(quote, example.text, example.language)]
+    return _only_quote(standing or quotes, "quotation_marks") if quotes else None
 
 
 _STOPS = " .,;:!?\u0964\u0965\u06d4\u060c\u061b\u061f\u3001\u3002\u104a\u104b\u17d4\u1362\u1363\u0589"
@@ -124,17 +124,17 @@ def _inner(text: str, example: Quotable) -> str:
 def _bare(text: str, _reply: Reply, example: Quotable) -> Quoted | None:
     """Accept a reply, or its last line, that consists of words of the text only."""
     contents = (_CUE.sub("", part).strip() for part in (text, text.strip().rpartition("\n")[2]))
-    found = next((content for content in contents if content and stands(content, example.text, example.language)), None)
-    return Quoted("ok", found, "bare") if found else None
+    quote = next((content for content in contents if content and stands(content, example.text, example.language)), None)
+    return Quoted("ok", quote, "bare") if quote else None
 
 
 STEPS = (_not_written, _json, _loose, _declined, _cut_off, _marked, _bare)
-"""Steps in the order in which they are tried, the most reliable first."""
+"""The steps in the order in which they are tried, the most reliable first."""
 
 
-def _one(said: Iterable[str], rule: str) -> Quoted:
+def _only_quote(quotes: Iterable[str], rule: str) -> Quoted:
     """Return the only quotation among these, however often it is repeated; several different ones are ambiguous."""
-    different = {fold(quote).text.strip(): quote for quote in said if not _NONE.fullmatch(quote.strip())}
+    different = {fold(quote).text.strip(): quote for quote in quotes if not _NONE.fullmatch(quote.strip())}
     if len(different) > 1:
         return Quoted("ambiguous", "", rule)
     return Quoted("ok", different.popitem()[1], rule) if different else Quoted("unparseable", "", f"{rule}_empty")
@@ -142,8 +142,8 @@ def _one(said: Iterable[str], rule: str) -> Quoted:
 
 def _between(text: str) -> Iterator[str]:
     """Yield the texts in quotation marks or in bold; those in apostrophes only if there are no others."""
-    found = [one for pattern in _BETWEEN for one in pattern.findall(text)]
-    yield from found or _SINGLE.findall(text)
+    quotes = [quote for pattern in _BETWEEN for quote in pattern.findall(text)]
+    yield from quotes or _SINGLE.findall(text)
 
 
 # ---- JSON ------------------------------------------------------------------------------------------------------------
@@ -151,7 +151,7 @@ def _between(text: str) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Object:
-    """JSON object within a reply, and its place."""
+    """A JSON object within a reply, and its place."""
 
     start: int
     end: int
@@ -161,7 +161,7 @@ class _Object:
 def _objects(text: str) -> Iterator[_Object]:
     """Yield every outermost object that begins at one of the last `BRACES` opening braces."""
     decoder, end = json.JSONDecoder(strict=False), 0
-    for start in [found.start() for found in re.finditer("{", text)][-BRACES:]:
+    for start in [match.start() for match in re.finditer("{", text)][-BRACES:]:
         if start < end:
             continue  # within the last object
         try:
@@ -174,7 +174,7 @@ def _objects(text: str) -> Iterator[_Object]:
 
 def _python(text: str, start: int) -> tuple[Any, int]:
     """Return a flat mapping in Python syntax and its end, or None and the place where the search continues."""
-    end = text.find("}", start, start + LONGEST) + 1
+    end = text.find("}", start, start + MAX_MAPPING_CHARS) + 1
     try:
         value = ast.literal_eval(text[start:end]) if end else None
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):  # TypeError: an unhashable key, {[]}
@@ -186,7 +186,9 @@ def _nothing(value: dict[str, Any]) -> bool:
     """Return whether a JSON object states under the quotation's key that there is none: "", null, [] or "none"."""
     named = {str(key).lower(): inner for key, inner in value.items()}
     known = [named[key] for key in KEYS if key in named][:1]
-    return any(one in (None, [], {}) or (isinstance(one, str) and _ABSENT.fullmatch(one.strip())) for one in known)
+    return any(
+        value in (None, [], {}) or (isinstance(value, str) and _ABSENT.fullmatch(value.strip())) for value in known
+    )
 
 
 def _quotes(value: Any) -> Iterator[str]:
@@ -195,8 +197,8 @@ def _quotes(value: Any) -> Iterator[str]:
         case str():
             yield value
         case list():
-            for one in value:
-                yield from _quotes(one)
+            for item in value:
+                yield from _quotes(item)
         case dict():
             named = {str(key).lower(): inner for key, inner in value.items()}
             known = [named[key] for key in KEYS if key in named]

@@ -12,17 +12,21 @@ from collections.abc import Callable, Sequence
 from functools import cache, lru_cache, partial
 from itertools import pairwise
 
+from figeval.answers.denials import BUT, NOT, NOT_AFTER, NOT_BEFORE, RIGHT, WRONG
 from figeval.answers.folding import fold
 from figeval.answers.mentions import APART, Mention, text_finder
 from figeval.answers.patterns import LETTERS
 from figeval.answers.phrases import (
     AND,
+    AND_WORD,
     ANSWER,
     CONNECTOR,
+    COPULA,
+    FITS,
+    GOOD,
     IS,
+    IS_WORD,
     NO_NOUNS,
-    NOT,
-    WRONG,
     Nouns,
     filler,
     noun,
@@ -70,7 +74,7 @@ INSIDE = ANY[1:-1]  # for a character class
 
 def turned(marked: str, kind: str) -> str:
     """Return a marked text with its references changed to another kind."""
-    return re.sub(ANY, lambda found: mark(kind, index_of(found[0])), marked)
+    return re.sub(ANY, lambda match: mark(kind, index_of(match[0])), marked)
 
 
 def indexes(marked: str, pattern: str = REF) -> set[int]:
@@ -80,31 +84,48 @@ def indexes(marked: str, pattern: str = REF) -> set[int]:
 
 # ---- references that are no claims -----------------------------------------------------------------------------------
 
-_MORE = rf"[\"')\]]*+\s*+(?:,\s*+)?(?:{AND}\s*+)?[\"'(\[]*+{REF}"
+_SHUT, _OPEN = r"[\"')\]]*+", r"[\"'(\[]*+"
+_MORE = rf"{_SHUT}\s*+(?:,\s*+)?(?:{AND}\s*+)?{_OPEN}{REF}"
+_LAST = rf"{_SHUT}\s*+(?:,\s*+)?(?:{AND_WORD}\s*+){_OPEN}{REF}"
 _SEVERAL = rf"{REF}(?>{_MORE}){{0,9}}"  # atomic, because "," matches both as a comma and as a word for "and"
-_IS = r"(?:is|are|was|were|does|do|did|would|could|can|should|seems?|fits?|passt|ist|sind|est|sont|es|son|è|é|jest)?"
+_UNSAID = rf"(?!{_SHUT}\s*(?:{IS_WORD}|{COPULA}|{FITS}|{GOOD}))"  # "not A, B is right" denies A only
+_LISTED = rf"{REF}(?>{_MORE}{_UNSAID}){{0,9}}"
+_JOINED = rf"{REF}(?:(?>{_MORE}){{0,8}}{_LAST})?"  # "B, A değil" denies A only, "A ve B değil" both
+_IS = (
+    r"(?:\b(?:is|are|was|were|does|do|did|would|could|can|should|seems?|fits?|passt|sind|sont|son|está|zijn|da|yn)"
+    rf"(?=\b|n't)|{IS_WORD})?"
+)
 _ADVERB = r"(?:clearly|also|simply|just|both|all|really|quite|definitely|plainly|n'est|no|das|the|a|far)"
+_ON_LINE = r"(?:(?<=not)|(?<=n't)|(?![^\S\n]*\n))"  # "Non", alone on a line, denies no option on the next one
+_NO_TEXT = r"(?-i:(?<![)\]])|(?!\s*[A-ZÀ-ÞΑ-ΩА-Я]))"  # "(B) Not all that glitters" is an option with its text
+_CASE = r"(?:['-]\w{1,4}\b|번?[은는이가을를]?|[はがもを]|[也都])?"  # Turkish A'nın, Armenian A-ն, particles
 
 
 @cache
 def _unclaimed(nouns: Nouns) -> tuple[tuple[str, re.Pattern[str]], ...]:
     """Return the patterns of references that are not claims, each with the kind that such references become."""
-    found = (
-        ("negated", rf"{NOT}(?:\s+{filler(nouns)}){{0,4}}[\s\"'(\[]*(?P<refs>{_SEVERAL})"),
-        ("negated", rf"(?P<refs>{_SEVERAL})[\"')\]]*\s*{_IS}\s*(?:{_ADVERB}\s+)*{WRONG}"),
-        ("negated", rf"\bno\s(?P<refs>{TEXT})"),
+    called = rf"(?:\s*{noun(nouns)})?"
+    before = rf"(?:\s*(?:{filler(nouns)}|{IS_WORD}|{noun(nouns)})){{0,4}}[\s\"'(\[]*"
+    after = rf"{_SHUT}(?![^\S\n]*\n){_NO_TEXT}{_CASE}{called}{_CASE}\s*{_IS}\s*(?:{_ADVERB}\s+)*"
+    said = rf"(?:\s*(?:{RIGHT}|{ANSWER}|{noun(nouns)}){_CASE}){{0,2}}\s*"
+    patterns = (
+        ("negated", rf"(?:{NOT}|{NOT_BEFORE}){_ON_LINE}{before}(?P<refs>{_LISTED})"),
+        ("negated", rf"(?P<refs>{_SEVERAL}){after}(?:{WRONG}|{NOT}(?!{before}{ANY}))"),
+        ("negated", rf"(?P<refs>{REF}){_SHUT}\s*[:=–—-]\s*{WRONG}(?:\s*(?:{ANSWER}|{noun(nouns)}))?(?!\s*\w)"),
+        ("negated", rf"(?P<refs>{_JOINED}){after}{said}{NOT_AFTER}"),
+        ("negated", rf"(?<!wait )(?<!wait, )(?<!actually )(?<!actually, )\bno (?P<refs>{REF})"),
         ("negated", rf"\brul(?:e|es|ed|ing)\s+(?P<refs>{_SEVERAL})\s+out\b"),
         ("listed", rf"\b(?:between|among|entre|zwischen)\s+[\"'(\[]*(?P<refs>{REF}{_MORE})"),
     )
-    return tuple((kind, re.compile(pattern, re.IGNORECASE)) for kind, pattern in found)
+    return tuple((kind, re.compile(pattern, re.IGNORECASE)) for kind, pattern in patterns)
 
 
 def _set_aside(unclaimed: tuple[tuple[str, re.Pattern[str]], ...], marked: str) -> str:
     """Change the kind of references that are denied ("not A") or weighed against each other ("between A and B")."""
     for kind, pattern in unclaimed:
 
-        def turn(found: re.Match[str], kind: str = kind) -> str:
-            return found[0].replace(found["refs"], turned(found["refs"], kind))
+        def turn(match: re.Match[str], kind: str = kind) -> str:
+            return match[0].replace(match["refs"], turned(match["refs"], kind))
 
         marked = pattern.sub(turn, marked)
     return marked
@@ -113,7 +134,8 @@ def _set_aside(unclaimed: tuple[tuple[str, re.Pattern[str]], ...], marked: str) 
 # ---- options ---------------------------------------------------------------------------------------------------------
 
 _OTHER_SCRIPT = r"[\u0370-\u1cff\u2d00-\u2ddf\u3040-\ud7ff\uf900-\ufaff]"  # than the letters that name options
-_CLOSED = rf"(?=\s*(?:[.,:;!?)\]}}\"'/&=-]|\Z|\n|{TEXT}|{_OTHER_SCRIPT})|\s+{CONNECTOR})"
+_DENYING = rf"(?:(?!(?:not|cannot|never)\b)(?:{NOT}|{NOT_AFTER}|{BUT})|{WRONG}(?!\s+\w))"  # no "A wrong answer"
+_CLOSED = rf"(?=\s*(?:[.,:;!?)\]}}\"'/&=-]|\Z|\n|{TEXT}|{_OTHER_SCRIPT})|\s+(?:{CONNECTOR}|{_DENYING}))"
 _OTHER_THING = re.compile(r"\b(?:plan|vitamin|hepatitis|class|grade|type|team|group|person|point|side|part)\s\Z", re.I)
 _ELISION = "est|était|étaient|accord|ailleurs|abord|après|une?|où|en|autres?|ici"  # C'est, D'abord
 _ARTICLES = "AEOUY"  # letters that are words in some language
@@ -156,8 +178,8 @@ def option_marker(
     find = text_finder(named_by_text(options, letters), language)
     of_letter = {letter.casefold(): index for index, letter in reversed(list(enumerate(letters)))}
 
-    def letter_index(found: str) -> int | None:
-        return of_letter.get(found.casefold(), OUT if found.isupper() else None)  # a lower-case letter may be a word
+    def letter_index(letter: str) -> int | None:
+        return of_letter.get(letter.casefold(), OUT if letter.isupper() else None)  # a lower-case letter may be a word
 
     steps: list[Marker] = [
         lambda text: _mark_mentions(find(text), text),
@@ -209,16 +231,16 @@ def _letter_places(letters: tuple[str, ...], nouns: Nouns) -> tuple[re.Pattern[s
     safe = [letter for letter in letters if letter.isupper()]
     plain = "|".join(re.escape(letter) for letter in safe if letter not in (*_ARTICLES, "I")) or r"(?!)"
     articles = "|".join(letter for letter in safe if letter in _ARTICLES) or r"(?!)"
-    own = rf"(?<![{LETTERS}'])(?<![{LETTERS}][-.])"
+    alone = rf"(?<![{LETTERS}'])(?<![{LETTERS}][-.])"
     apart = rf"(?![{LETTERS}]|\.[A-Z]\b|'[A-Z]|'(?:{_ELISION})\b|-[{LETTERS}])"
     return (
         *_everywhere(ref, nouns),
         re.compile(rf"(?<![{LETTERS}])[(\[{{]\s?{ref}\s?[)\]}}]", re.IGNORECASE),
         re.compile(rf"(?<![{LETTERS}(])(?<!\( ){ref}\)", re.IGNORECASE),
         re.compile(rf"^{ref}(?=[.):]\s|[.):]?$)", re.IGNORECASE | re.MULTILINE),
-        re.compile(rf"{own}(?P<ref>{plain}){apart}"),
-        re.compile(rf"{own}(?P<ref>{articles}){apart}(?i:{_CLOSED})"),
-        re.compile(rf"{own}(?P<ref>{'I' if 'I' in safe else '(?!)'}){apart}(?=[.,:;)]|\Z)"),
+        re.compile(rf"{alone}(?P<ref>{plain}){apart}"),
+        re.compile(rf"{alone}(?P<ref>{articles}){apart}(?i:{_CLOSED})"),
+        re.compile(rf"{alone}(?P<ref>{'I' if 'I' in safe else '(?!)'}){apart}(?=[.,:;)]|\Z)"),
     )
 
 
@@ -237,17 +259,17 @@ def _everywhere(ref: str, nouns: Nouns) -> list[re.Pattern[str]]:
     ]
 
 
-def _number_index(count: int, found: str) -> int | None:
-    number = int(found) if found.isdigit() else _CARDINALS.index(found.casefold()) + 1
+def _number_index(count: int, written: str) -> int | None:
+    number = int(written) if written.isdigit() else _CARDINALS.index(written.casefold()) + 1
     return number - 1 if 1 <= number <= count else OUT
 
 
 def _mark_places(kind: str, place: re.Pattern[str], resolve: Callable[[str], int | None], text: str) -> str:
-    def replace(found: re.Match[str]) -> str:
-        start, end = (position - found.start() for position in found.span("ref"))
-        before = text[max(0, found.start("ref") - 20) : found.start("ref")]
-        index = None if _OTHER_THING.search(before) else resolve(found["ref"])
-        return found[0] if index is None else found[0][:start] + mark(kind, index) + found[0][end:]
+    def replace(match: re.Match[str]) -> str:
+        start, end = (position - match.start() for position in match.span("ref"))
+        before = text[max(0, match.start("ref") - 20) : match.start("ref")]
+        index = None if _OTHER_THING.search(before) else resolve(match["ref"])
+        return match[0] if index is None else match[0][:start] + mark(kind, index) + match[0][end:]
 
     return place.sub(replace, text)
 
@@ -269,8 +291,8 @@ def _ordinals(nouns: Nouns) -> re.Pattern[str]:
 def _mark_ordinals(ordinals: re.Pattern[str], count: int, text: str) -> str:
     """Mark "the second option"; the mark replaces the noun as well."""
 
-    def replace(found: re.Match[str]) -> str:
-        rank = count if found[found.re.groups] else next(i for i, word in enumerate(found.groups()) if word) + 1
+    def replace(match: re.Match[str]) -> str:
+        rank = count if match[match.re.groups] else next(i for i, word in enumerate(match.groups()) if word) + 1
         return mark("number", rank - 1 if rank <= count else OUT)
 
     return ordinals.sub(replace, text)
@@ -285,11 +307,11 @@ _LETTER_AFTER = re.compile(rf"({TEXT})[\"'.]* ?[(\[]({LETTER})[)\]]")
 def _join(marked: str) -> str:
     """Merge a letter and its text into one reference, which is a contradiction if the text is another option's."""
 
-    def one(found: re.Match[str]) -> str:
-        agree = index_of(found[1]) == index_of(found[2])
-        return found[1] if agree else mark(kind_of(found[1]), CLASH)
+    def merge(match: re.Match[str]) -> str:
+        agree = index_of(match[1]) == index_of(match[2])
+        return match[1] if agree else mark(kind_of(match[1]), CLASH)
 
-    return _LETTER_AFTER.sub(one, _LABELLED.sub(one, marked))
+    return _LETTER_AFTER.sub(merge, _LABELLED.sub(merge, marked))
 
 
 _LINE_HEAD = re.compile(rf"^[\"'(\[]*({REF})", re.MULTILINE)
@@ -310,22 +332,22 @@ def _mark_listing(count: int, marked: str) -> str:
 
 def _mark_lists(count: int, marked: str) -> str:
     """Mark options in order, line by line or side by side, as a list: they echo the question."""
-    marked = _SIDE_BY_SIDE.sub(lambda found: _listed(found[0], list(re.finditer(REF, found[0])), count), marked)
+    marked = _SIDE_BY_SIDE.sub(lambda match: _listed(match[0], list(re.finditer(REF, match[0])), count), marked)
     return _listed(marked, list(_LINE_HEAD.finditer(marked)), count)
 
 
-def _listed(marked: str, found: list[re.Match[str]], count: int) -> str:
+def _listed(marked: str, references: list[re.Match[str]], count: int) -> str:
     """Mark each run of references to the first, second, third … option as a list."""
-    places = [match.end() - 1 for match in found]
-    order = [index_of(marked[place]) for place in places]
+    positions = [match.end() - 1 for match in references]
+    order = [index_of(marked[position]) for position in positions]
     letters = list(marked)
-    for start in (position for position, index in enumerate(order) if index == 0):
+    for start in (rank for rank, index in enumerate(order) if index == 0):
         length = 1
         while order[start + length : start + length + 1] == [length]:
             length += 1
         if length >= min(3, max(2, count)):
-            for place in places[start : start + length]:
-                letters[place] = mark("listed", index_of(letters[place]))
+            for position in positions[start : start + length]:
+                letters[position] = mark("listed", index_of(letters[position]))
     return "".join(letters)
 
 
@@ -376,7 +398,7 @@ def label_marker(words: tuple[tuple[str, ...], ...], language: str = "") -> Mark
         ]
         marked = _mark_mentions(kept, text)
         if len(words) == 2:  # "not the one" means the other
-            marked = _NOT_THIS.sub(lambda found: mark("text", 1 - index_of(found[1])), marked)
+            marked = _NOT_THIS.sub(lambda match: mark("text", 1 - index_of(match[1])), marked)
         return _set_aside(_unclaimed(NO_NOUNS), marked)
 
     return run

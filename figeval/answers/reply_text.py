@@ -1,4 +1,4 @@
-"""Reduction of a reply to the text that is read, without reasoning traces, markup and later turns."""
+"""Reduce a reply to the text that is read, without reasoning traces, markup and later turns."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from functools import cache
 
 from figeval.answers.phrases import Nouns
 from figeval.types import Reply, Status
+from figeval.words import unify_spelling
 
 BEGINNING, END = 4_000, 12_000
 """Characters of a long reply that are read: models answer at once, or after everything else has been said."""
@@ -58,8 +59,8 @@ def split_reasoning(text: str) -> tuple[str, str]:
     """Return the reasoning traces of a text, without their marks, and the text without them, as `strip_reasoning`."""
     traces: list[str] = []
     for opening, closing in TRACES:
-        own, text = _split(text, opening, closing)
-        traces += own
+        split_off, text = _split(text, opening, closing)
+        traces += split_off
     return "\n\n".join(trace.strip() for trace in traces if trace.strip()), text
 
 
@@ -131,7 +132,7 @@ def plain(text: str) -> str:
 
     Quotation marks are straight, and the punctuation of other scripts is replaced by ASCII's. Line breaks are kept.
     """
-    text = _INVISIBLE.sub("", unicodedata.normalize("NFKC", text.translate(_PLAIN))).translate(_PLAIN)
+    text = _INVISIBLE.sub("", unicodedata.normalize("NFKC", unify_spelling(text.translate(_PLAIN)))).translate(_PLAIN)
     text = text if text.isascii() else text.translate(_STOPS)
     for pattern, new in _MARKUP:
         text = pattern.sub(new, text)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import unicodedata
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,6 +23,7 @@ from figeval.words import is_boundary, is_cluster_boundary, letters
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "task_types"
 SCRIPTS = json.loads((GOLDEN / "answers_scripts.json").read_text("utf-8"))
+DENIED = json.loads((GOLDEN / "answers_denied.json").read_text("utf-8"))
 MARKS = json.loads((GOLDEN / "answers_marks.json").read_text("utf-8"))
 Case = dict[str, Any]
 
@@ -94,6 +96,29 @@ def test_quotations(case: Case) -> None:
     assert (place.likeness == 1) == (case["kind"] == "verbatim")
 
 
+# ---- options that are denied ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("case", DENIED["languages"], ids=lambda case: case["language"])
+@pytest.mark.parametrize("is_reversed", [False, True], ids=["", "reversed"])
+def test_a_denied_option_is_no_answer(case: Case, is_reversed: bool) -> None:
+    options = case["options"][::-1] if is_reversed else case["options"]
+    letters = "BA" if is_reversed else "AB"
+    expected = {template: int(not is_reversed) for template in case["answered"]}
+    expected |= dict.fromkeys(case["unanswered"])
+    for template, index in expected.items():
+        for denied, affirmed in (letters, case["options"]):
+            reply = template.format(no=denied, yes=affirmed)
+            extracted = extract_choice(Reply(text=reply), options, "AB", language=case["language"])
+            assert extracted.index == index, (reply, extracted)
+
+
+@pytest.mark.parametrize("case", DENIED["replies"], ids=lambda case: case["why"])
+def test_replies_that_deny(case: Case) -> None:
+    options = ["the sound of water", "a spark", "the smell of earth", "a song of wind"]
+    assert extract_choice(Reply(text=case["reply"]), options, "ABCD").index == case["index"]
+
+
 # ---- what holds for any text ----------------------------------------------------------------------------------------
 
 ALPHABETS = (
@@ -107,6 +132,7 @@ WORDS = (
     .filter(lambda word: unicodedata.category(fold(word).text[0])[0] != "M")
 )
 TEXTS = st.lists(WORDS, min_size=1, max_size=3).map(" ".join)
+VOWELS = re.compile("[\u05b0-\u05c2\u064b-\u0652]")
 EMOJI = st.sampled_from(["👩", "👩‍👩‍👧", "👩🏽", "❤️", "❤️‍🔥", "🇩🇪", "🇪🇬", "1️⃣", "♣", "+", "++"])
 SENTENCES = st.sampled_from(["{}", "The answer is {}.", "“{}”।", "({})", "**{}**!"])
 FORMS = st.sampled_from(["NFC", "NFD"])
@@ -131,6 +157,7 @@ def test_the_text_of_an_option_is_that_option(options: list[str], data: Any, for
 def test_the_beginning_of_an_option_is_never_read_in_its_place(word: str, data: Any, sentence: str) -> None:
     beginning = word[: data.draw(st.integers(1, len(word) - 1))]
     assume(letters(beginning) not in ("", letters(word)) and fold(beginning).text != fold(word).text)
+    assume(VOWELS.sub("", beginning) != VOWELS.sub("", word))  # which may be left out
     assume(letters(beginning) not in letters(word)[1:])  # a cluster of its own at the end of a word without blanks
     reply = Reply(text=sentence.format(word))
     for options in ([beginning, word], [word, beginning], [beginning, "xyz"]):
