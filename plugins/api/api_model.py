@@ -197,10 +197,12 @@ class ApiModel:
         return {"input": settings.input_price, "output": settings.output_price, "source": settings.price_source}
 
     def _warnings(self) -> Iterator[str]:
-        """Yield sentences about flags that the server seems not to know."""
+        """Yield sentences about the count of tokens, and about flags that the server seems not to know."""
         session, reasoning = self.session, self.settings.reasoning
         if self.budget.excess:
             yield self.budget.excess
+        if self.budget.gaps:
+            yield self.budget.gaps
         if session.unheld:
             yield (
                 f"{session.unheld} of {session.complete} answers do not keep to the format of --constrain; the server "

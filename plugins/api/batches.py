@@ -26,7 +26,7 @@ from figeval.types import JSON, Prompt, Reply
 from .api_model import REFUSED, ApiModel, remembered
 from .batch_api import BatchApi, BatchResult, BatchState
 from .batch_http import Absent, BatchHttp, Unclear, Unexpected, opened
-from .budget import Call, estimated_tokens
+from .budget import Call
 from .cache import archive_file, packed
 from .client import Client, ForbiddenError, PermanentError, RetryableError
 from .dialects import Dialect
@@ -314,7 +314,7 @@ class BatchedModel(ApiModel):
             failures[result.key] = self.failed[result.key] = str(failure)
         else:
             self.session.note(answer)
-            wrote = estimated_tokens(answer.reply.text) + estimated_tokens(answer.reply.reasoning)
+            wrote = self.budget.most_written(answer.reply, guess.tokens_out)
             used = answer.usage or Usage(guess.tokens_in, wrote)
             answers.append(PaidAnswer(used, result.key, packed(answer.reply)))
 

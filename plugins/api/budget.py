@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from figeval.errors import BudgetExhausted
 from figeval.models.archive import Usage
+from figeval.text import counted
 from figeval.types import Prompt, Reply
 
 from .settings import ApiSettings
@@ -16,6 +18,7 @@ BYTES = 4  # bytes of text per token, roughly: in English and, because of UTF-8,
 BATCH_SHARE = 0.5  # of the price, at OpenAI and Anthropic alike
 PER_TURN = 4  # tokens around each turn
 MOST_PER_TURN = 16  # tokens around each turn before an answer has shown how many there are
+UNCOUNTED_ALONE = 4  # answers without a count of tokens after which requests no longer wait for one
 WHY = "the server counts more tokens than the texts have bytes, and these requests were already on their way"
 
 
@@ -27,7 +30,8 @@ class Call:
         key: its key in the archive.
         body: what is sent.
         expected: its likely usage.
-        size: bytes of its texts in UTF-8, which has at most as many tokens; 0 if `expected` is exact.
+        size: bytes of its texts and of the schema of its answer in UTF-8, which have at most as many tokens; 0 if
+            `expected` is exact.
         turns: number of its turns.
         may_keep: function that returns whether a reply to it may be stored; it raises `ModelError` for a reply that no
             run could use.
@@ -44,18 +48,27 @@ class Call:
 def expected(prompt: Prompt, most: int) -> Usage:
     """Return the estimated tokens that a request reads, and `most`, those that it may write."""
     texts = [message.content for message in prompt.messages]
-    read = sum(PER_TURN + len(text.encode("utf-8", "replace")) // BYTES for text in texts)
+    read = sum(PER_TURN + byte_count(text) // BYTES for text in texts)
     return Usage(read, most)
 
 
 def size_of(prompt: Prompt) -> int:
-    """Return the number of bytes of a conversation's texts in UTF-8."""
-    return sum(len(message.content.encode("utf-8", "replace")) for message in prompt.messages)
+    """Return the number of bytes, in UTF-8, of a conversation's texts and of the schema of its answer.
+
+    Some servers show the schema to the model, and one with the options of a question is another for each.
+    """
+    schema = "" if prompt.answer is None else json.dumps(prompt.answer.json_schema, ensure_ascii=False)
+    return byte_count(schema) + sum(byte_count(message.content) for message in prompt.messages)
 
 
-def estimated_tokens(text: str) -> int:
-    """Return an estimate of the number of tokens of a text."""
-    return -(-len(text.encode("utf-8", "replace")) // BYTES)
+def written(reply: Reply) -> int:
+    """Return the number of bytes of a reply's texts in UTF-8."""
+    return byte_count(reply.reasoning) + byte_count(reply.text)
+
+
+def byte_count(text: str) -> int:
+    """Return the number of bytes of a text in UTF-8."""
+    return len(text.encode("utf-8", "replace"))
 
 
 @dataclass(slots=True)
@@ -75,6 +88,8 @@ class Budget:
     scale: float = 1.0  # the largest factor so far by which an answer had more tokens than it may have
     templates: dict[int, int] = field(default_factory=dict)  # number of turns → the most tokens around their texts
     surplus: dict[int, int] = field(default_factory=dict)  # number of turns → the most tokens beyond a token per byte
+    counted: int = 0  # answers of this session with the server's count of tokens
+    uncounted: int = 0  # and without
 
     earlier: Usage | None = None  # spent by earlier sessions
 
@@ -93,12 +108,46 @@ class Budget:
         if not call.size:
             return call.expected
         known = self._around(call.turns)
-        around = known or MOST_PER_TURN * call.turns + max(map(self._around, self.templates), default=0)
+        around = known or MOST_PER_TURN * call.turns + self._around_other_turns(call.turns)
         return Usage(call.size + around, math.ceil(call.expected.tokens_out * self.scale))
 
     def _around(self, turns: int) -> int:
         """Return the most tokens around the texts of so many turns, or 0 if none has been answered."""
         return max(self.templates.get(turns, 0), self.surplus.get(turns, 0))
+
+    def _around_other_turns(self, turns: int) -> int:
+        """Return the most tokens around so many turns by answers to other numbers of turns, or 0 without answers.
+
+        There are at most as many around each turn as around each of fewer turns.
+        """
+        return min((self._around(other) * math.ceil(max(1, turns / other)) for other in self.templates), default=0)
+
+    @property
+    def needs_count(self) -> bool:
+        """True if the next request shall go alone, because no answer has shown yet how the server counts."""
+        return self.bounded and not self.counted and self.uncounted < UNCOUNTED_ALONE
+
+    def count_lost(self, call: Call) -> Usage:
+        """Return the tokens to charge for a request whose answer was lost on the way: the most under a limit."""
+        return self.most(call) if self.bounded else call.expected
+
+    def count_unreported(self, call: Call, reply: Reply) -> Usage:
+        """Return the tokens to charge for a request whose answer came without a count.
+
+        They are an estimate without a limit, and with one the most that there can be: a budget is about the tokens that
+        the server counts, whether it reports them or not.
+        """
+        self.uncounted += 1
+        if not self.bounded:
+            return Usage(call.expected.tokens_in, math.ceil(written(reply) / BYTES))
+        most = self.most(call)
+        return Usage(most.tokens_in, self.most_written(reply, most.tokens_out))
+
+    def most_written(self, reply: Reply, most: int) -> int:
+        """Return the most tokens of a reply without a count, given the most by its limit; thoughts may be hidden."""
+        thinking = self.settings.thinking
+        hidden = thinking is not None and thinking.on and not reply.reasoning
+        return most if hidden else min(most, written(reply) + 1)  # and one for the end
 
     def learn(self, call: Call, used: Usage) -> None:
         """Learn from the usage of an answer how many tokens there are around texts, and whether the bound holds.
@@ -106,6 +155,7 @@ class Budget:
         A text has at least one token, and may have no more however long it is (blanks, repeated characters). So what a
         request reads without it is the most that can be around it, and what it reads beyond a token per byte the least.
         """
+        self.counted += 1
         if not call.size:
             return
         around = max(0, used.tokens_in - 1)
@@ -120,6 +170,21 @@ class Budget:
             return ""
         limits = " and ".join(self.limits)
         return f"{self.told} were spent, more than {limits}; {WHY}"
+
+    @property
+    def gaps(self) -> str:
+        """Which answers came without a count of tokens, and how they are charged, as a sentence, or "" if none did."""
+        if not self.uncounted:
+            return ""
+        answers = (
+            f"{self.uncounted} of {counted(self.counted + self.uncounted, 'answer')} came without a count of tokens"
+        )
+        if not self.bounded:
+            return f"{answers}, so the tokens of the run are an estimate"
+        rule = "each is charged with the most tokens that its texts can have, one per byte"
+        if self.counted:
+            return f"{answers}; {rule}, and with those that the server adds by its other answers"
+        return f"{answers}; {rule}, and {MOST_PER_TURN} for each turn; the budget cannot hold if the server adds more"
 
     @property
     def limits(self) -> list[str]:
@@ -151,8 +216,8 @@ class Budget:
         """Return the error that ends the run."""
         return BudgetExhausted(
             f"the budget ({' and '.join(self.limits)}) does not allow another request: {self.told} spent; "
-            f"{self.excess and self.excess + '; '}answers so far are kept; run the same command with a larger budget "
-            "to continue"
+            f"{''.join(f'{told}; ' for told in (self.excess, self.gaps) if told)}answers so far are kept; run the same "
+            "command with a larger budget to continue"
         )
 
     @property

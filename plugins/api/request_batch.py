@@ -18,7 +18,7 @@ from figeval.models.archive import Archive, PaidAnswer, Usage
 from figeval.models.progress import advance
 from figeval.types import Reply
 
-from .budget import Budget, Call, estimated_tokens
+from .budget import Budget, Call
 from .cache import packed
 from .client import Client, ForbiddenError, PermanentError, RetryableError
 from .dialects import ApiAnswer
@@ -158,7 +158,7 @@ class RequestBatch:
 
     def _crowded(self) -> bool:
         """Return whether another request has to wait. Under a budget, the first one goes alone to show the price."""
-        width = 1 if self.budget.bounded and not self.session.answered else int(self.session.width)
+        width = 1 if self.budget.needs_count else int(self.session.width)
         return len(self._held) >= width
 
     async def _leave(self, call: Call) -> None:
@@ -205,10 +205,11 @@ class RequestBatch:
 
     async def _store(self, call: Call, answer: ApiAnswer) -> None:
         """Charge the cost of an answer, and store it if it is of use. Raises `ModelError` if it is of none."""
-        used = answer.usage or Usage(
-            call.expected.tokens_in, estimated_tokens(answer.reply.reasoning + answer.reply.text)
-        )
-        self.budget.learn(call, used)
+        if answer.usage is None:
+            used = self.budget.count_unreported(call, answer.reply)
+        else:
+            used = answer.usage
+            self.budget.learn(call, used)
         kept = None
         try:
             kept = packed(answer.reply) if self.settings.memo and call.may_keep(answer.reply) else None
@@ -237,7 +238,7 @@ class RequestBatch:
             self.session.width = max(1.0, self.session.width / 2)
             self.session.narrowest = min(self.session.narrowest, int(self.session.width))
         if again.lost:
-            await self._write(PaidAnswer(call.expected))
+            await self._write(PaidAnswer(self.budget.count_lost(call)))
             if self.budget.bounded:  # another attempt may cost as much again, for which there must be room
                 await self._leave(call)
                 await self._enter(call)

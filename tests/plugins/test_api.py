@@ -11,9 +11,11 @@ import sqlite3
 import threading
 import time
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from email.utils import formatdate
+from itertools import cycle
 from typing import Any
 
 import pytest
@@ -22,7 +24,7 @@ from hypothesis import strategies as st
 
 from figeval import plugins
 from figeval.builtin.plugins.api import request_batch
-from figeval.builtin.plugins.api.budget import Budget, Call
+from figeval.builtin.plugins.api.budget import Budget, Call, size_of
 from figeval.builtin.plugins.api.cache import archive_file, cut, packed, unpacked
 from figeval.builtin.plugins.api.client import retry_after
 from figeval.builtin.plugins.api.dialects import OpenAISettings
@@ -32,7 +34,7 @@ from figeval.evaluation import Harness
 from figeval.models.archive import Usage, open_archive
 from figeval.models.model import Backends, open_model
 from figeval.task_types.routes import choose
-from figeval.types import Message, Prompt, Reply
+from figeval.types import AnswerFormat, Message, Prompt, Reply
 from tests.plugins.servers import (
     Desk,
     Handler,
@@ -640,13 +642,15 @@ IMPOSSIBLE = [-5, -(10**30), 10**30, 12.5, "12", True, None, [1], {}]
 
 @pytest.mark.parametrize("count", IMPOSSIBLE)
 @pytest.mark.parametrize("place", ["prompt_tokens", "completion_tokens"])
-def test_usage_that_cannot_be_true_is_estimated(place: str, count: Any, desk: Desk, model: Open) -> None:
+def test_usage_that_cannot_be_true_is_charged_as_the_most_there_can_be(
+    place: str, count: Any, desk: Desk, model: Open
+) -> None:
     used = {"prompt_tokens": 10, "completion_tokens": 5, place: count}
     desk.usual = says(200, told(openai_answer("A" * 40), usage=used))
     backend = model(max_tokens=100, account="run")
-    with pytest.raises(BudgetExhausted, match=r"(70|84|98) tokens spent"):
-        backend.generate(ask(*map(str, range(50))))
-    assert 2 <= len(desk.asked) <= 7
+    with pytest.raises(BudgetExhausted, match="99 tokens spent"):  # a byte, 16 for its turn, and an answer of 16
+        backend.generate(ask(*map(str, range(10))))
+    assert len(desk.asked) == 3
 
 
 @pytest.mark.parametrize("usage", [*IMPOSSIBLE[:5], [1], "none", {"prompt_tokens": 0, "completion_tokens": 0}])
@@ -746,6 +750,63 @@ def test_a_budget_holds_where_texts_with_few_tokens_precede_dense_ones(sizes: tu
         answers += 1
     assert budget.spent.total <= 20_000
     assert not waiting or budget.spent.total > 10_000
+
+
+@dataclass
+class Meter:
+    """A server that counts a token per byte and 12 around each message, and reports some of the counts.
+
+    Attributes:
+        reports: for each request, one of "count", "no count", "hang up".
+        spent: tokens that it counted, reported or not.
+    """
+
+    reports: Iterator[str]
+    spent: int = 0
+
+    def __call__(self, handler: Handler, body: bytes) -> None:
+        tokens = sum(len(message["content"].encode()) + 12 for message in json.loads(body)["messages"])
+        with handler.desk.lock:
+            self.spent += tokens + 3
+            report = next(self.reports)
+        handler.desk.over.wait(0.05)
+        if report == "hang up":
+            hang_up(handler, body)
+            return
+        used = {"usage": {"prompt_tokens": tokens, "completion_tokens": 3}} if report == "count" else {}
+        handler.send(
+            200, json.dumps({"choices": [{"message": {"content": "Na"}, "finish_reason": "stop"}], **used}).encode()
+        )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "reports", [("no count",), ("count", "no count"), ("no count", "no count", "count"), ("count", "count", "hang up")]
+)
+def test_a_budget_holds_for_tokens_that_are_counted_and_not_reported(
+    reports: tuple[str, ...], desk: Desk, model: Open
+) -> None:
+    desk.usual = meter = Meter(cycle(reports))
+    backend = model(max_tokens=20_000, max_concurrent=32)
+    with pytest.raises(BudgetExhausted) as caught:
+        backend.generate(ask(*(f"{number:03d} नाव किनारे पर खड़ी है। 舟は岸にある。" * 3 for number in range(200))))
+    assert 10_000 < meter.spent <= 20_000
+    assert desk.most_at_once > 8
+    assert ("without a count of tokens" in str(caught.value)) == ("no count" in reports)
+
+
+def test_more_turns_have_as_much_around_each_of_them() -> None:
+    budget = Budget(OpenAISettings(model="m", base_url="http://127.0.0.1:1/v1", max_tokens=20_000))
+    short, long = Call("", b"", Usage(4, 16), 1, 1), Call("", b"", Usage(4, 16), 50, 7)
+    budget.learn(short, Usage(201, 1))
+    assert budget.most(long).tokens_in >= 50 + 7 * 200
+
+
+def test_the_schema_of_an_answer_counts_as_text() -> None:
+    message = Message("user", "Which one?")
+    free, held = Prompt((message,), (), 2), Prompt((message,), (), 2, AnswerFormat(choices=("आम", "a boat" * 90)))
+    assert size_of(free) == 10
+    assert size_of(held) >= 10 + len("आमa boat".encode()) + 5 * 89
 
 
 def test_with_more_the_same_command_goes_on(desk: Desk, model: Open) -> None:

@@ -24,6 +24,7 @@ QUOTE = AnswerFormat.of_object({"quote": {"type": "string"}})
 LETTER = {"type": "string", "enum": ["A", "B"]}
 OBJECT = {"type": "object", "properties": {"answer": LETTER}, "required": ["answer"], "additionalProperties": False}
 NAMED = {"name": "answer", "strict": True}
+USED = {"prompt_tokens": 1, "completion_tokens": 9}
 THOUGHT = 300  # tokens that every server here needs for thinking
 pytestmark = pytest.mark.usefixtures("no_keys")
 
@@ -324,9 +325,7 @@ def test_a_blank_line_after_separate_thoughts_is_no_stop_text(desk: Desk) -> Non
 
 
 def test_a_server_that_ignores_the_flags_is_found_out(desk: Desk) -> None:
-    desk.usual = lambda handler, _: chat(
-        handler, "stop", {"prompt_tokens": 1, "completion_tokens": 9}, content="Well, B"
-    )
+    desk.usual = lambda handler, _: chat(handler, "stop", USED, content="Well, B")
     backend = openai("m", base_url=desk.url, reasoning=Reasoning.parse("on"))
     (reply,) = backend.generate(asked(LETTERS))
     assert reply.text == "Well, B", "the extractor may still read it"
@@ -334,7 +333,7 @@ def test_a_server_that_ignores_the_flags_is_found_out(desk: Desk) -> None:
     assert held.startswith("1 of 1 answers do not keep to the format of --constrain;")
     assert thinks.startswith("--reasoning on: none of 1 answers shows a sign of reasoning;")
     silent = openai("m", base_url=desk.url, reasoning=Reasoning.parse("off"))
-    desk.usual = lambda handler, _: chat(handler, "stop", {}, content="B", reasoning="Hm.")
+    desk.usual = lambda handler, _: chat(handler, "stop", USED, content="B", reasoning="Hm.")
     silent.generate(asked())
     (warned,) = silent.describe()["warnings"]
     assert warned == "--reasoning off: the model reasoned all the same before 1 of 1 answers"
