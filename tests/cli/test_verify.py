@@ -307,6 +307,23 @@ def test_changed_data(old: str, new: str, words: str, cli: Cli, tmp_path: Path) 
     assert re.search(words, "\n".join(problems(cli("verify", "run", "--include_path", "tasks"))))
 
 
+def test_an_annotation_that_was_added_later_is_no_change(cli: Cli, tmp_path: Path) -> None:
+    """The rows of an earlier run lack it; one that they have is checked as everything else."""
+    folder = tmp_path / "tasks"
+    folder.mkdir()
+    write_task(folder, "t")
+    cli("run", "--tasks", "t", "--model", "overlap", "--include_path", "tasks", "--output_path", "run")
+    file = folder / "t.task.yaml"
+    meta = re.search(r"meta: \{(.*)\}\}", file.read_text("utf-8"))
+    assert meta
+    text = file.read_text("utf-8").replace(meta[1], f"{meta[1]}, flaw: \"'typo'\"")
+    file.write_text(f"{text}annotations: [flaw]\n", encoding="utf-8")
+    assert cli("verify", "run", "--include_path", "tasks").code == 0
+    rows = tmp_path / "run" / "predictions" / "t.jsonl"
+    rows.write_text(rows.read_text("utf-8").replace('"meta":{', '"meta":{"flaw":"none",', 1), encoding="utf-8")
+    assert "flaw" in "\n".join(problems(cli("verify", "run", "--include_path", "tasks")))
+
+
 def test_a_task_that_is_listed_twice(cli: Cli, copy: Path) -> None:
     edit(copy, lambda content: content["tasks"].append(content["tasks"][0]))
     assert "is listed 2 times" in cli("verify", "run", "--no_data").out
