@@ -362,7 +362,8 @@ class Encoder(Neural[EncoderSettings, EncoderNetwork]):
 
     def describe(self) -> JSON:
         """Return the model's description, with its prompts and a warning about those that it may lack."""
-        return super().describe() | self.prompts.describe() | self.prompts.warnings(self.setup.checkpoint.model)
+        warnings = self.prompts.warnings(self.setup.checkpoint.model)
+        return super().describe() | self.prompts.describe() | ({"warnings": warnings} if warnings else {})
 
     def fingerprint(self) -> str:
         """Return a digest of weights, configuration and tokenizer, with the prompts if there are any."""

@@ -67,7 +67,8 @@ class VllmEncoder(VllmModel):
 
     def describe(self) -> JSON:
         """Return the model's description, with its prompts and a warning about those that it may lack."""
-        return super().describe() | self.prompts.describe() | self.prompts.warnings(self.checkpoint.model)
+        warnings = self.prompts.warnings(self.checkpoint.model)
+        return super().describe() | self.prompts.describe() | ({"warnings": warnings} if warnings else {})
 
     def fingerprint(self) -> str:
         """Return what `VllmModel` does, with the prompts if there are any."""
