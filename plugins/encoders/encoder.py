@@ -296,6 +296,10 @@ class Encoder(Neural[EncoderSettings, EncoderNetwork]):
             found = self._pooled_by_side(requests)
         return Outputs(self._scaled(found.values), found.truncated)
 
+    def canonical(self, request: Text) -> Text:
+        """Return the text that is read like this one, whatever its role; a network for each role tells them apart."""
+        return self.prompts.canonical(request) if self.network.encode is None else request
+
     def _pooled_by_side(self, requests: Sequence[Text]) -> Outputs[Any]:
         """Return the vectors of a network that has to know of every batch which side its texts are."""
         import numpy as np

@@ -15,11 +15,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from figeval.errors import ModelError, near
 from figeval.text import clean
-from figeval.types import JSON, TextRole
+from figeval.types import JSON, Text, TextRole
 
 from .checkpoint import SENTENCE, Checkpoint
 
@@ -65,6 +65,12 @@ class Prompts:
     def describe(self) -> JSON:
         """Return the prompts for the record; empty for a model without prompts."""
         return {"prompts": self.by_role} if self.by_role else {}
+
+    def canonical(self, request: Text) -> Text:
+        """Return the text with the first of the roles that have its prompt, since a model reads them alike."""
+        prompt = self.of(request.role)
+        role = next(role for role in OPTION_NAMES if self.of(role) == prompt)
+        return request if role == request.role else replace(request, role=role)
 
     def options(self) -> dict[str, str]:
         """Return the options that give a model these prompts, for its figeval.json; empty without prompts."""

@@ -60,6 +60,10 @@ class VllmEncoder(VllmModel):
         vectors: Any = np.stack([found[place] for place in range(len(requests))])
         return Outputs(vectors, tokens.truncated)
 
+    def canonical(self, request: Text) -> Text:
+        """Return the text that is read like this one, whatever its role."""
+        return self.prompts.canonical(request)
+
     def details(self, engine: Engine) -> JSON:
         """Return how vLLM pools."""
         config = engine.llm.model_config.pooler_config
