@@ -393,10 +393,10 @@ def ask_many(backend: object, request: Many) -> Answer:
 def answered_alike(backend: object, requests: Iterable[Request]) -> dict[Request, list[Request]]:
     """Return the requests to be sent, each with those that its answer is for; usually with itself alone."""
     groups: dict[Request, list[Request]] = {}
-    unifies = isinstance(backend, Unifies)
+    unifier = backend if isinstance(backend, Unifies) else None
     with foreign_code():
         for request in requests:
-            sent = backend.canonical(request) if unifies and isinstance(request, Text) else request
+            sent = unifier.canonical(request) if unifier is not None and isinstance(request, Text) else request
             groups.setdefault(sent, []).append(request)
     return groups
 
