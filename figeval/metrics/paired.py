@@ -17,7 +17,14 @@ from numpy.typing import NDArray
 
 from figeval.metrics.caveats import ALPHA, may_be_missed, too_few, too_sparse
 from figeval.metrics.combination import Clustered, Combination
-from figeval.metrics.differences import bounds_of_difference, spread_of_differences, t_test
+from figeval.metrics.differences import (
+    SKEWED,
+    bounds_of_difference,
+    opposed_skewness,
+    skewed_t_test,
+    spread_of_differences,
+    t_test,
+)
 from figeval.metrics.intervals import (
     FEW,
     NOTHING,
@@ -39,6 +46,7 @@ Floats = NDArray[np.float64]
 DRAWS = 10_000
 EXACT = 14  # with at most this many clusters, all 2^G sign patterns are tried
 BOTH = "sign flip and t"  # the larger p-value counts
+CORRECTED = "sign flip and t corrected for skewness"
 SCORE = "score"  # method of an interval: all differences that the score test does not reject
 ENOUGH = 20  # extreme draws after which no more are drawn
 MOST_DRAWS = 1_000_000
@@ -141,14 +149,18 @@ def paired(
 def _test(sums: Floats, spread: Spread, stderr: float | None, seed: int, draws: int) -> tuple[str, float | None]:
     """Return the name and the p-value of the test of a mean difference; none for one cluster.
 
-    If clusters differ in size, skewed differences mislead the sign flip, and the larger p-value of it and t counts.
+    Skewed differences mislead the sign flip. If clusters differ in size, the larger p-value of it and t counts. If they
+    do not, so does t with a correction for skewness, but only for a strong skewness that contradicts the difference.
     """
     if spread.clusters < 2:
         return "", None
     p = sign_flip(sums, seed, draws)
-    if not stderr or math.isclose(spread.effective_clusters, spread.clusters):
-        return "sign flip", p
-    return BOTH, max(p, t_test(spread.mean, stderr, spread.freedom))
+    alike = math.isclose(spread.effective_clusters, spread.clusters)
+    if stderr and not alike:
+        return BOTH, max(p, t_test(spread.mean, stderr, spread.freedom))
+    if alike and not spread.independent and opposed_skewness(sums) > SKEWED:
+        return CORRECTED, max(p, skewed_t_test(sums))
+    return "sign flip", p
 
 
 def paired_over_languages(
@@ -332,6 +344,14 @@ def _interval(spread: Spread, bounds: Bounds) -> Interval:
         differs = abs(spread.mean) > NOTHING
         return Interval(f"none: {f'every {unit} differs by the same amount' if differs else f'no {unit} differs'}")
     return interval_by_t(spread, bounds_of_difference(bounds))
+
+
+def within(comparison: PairedTest, bounds: Bounds) -> PairedTest:
+    """Return a comparison whose interval has only differences that are possible for values with these bounds."""
+    if comparison.low is None or comparison.high is None:
+        return comparison
+    low, high = clip((comparison.low, comparison.high), bounds_of_difference(bounds))
+    return replace(comparison, low=low, high=high)
 
 
 def _score_interval(spread: Spread, a_only: int, b_only: int) -> Interval:

@@ -15,7 +15,7 @@ from scipy import stats
 from figeval.metrics.classification import macro_f1
 from figeval.metrics.exchange import paired_statistic, statistic_over_languages
 from figeval.metrics.matched import mcnemar_power, score_interval
-from figeval.metrics.paired import benjamini_hochberg, paired, paired_over_seeds, sign_flip
+from figeval.metrics.paired import CORRECTED, benjamini_hochberg, paired, paired_over_seeds, sign_flip, within
 from figeval.metrics.power import detectable, detectable_by, equivalence, planned
 from figeval.metrics.statistic import Statistic, as_statistic, ratio
 
@@ -409,3 +409,27 @@ def test_bootstrap_intervals_cover_a_difference_in_f1(clusters: int, size: int) 
             covered += found.low <= 0.1 <= found.high
     print(f"{clusters} x {size}: {covered / intervals:.3f} of {intervals}")
     assert covered / intervals > 0.9
+
+
+def test_a_few_large_clusters_that_contradict_the_others_are_no_evidence() -> None:
+    """49 clusters that agree and one far on the other side: the sign flip alone calls it a difference."""
+    sums = [-1.0] * 47 + [12.0] * 3
+    values = [total / 10 for total in sums for _ in range(10)]
+    clusters = [str(number) for number in range(50) for _ in range(10)]
+    spread = [value + (0.01 if row % 2 else -0.01) for row, value in enumerate(values)]
+    found = paired(spread, [0.0] * 500, clusters, bounds=None)
+    assert found.test == CORRECTED
+    assert found.p is not None
+    assert found.p >= sign_flip(np.array(sums))
+    mirrored = paired([-value for value in spread], [0.0] * 500, clusters, bounds=None)
+    assert mirrored.p == pytest.approx(found.p, abs=0.02)
+    agreeing = paired([abs(value) for value in spread], [0.0] * 500, clusters, bounds=None)
+    assert agreeing.test == "sign flip"  # skewed in the direction of the difference
+
+
+def test_an_interval_has_no_impossible_differences() -> None:
+    comparison = paired([4.0, 0.0, 4.0, 4.0, 4.0], [0.0, 1.0, 0.0, 0.0, 1.0], bounds=None)
+    assert comparison.high is not None
+    assert comparison.high > 4
+    assert within(comparison, (0.0, 4.0)).high == 4.0
+    assert within(comparison, (0.0, math.inf)) == within(comparison, None) == comparison
