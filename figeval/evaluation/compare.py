@@ -24,11 +24,12 @@ from figeval.evaluation.task_comparison import (
     TaskComparison,
     compare_seeds,
     compare_values,
+    within,
 )
 from figeval.metrics.catalogue import statistic_of
 from figeval.metrics.discrimination import NUMBERS
 from figeval.metrics.intervals import Bounds
-from figeval.metrics.paired import DRAWS, within
+from figeval.metrics.paired import DRAWS
 from figeval.records.run_folder import RunFolder
 from figeval.records.schema import CHOSEN_ON_TEST, RunRecord, TaskRecord
 from figeval.text import one_line

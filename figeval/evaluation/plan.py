@@ -234,12 +234,8 @@ class Planner:
         retrieval = {"augment": added} if added else {}
         retrieval |= shots_record(shots, scored)
         metrics = metrics_of(task, route, self.config, self.harness)
-        context = replace(
-            alone,
-            shots=shots.before,
-            metrics=frozenset(metric.name for metric in metrics),
-            pool=pool_of(task, self.harness),
-        )
+        names = frozenset(metric.name for metric in metrics)
+        context = replace(alone, shots=shots.before, metrics=names, pool=pool_of(task, self.harness))
         if route.reader is not None:
             route.reader.check()  # before a model has answered
         notion_of(task.segmenters.values())

@@ -9,6 +9,7 @@ the simulated rates of false alarms.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -65,6 +66,19 @@ def bounds_of_difference(bounds: Bounds) -> Bounds:
     return None if bounds is None else (bounds[0] - bounds[1], bounds[1] - bounds[0])
 
 
+def refuse_infinite(*values: Floats) -> None:
+    """Raise `ValueError` if a value is NaN or infinite, which a comparison would take for a number."""
+    if not all(np.isfinite(one).all() for one in values):
+        raise ValueError("a value is NaN or infinite; use None for a missing value")
+
+
+def refuse_other_languages(**values: Mapping[str, object]) -> None:
+    """Raise `ValueError` if mappings by language have different languages."""
+    languages = {name: ", ".join(sorted(own)) for name, own in values.items()}
+    if len(set(languages.values())) > 1:
+        raise ValueError("; ".join(f"{name} has {known}" for name, known in languages.items()))
+
+
 SKEWED = 2.5  # skewness of clusters' sums, in the direction opposite to their mean, beyond which p is corrected
 
 
@@ -79,8 +93,13 @@ def opposed_skewness(sums: Floats) -> float:
     return -math.copysign(1.0, sums.mean()) * float((residuals**3).mean()) / squares**1.5 if squares > 0 else 0.0
 
 
-def skewed_t_test(sums: Floats) -> float:
-    """Return the two-sided p of equally large clusters' sums, by t with Hall's (1992) correction for skewness."""
+def skewed_t_test(sums: Floats) -> float | None:
+    """Return the two-sided p of equally large clusters' sums, by t with Hall's (1992) correction for skewness.
+
+    There is none unless a strong skewness contradicts the mean, since the correction would only cost power.
+    """
+    if opposed_skewness(sums) <= SKEWED:
+        return None
     groups, mean, residuals = len(sums), float(sums.mean()), sums - sums.mean()
     variance = float(np.square(residuals).sum()) / (groups * (groups - 1))  # of the mean
     t = mean / math.sqrt(variance)

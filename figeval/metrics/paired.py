@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from figeval.metrics.caveats import ALPHA, may_be_missed, too_few, too_sparse
 from figeval.metrics.combination import Clustered, Combination
 from figeval.metrics.differences import (
-    SKEWED,
     bounds_of_difference,
-    opposed_skewness,
+    refuse_infinite,
+    refuse_other_languages,
     skewed_t_test,
     spread_of_differences,
     t_test,
@@ -114,7 +114,7 @@ def paired(
     if not common:
         return PairedTest(n=0, clusters=0, note="no example that both runs answered")
     a, b = np.array([row[:2] for row in common], dtype=np.float64).T
-    _refuse_infinite(a, b)
+    refuse_infinite(a, b)
     sums, sizes, within = by_cluster(a - b, [row[2] for row in common])
     spread = spread_of_differences(sums, sizes, within)
     binary = bool(np.isin((a, b), (0.0, 1.0)).all())
@@ -149,8 +149,7 @@ def paired(
 def _test(sums: Floats, spread: Spread, stderr: float | None, seed: int, draws: int) -> tuple[str, float | None]:
     """Return the name and the p-value of the test of a mean difference; none for one cluster.
 
-    Skewed differences mislead the sign flip. If clusters differ in size, the larger p-value of it and t counts. If they
-    do not, so does t with a correction for skewness, but only for a strong skewness that contradicts the difference.
+    Skewed differences mislead the sign flip, so that the larger p-value of it and t (or `skewed_t_test`) counts.
     """
     if spread.clusters < 2:
         return "", None
@@ -158,9 +157,8 @@ def _test(sums: Floats, spread: Spread, stderr: float | None, seed: int, draws: 
     alike = math.isclose(spread.effective_clusters, spread.clusters)
     if stderr and not alike:
         return BOTH, max(p, t_test(spread.mean, stderr, spread.freedom))
-    if alike and not spread.independent and opposed_skewness(sums) > SKEWED:
-        return CORRECTED, max(p, skewed_t_test(sums))
-    return "sign flip", p
+    corrected = skewed_t_test(sums) if alike and not spread.independent else None
+    return ("sign flip", p) if corrected is None else (CORRECTED, max(p, corrected))
 
 
 def paired_over_languages(
@@ -178,7 +176,7 @@ def paired_over_languages(
     `figeval.metrics.combination`, and the degrees of freedom are Satterthwaite's of independent languages. If a
     language has no common example, there is no comparison.
     """
-    _refuse_other_languages(values_a=values_a, values_b=values_b, clusters=clusters)
+    refuse_other_languages(values_a=values_a, values_b=values_b, clusters=clusters)
     parts = [paired(values_a[one], values_b[one], clusters[one], bounds, seed) for one in values_a]
     n = sum(part.n for part in parts)
     empty = next((name for name, part in zip(values_a, parts, strict=True) if not part.n), None)
@@ -281,7 +279,7 @@ def paired_over_seeds(
     a, b = (np.asarray(values, dtype=np.float64) for values in (values_a, values_b))
     if not a.size or not b.size:
         return PairedTest(n=0, clusters=0, note="no example that all trainings answered")
-    _refuse_infinite(a, b)
+    refuse_infinite(a, b)
     sums, sizes, within = by_cluster(a.mean(axis=0) - b.mean(axis=0), clusters)
     spread = spread_of_differences(sums, sizes, within)
     differing = int((np.abs(sums) > NOTHING).sum())  # means of equal values may differ in the last digit
@@ -346,14 +344,6 @@ def _interval(spread: Spread, bounds: Bounds) -> Interval:
     return interval_by_t(spread, bounds_of_difference(bounds))
 
 
-def within(comparison: PairedTest, bounds: Bounds) -> PairedTest:
-    """Return a comparison whose interval has only differences that are possible for values with these bounds."""
-    if comparison.low is None or comparison.high is None:
-        return comparison
-    low, high = clip((comparison.low, comparison.high), bounds_of_difference(bounds))
-    return replace(comparison, low=low, high=high)
-
-
 def _score_interval(spread: Spread, a_only: int, b_only: int) -> Interval:
     """Return Tango's interval of 0/1 values of independent examples, which exists even if no example differs."""
     if spread.clusters == 1:
@@ -390,19 +380,6 @@ def _refuse_other_lengths(**values: Sequence[object]) -> None:
     if len(set(lengths.values())) > 1:
         known = ", ".join(f"{name} has {length}" for name, length in lengths.items())
         raise ValueError(f"{known} values; give one for each example, in the same order, and None for a missing one")
-
-
-def _refuse_other_languages(**values: Mapping[str, object]) -> None:
-    """Raise `ValueError` if mappings by language have different languages."""
-    languages = {name: ", ".join(sorted(own)) for name, own in values.items()}
-    if len(set(languages.values())) > 1:
-        raise ValueError("; ".join(f"{name} has {known}" for name, known in languages.items()))
-
-
-def _refuse_infinite(*values: Floats) -> None:
-    """Raise `ValueError` if a value is NaN or infinite, which a comparison would take for a number."""
-    if not all(np.isfinite(one).all() for one in values):
-        raise ValueError("a value is NaN or infinite; use None for a missing value")
 
 
 def _note(spread: Spread, interval: Interval, differing: int, p: float | None) -> str:

@@ -12,10 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from figeval.evaluation.task_comparison import within
 from figeval.metrics.classification import macro_f1
 from figeval.metrics.exchange import paired_statistic, statistic_over_languages
 from figeval.metrics.matched import mcnemar_power, score_interval
-from figeval.metrics.paired import CORRECTED, benjamini_hochberg, paired, paired_over_seeds, sign_flip, within
+from figeval.metrics.paired import CORRECTED, benjamini_hochberg, paired, paired_over_seeds, sign_flip
 from figeval.metrics.power import detectable, detectable_by, equivalence, planned
 from figeval.metrics.statistic import Statistic, as_statistic, ratio
 
