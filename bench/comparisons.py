@@ -9,7 +9,7 @@ import numpy as np
 from clustered import REPLICATES, Row, Sizes, cell, real, seeded, uneven
 from scipy.special import stdtr
 
-from figeval.metrics.differences import larger_variance
+from figeval.metrics.differences import SKEWED, larger_variance, opposed_skewness
 from figeval.metrics.intervals import spread_of
 from figeval.metrics.paired import paired_over_seeds
 
@@ -83,11 +83,16 @@ def tests_of(sums: np.ndarray, sizes: Sizes, within: np.ndarray) -> Iterator[tup
     clustered, larger = (np.maximum(one, 1e-300) for one in variances(sums, sizes, within))
     flips = sign_flips(sums)
     by_t = 2 * stdtr(freedom, -np.abs(mean) / np.sqrt(larger))
-    now = flips if len(set(sizes.tolist())) == 1 else np.maximum(flips, by_t)
+    by_hall = 2 * stdtr(freedom, -np.abs(hall(sums, sizes, larger)))
+    if len(set(sizes.tolist())) == 1:
+        now = np.where([opposed_skewness(one) > SKEWED for one in sums], np.maximum(flips, by_hall), flips)
+        alone = flips
+    else:
+        now = alone = np.maximum(flips, by_t)
     yield "t, CR2", 2 * stdtr(freedom, -np.abs(mean) / np.sqrt(clustered))
     yield "sign flip", flips
     yield "figeval", now
-    yield "corrected for skewness", np.maximum(now, 2 * stdtr(freedom, -np.abs(hall(sums, sizes, larger))))
+    yield "corrected for skewness", np.maximum(alone, by_hall)
 
 
 def unequal_seeds() -> Iterator[Row]:
