@@ -9,7 +9,8 @@ import numpy as np
 from clustered import REPLICATES, Row, Sizes, cell, real, seeded, uneven
 from scipy.special import stdtr
 
-from figeval.metrics.differences import larger_variance
+from figeval.metrics.caveats import ALPHA, SKEWED
+from figeval.metrics.differences import larger_variance, opposed_skewness
 from figeval.metrics.intervals import spread_of
 from figeval.metrics.paired import paired_over_seeds
 
@@ -42,7 +43,7 @@ def hall(sums: np.ndarray, sizes: Sizes, variance: np.ndarray) -> np.ndarray:
 
 
 def designs() -> dict[str, Sizes]:
-    designs = {f"{g} × {m}": np.full(g, m) for g, m in ((20, 12), (30, 12), (50, 10), (200, 5))}
+    designs = {f"{g} × {m}": np.full(g, m) for g, m in ((20, 12), (30, 12), (30, 25), (50, 10), (50, 25), (200, 5))}
     designs["geometric 50"] = np.maximum(1, np.round(100 * 0.9 ** np.arange(50))).astype(int)
     designs["Zipf 50"] = np.maximum(1, np.round(200 / np.arange(1, 51))).astype(int)
     designs |= {name: sizes for name, sizes in uneven().items() if len(sizes) >= 50}
@@ -83,10 +84,15 @@ def tests_of(sums: np.ndarray, sizes: Sizes, within: np.ndarray) -> Iterator[tup
     clustered, larger = (np.maximum(variance, 1e-300) for variance in variances(sums, sizes, within))
     flips = sign_flips(sums)
     by_t = 2 * stdtr(freedom, -np.abs(mean) / np.sqrt(larger))
-    larger_p = flips if len(set(sizes.tolist())) == 1 else np.maximum(flips, by_t)
+    is_equal = len(set(sizes.tolist())) == 1
+    larger_p = flips if is_equal else np.maximum(flips, by_t)
     yield "t, CR2", 2 * stdtr(freedom, -np.abs(mean) / np.sqrt(clustered))
     yield "sign flip", flips
     yield "figeval", larger_p
+    if is_equal:
+        skewness = np.array([opposed_skewness(row) for row in sums])
+        has_note = (skewness > SKEWED) | ((1 - RARE) ** len(sizes) > ALPHA)
+        yield "figeval without a note", np.where(has_note, 1.0, larger_p)
     yield "corrected for skewness", np.maximum(larger_p, 2 * stdtr(freedom, -np.abs(hall(sums, sizes, larger))))
 
 

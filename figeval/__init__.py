@@ -52,7 +52,7 @@ _PUBLIC = {
     "figeval.task_types.similarity": "SimilarityExample",
     "figeval.models.capabilities": (
         "Chats Closes ComputesLoglikelihood Describes DeterministicByName Embeds EstimatesCost Fills "
-        "FindsSpans Fingerprints Fits Generates LabelsPairs Outputs ScoresPairs ScoresTokens Writes"
+        "FindsSpans Fingerprints Fits Generates LabelsPairs Outputs ScoresPairs ScoresTokens Unifies Writes"
     ),
     "figeval.metrics": (
         "Batched Collective Measured PerLabel Statistic answered batched collective expected_over_ties mean_of "

@@ -121,6 +121,7 @@ from figeval.models.capabilities import (
     Outputs as Outputs,
     ScoresPairs as ScoresPairs,
     ScoresTokens as ScoresTokens,
+    Unifies as Unifies,
     Writes as Writes,
 )
 from figeval.prompts import (

@@ -7,7 +7,7 @@ p-values for the number of tests.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,7 +15,7 @@ from figeval.errors import RecordError, near
 from figeval.evaluation.contrast_comparison import NO_SCORES, OTHER_TASKS, compare_contrasts
 from figeval.evaluation.sides import DEFAULT, Side, only, without
 from figeval.evaluation.statistic_comparison import MIXED, UNKNOWN, compare_statistic, no_value
-from figeval.evaluation.stored import stored_languages, stored_metrics
+from figeval.evaluation.stored import Values, declared_bounds, stored_languages, stored_metrics
 from figeval.evaluation.task_comparison import (
     ALL_SEEN,
     DISJOINT,
@@ -24,8 +24,10 @@ from figeval.evaluation.task_comparison import (
     TaskComparison,
     compare_seeds,
     compare_values,
+    within,
 )
 from figeval.metrics.discrimination import NUMBERS
+from figeval.metrics.intervals import Bounds
 from figeval.metrics.paired import DRAWS
 from figeval.records.run_folder import RunFolder
 from figeval.records.schema import CHOSEN_ON_TEST, RunRecord, TaskRecord
@@ -219,7 +221,22 @@ def compare_task(
             else compare_seeds(name, unseen_a, unseen_b, seed, varies, draws)
         )
         compared.append(replace(found, seen=len(left_seen)))
-    return compared
+    bounds = _bounds(task, metric, [*all_a, *all_b])
+    return [replace(comparison, comparison=within(comparison.comparison, bounds)) for comparison in compared]
+
+
+def _bounds(task: TaskRecord, metric: str, values: Iterable[Values]) -> Bounds:
+    """Return the limits of a metric's values on a task, e.g. those of a rating scale; None without any.
+
+    Values from 0 to 1 need no declaration, so that most metrics are compared without the plugin that defines them.
+    """
+    known = [value for every in values for value, _ in every.values() if value is not None]
+    if all(0 <= value <= 1 for value in known):
+        return None
+    from figeval.evaluation.harness import Harness  # with all plugins
+
+    bounds = declared_bounds(task, metric, Harness().metrics)
+    return bounds if bounds is not None and bounds[0] <= min(known) <= max(known) <= bounds[1] else None
 
 
 def argument_of(task: TaskRecord, metric: str) -> Mapping[str, Any]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from figeval.config import RunConfig
@@ -20,13 +20,13 @@ from figeval.evaluation.harness import Harness
 from figeval.evaluation.retrieval.augmentation import Augmenter, augmenter
 from figeval.evaluation.retrieval.shots import shots_of, shots_record
 from figeval.evaluation.task_metrics import check_metrics, described, metrics_of, signatures
-from figeval.evaluation.unasked import unasked
+from figeval.evaluation.unasked import is_askable, unasked
 from figeval.evaluation.variants import Variant, check_prompts, chosen, missing_probes, variants
 from figeval.files import expand_user, is_folder
 from figeval.frontend import warn
 from figeval.metrics.catalogue import statistic_of
 from figeval.models.model import Model, open_model
-from figeval.prompts import LETTERS, PromptContext, PromptTemplate, SolvedExamples, load_template, variables
+from figeval.prompts import LETTERS, PromptContext, PromptTemplate, Shots, SolvedExamples, load_template, variables
 from figeval.spec import TaskSpec
 from figeval.spec.examples import check_languages
 from figeval.spec.subset import CLUSTER, LANGUAGE, Portion
@@ -223,7 +223,9 @@ class Planner:
 
     def _plan(self, variant: Variant, route: Route, available: Survey, augment: Augmenter | None) -> Plan:
         task = variant.task
-        shots = shots_of(task, self.harness, self.config, augment)
+        template = template_of(task, route)
+        alone = context_of(task, route, template, Shots((), 0, 0), self.config, self.model)
+        shots = shots_of(task, self.harness, self.config, augment, partial(is_askable, route, alone))
 
         def scored() -> Iterator[Example]:
             return available.subset.of(variant.examples())
@@ -232,12 +234,8 @@ class Planner:
         retrieval = {"augment": added} if added else {}
         retrieval |= shots_record(shots, scored)
         metrics = metrics_of(task, route, self.config, self.harness)
-        template = template_of(task, route)
-        context = replace(
-            context_of(task, route, template, shots, self.config, self.model),
-            metrics=frozenset(metric.name for metric in metrics),
-            pool=pool_of(task, self.harness),
-        )
+        names = frozenset(metric.name for metric in metrics)
+        context = replace(alone, shots=shots.before, metrics=names, pool=pool_of(task, self.harness))
         if route.reader is not None:
             route.reader.check()  # before a model has answered
         notion_of(task.segmenters.values())

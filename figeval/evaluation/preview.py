@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
 
 from figeval.config import RunConfig
@@ -13,9 +14,10 @@ from figeval.evaluation.harness import Harness
 from figeval.evaluation.plan import context_of, opened, pool_of, route_of, template_of
 from figeval.evaluation.retrieval.augmentation import Augmenter, augmenter
 from figeval.evaluation.retrieval.shots import shots_of
+from figeval.evaluation.unasked import is_askable
 from figeval.evaluation.variants import Variant, check_prompts, variants
 from figeval.models.model import Model
-from figeval.prompts import PromptContext
+from figeval.prompts import PromptContext, Shots
 from figeval.spec import TaskSpec
 from figeval.task_types.routes import Route
 from figeval.types import Example, Request
@@ -91,8 +93,10 @@ def _check_ids(tasks: Sequence[TaskSpec], ids: Sequence[str], harness: Harness) 
 def _previewed(
     task: TaskSpec, route: Route, model: Model | None, config: RunConfig, harness: Harness, augment: Augmenter | None
 ) -> PreviewedRoute:
-    template, shots = template_of(task, route), shots_of(task, harness, config, augment)
-    context = context_of(task, route, template, shots, config, model)
+    template = template_of(task, route)
+    context = context_of(task, route, template, Shots((), 0, 0), config, model)
+    shots = shots_of(task, harness, config, augment, partial(is_askable, route, context))
+    context = replace(context, shots=shots.before)
     return PreviewedRoute(route, replace(context, metrics=frozenset(task.metrics), pool=pool_of(task, harness)))
 
 

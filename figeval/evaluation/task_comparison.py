@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence, Sized
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from figeval.evaluation.stored import Features, Values
+from figeval.metrics.differences import bounds_of_difference
+from figeval.metrics.intervals import Bounds, clip
 from figeval.metrics.paired import DRAWS, PairedTest, paired, paired_over_languages, paired_over_seeds
 
 Stored = TypeVar("Stored")
@@ -133,3 +135,11 @@ def compare_seeds(
         unmatched_b=len(b[0]) - len(common),
         unanswered=len(common) - len(answered),
     )
+
+
+def within(comparison: PairedTest, bounds: Bounds) -> PairedTest:
+    """Return a comparison whose interval has only differences that are possible for values with these bounds."""
+    if comparison.low is None or comparison.high is None:
+        return comparison
+    low, high = clip((comparison.low, comparison.high), bounds_of_difference(bounds))
+    return replace(comparison, low=low, high=high)

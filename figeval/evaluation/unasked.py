@@ -21,7 +21,7 @@ def unasked(route: Route, context: PromptContext, available: Survey, examples: I
     if available.most_options <= len(LETTERS) or not route.renders:
         return ()
     refusals = []
-    for example in (one for one in examples if len(getattr(one, "options", ())) > len(LETTERS)):
+    for example in (example for example in examples if len(getattr(example, "options", ())) > len(LETTERS)):
         try:
             route.first_requests(example, context)
         except ExampleError as refusal:
@@ -31,6 +31,17 @@ def unasked(route: Route, context: PromptContext, available: Survey, examples: I
     if not refusals:
         return ()
     return (f"{route.name} cannot ask about {counted(len(refusals), 'example')}, left out (first: {refusals[0]})",)
+
+
+def is_askable(route: Route, context: PromptContext, example: Example) -> bool:
+    """Return whether a route has letters for all options of an example; `context` shows no other examples."""
+    if len(getattr(example, "options", ())) <= len(LETTERS) or not route.renders:
+        return True
+    try:
+        route.first_requests(example, context)
+    except ExampleError:
+        return False
+    return True
 
 
 def first_round(route: Route, example: Example, context: PromptContext) -> Sequence[Request]:

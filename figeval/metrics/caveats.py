@@ -8,6 +8,8 @@ from figeval.metrics.intervals import FEW
 
 ALPHA = 0.05
 RARE = 0.1  # share of the clusters that may have all of a difference
+SKEWED = 1.5  # beyond which a skewness is said; sums of about equal differences have less
+MAX_FALSE_ALARMS = 0.12  # simulated for 30 clusters and more of equal size (docs/statistics.md)
 
 
 def too_few(n: int, clusters: int, effective: float) -> str:
@@ -28,6 +30,24 @@ def may_be_missed(n: int, clusters: int, p: float | None) -> str:
         return ""
     unit = "examples" if clusters == n else "clusters"
     return f"{share:.0%} of samples of {clusters} {unit} include none of a given tenth, which p cannot allow for"
+
+
+def may_be_skewed(skewness: float, p: float | None) -> str:
+    """Return a caveat if a difference was found against a few clusters with large differences in the other direction.
+
+    A sample may happen to have too few of those. docs/statistics.md has the simulated rates, of which this is the
+    highest for 30 clusters and more; below, `may_be_missed` says more.
+
+    Args:
+        skewness: skewness of the clusters' sums in the direction opposite to their mean.
+        p: p-value of the difference.
+    """
+    if p is None or p > ALPHA or skewness <= SKEWED:
+        return ""
+    return (
+        f"a few clusters differ much, and the other way: in simulations of such runs, up to {MAX_FALSE_ALARMS:.0%} of "
+        "comparisons found a difference where there was none"
+    )
 
 
 def too_sparse(differing: int, *, independent: bool) -> str:

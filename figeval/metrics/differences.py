@@ -8,6 +8,8 @@ the simulated rates of false alarms.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -62,6 +64,30 @@ def larger_variance(sums: Floats, sizes: Floats, within: Floats | np.float64) ->
 def bounds_of_difference(bounds: Bounds) -> Bounds:
     """Return the bounds of a difference of two numbers with these bounds."""
     return None if bounds is None else (bounds[0] - bounds[1], bounds[1] - bounds[0])
+
+
+def refuse_infinite(*values: Floats) -> None:
+    """Raise `ValueError` if a value is NaN or infinite, which a comparison would take for a number."""
+    if not all(np.isfinite(one).all() for one in values):
+        raise ValueError("a value is NaN or infinite; use None for a missing value")
+
+
+def refuse_other_languages(**values: Mapping[str, object]) -> None:
+    """Raise `ValueError` if mappings by language have different languages."""
+    languages = {name: ", ".join(sorted(own)) for name, own in values.items()}
+    if len(set(languages.values())) > 1:
+        raise ValueError("; ".join(f"{name} has {known}" for name, known in languages.items()))
+
+
+def opposed_skewness(sums: Floats) -> float:
+    """Return the skewness of clusters' sums in the direction opposite to their mean; negative in the same direction.
+
+    It is large if a few clusters with large differences contradict the others: then a sample happens to have fewer of
+    them than most samples of the size.
+    """
+    residuals = sums - sums.mean()
+    squares = float(np.square(residuals).mean())
+    return -math.copysign(1.0, sums.mean()) * float((residuals**3).mean()) / squares**1.5 if squares > 0 else 0.0
 
 
 def t_test(mean: float, stderr: float, freedom: float) -> float:

@@ -15,9 +15,16 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from figeval.metrics.caveats import ALPHA, may_be_missed, too_few, too_sparse
+from figeval.metrics.caveats import ALPHA, may_be_missed, may_be_skewed, too_few, too_sparse
 from figeval.metrics.combination import Clustered, Combination
-from figeval.metrics.differences import bounds_of_difference, spread_of_differences, t_test
+from figeval.metrics.differences import (
+    bounds_of_difference,
+    opposed_skewness,
+    refuse_infinite,
+    refuse_other_languages,
+    spread_of_differences,
+    t_test,
+)
 from figeval.metrics.intervals import (
     FEW,
     NOTHING,
@@ -38,6 +45,7 @@ from figeval.metrics.seeds import FEWEST_SEEDS
 Floats = NDArray[np.float64]
 DRAWS = 10_000
 EXACT = 14  # with at most this many clusters, all 2^G sign patterns are tried
+SIGN_FLIP = "sign flip"
 BOTH = "sign flip and t"  # the larger p-value counts
 SCORE = "score"  # method of an interval: all differences that the score test does not reject
 ENOUGH = 20  # extreme draws after which no more are drawn
@@ -106,7 +114,7 @@ def paired(
     if not common:
         return PairedTest(n=0, clusters=0, note="no example that both runs answered")
     a, b = np.array([row[:2] for row in common], dtype=np.float64).T
-    _refuse_infinite(a, b)
+    refuse_infinite(a, b)
     sums, sizes, within = by_cluster(a - b, [row[2] for row in common])
     spread = spread_of_differences(sums, sizes, within)
     binary = bool(np.isin((a, b), (0.0, 1.0)).all())
@@ -134,7 +142,7 @@ def paired(
         b_only=b_only if binary else None,
         effective_n=_effective_n(spread, a_only + b_only, differing) if binary else None,
         differing=differing,
-        note=_note(spread, interval, differing, p),
+        note=_note(spread, interval, differing, p, opposed_skewness(sums) if test == SIGN_FLIP else 0.0),
     )
 
 
@@ -147,7 +155,7 @@ def _test(sums: Floats, spread: Spread, stderr: float | None, seed: int, draws: 
         return "", None
     p = sign_flip(sums, seed, draws)
     if not stderr or math.isclose(spread.effective_clusters, spread.clusters):
-        return "sign flip", p
+        return SIGN_FLIP, p
     return BOTH, max(p, t_test(spread.mean, stderr, spread.freedom))
 
 
@@ -166,7 +174,7 @@ def paired_over_languages(
     `figeval.metrics.combination`, and the degrees of freedom are Satterthwaite's of independent languages. If a
     language has no common example, there is no comparison.
     """
-    _refuse_other_languages(values_a=values_a, values_b=values_b, clusters=clusters)
+    refuse_other_languages(values_a=values_a, values_b=values_b, clusters=clusters)
     parts = [paired(values_a[one], values_b[one], clusters[one], bounds, seed) for one in values_a]
     n = sum(part.n for part in parts)
     empty = next((name for name, part in zip(values_a, parts, strict=True) if not part.n), None)
@@ -190,7 +198,7 @@ def paired_over_languages(
             weighted[cluster] += total / len(rows) / len(parts)
     sums = np.array(list(weighted.values()))
     mean = _mean_difference(parts, Combination.of(found))
-    test, p = ("sign flip", sign_flip(sums, seed, draws)) if len(sums) > 1 else ("", None)
+    test, p = (SIGN_FLIP, sign_flip(sums, seed, draws)) if len(sums) > 1 else ("", None)
     if (
         p is not None
         and mean.difference is not None
@@ -269,7 +277,7 @@ def paired_over_seeds(
     a, b = (np.asarray(values, dtype=np.float64) for values in (values_a, values_b))
     if not a.size or not b.size:
         return PairedTest(n=0, clusters=0, note="no example that all trainings answered")
-    _refuse_infinite(a, b)
+    refuse_infinite(a, b)
     sums, sizes, within = by_cluster(a.mean(axis=0) - b.mean(axis=0), clusters)
     spread = spread_of_differences(sums, sizes, within)
     differing = int((np.abs(sums) > NOTHING).sum())  # means of equal values may differ in the last digit
@@ -286,7 +294,7 @@ def paired_over_seeds(
     tests = [(stderr, freedom) for stderr, freedom in tests if stderr > NOTHING]
     if not tests:
         why = _interval(spread, bounds).method.removeprefix("none: ")
-        return replace(known, test="sign flip", p=sign_flip(sums), note=f"no interval: {why}")
+        return replace(known, test=SIGN_FLIP, p=sign_flip(sums), note=f"no interval: {why}")
     p = max(t_test(spread.mean, *one) for one in tests)
     stderr, freedom = max(tests, key=lambda one: one[0] * t_quantile(one[1]))
     low, high = clip(t_interval(spread.mean, stderr, freedom), bounds_of_difference(bounds))
@@ -372,28 +380,19 @@ def _refuse_other_lengths(**values: Sequence[object]) -> None:
         raise ValueError(f"{known} values; give one for each example, in the same order, and None for a missing one")
 
 
-def _refuse_other_languages(**values: Mapping[str, object]) -> None:
-    """Raise `ValueError` if mappings by language have different languages."""
-    languages = {name: ", ".join(sorted(own)) for name, own in values.items()}
-    if len(set(languages.values())) > 1:
-        raise ValueError("; ".join(f"{name} has {known}" for name, known in languages.items()))
+def _note(spread: Spread, interval: Interval, differing: int, p: float | None, skewness: float) -> str:
+    """Return a caveat for the reader: there is no interval, or too few clusters, or those that differ, for evidence.
 
-
-def _refuse_infinite(*values: Floats) -> None:
-    """Raise `ValueError` if a value is NaN or infinite, which a comparison would take for a number."""
-    if not all(np.isfinite(one).all() for one in values):
-        raise ValueError("a value is NaN or infinite; use None for a missing value")
-
-
-def _note(spread: Spread, interval: Interval, differing: int, p: float | None) -> str:
-    """Return a caveat for the reader: there is no interval, or too few clusters, or those that differ, for evidence."""
+    `skewness` is that of the clusters' sums against their mean if p rests on their signs.
+    """
     why = "" if interval.low is not None else f"no interval: {interval.method.removeprefix('none: ')}"
     least = f", and p cannot fall below {floor:.3g}" if (floor := 2.0 ** (1 - spread.clusters)) > ALPHA else ""
     few = too_few(spread.n, spread.clusters, spread.effective_clusters)
     alone = not why and not few and interval.method != SCORE
     sparse = too_sparse(differing, independent=spread.independent) if alone else ""
     missed = may_be_missed(spread.n, spread.clusters, p) if interval.method != SCORE else ""
-    return "; ".join(filter(None, (why, sparse, few and few + least, missed)))
+    skewed = may_be_skewed(skewness, p)
+    return "; ".join(filter(None, (why, sparse, few and few + least, missed, skewed)))
 
 
 def sign_flip(sums: Floats, seed: int = 0, draws: int = DRAWS) -> float:

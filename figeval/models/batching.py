@@ -21,7 +21,7 @@ from itertools import islice
 from typing import Any, TypeVar
 
 from figeval.errors import ExampleError, PluginError
-from figeval.models.capabilities import Answer, OutputStream, Part, ask_many, capability_of, send
+from figeval.models.capabilities import Answer, OutputStream, Part, answered_alike, ask_many, capability_of, send
 from figeval.registry import a_type
 from figeval.types import Example, KeptReply, Many, Prediction, Reply, Request
 
@@ -280,14 +280,15 @@ class BatchScheduler:
         fresh: dict[str, list[Request]] = defaultdict(list)  # capability → requests
         different = dict.fromkeys(requests)
         many = [request for request in different if isinstance(request, Many)]
-        for request in (one for one in different if not isinstance(one, Many)):
+        alike = answered_alike(self.backend, (one for one in different if not isinstance(one, Many)))
+        for request, same in alike.items():
             known = self.memo.get(request)
             if known is None and self.replies and (stored := self.replies.get(digest_of(request))):
                 known = Answer(*stored)
             if known is None:
                 fresh[capability_of(request)].append(request)
             else:
-                answers[request] = known
+                answers.update(dict.fromkeys(same, known))
         for batch in fresh.values():
             outputs = send(self.backend, batch)
             if in_parts := isinstance(outputs, OutputStream):
@@ -307,7 +308,7 @@ class BatchScheduler:
                         if getattr(answer.output, "finish", "") != "error"
                     }
                 )
-                answers.update(found)
+                answers.update({request: answer for sent, answer in found.items() for request in alike[sent]})
                 yield in_parts
         for one in many:
             answers[one] = self.memo.many(self.backend, one)

@@ -287,6 +287,14 @@ class Describes(Protocol):
 
 
 @runtime_checkable
+class Unifies(Protocol):
+    """Answers some requests alike, e.g. texts of different roles if it reads no prompts."""
+
+    def canonical(self, request: Text, /) -> Text:
+        """Return the text that stands for all that have the same vector; only this one is sent."""
+
+
+@runtime_checkable
 class Closes(Protocol):
     """Has resources that must be released."""
 
@@ -380,6 +388,17 @@ def ask_many(backend: object, request: Many) -> Answer:
         truncated |= bool(outputs.truncated)
         straddling |= bool(outputs.straddling)
     return Answer(np.concatenate(found), truncated, straddling)
+
+
+def answered_alike(backend: object, requests: Iterable[Request]) -> dict[Request, list[Request]]:
+    """Return the requests to be sent, each with those that its answer is for; usually with itself alone."""
+    groups: dict[Request, list[Request]] = {}
+    unifier = backend if isinstance(backend, Unifies) else None
+    with foreign_code():
+        for request in requests:
+            sent = unifier.canonical(request) if unifier is not None and isinstance(request, Text) else request
+            groups.setdefault(sent, []).append(request)
+    return groups
 
 
 def send(backend: object, requests: Sequence[Request]) -> Outputs[Any] | OutputStream[Any]:

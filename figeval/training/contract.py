@@ -70,7 +70,8 @@ class Learner(Protocol):
     `select_by` is "loss" if scores on dev are expensive or do not exist, and None for the task's metrics. A learner
     whose features do not come from the examples has a method `held_out(examples)`, which returns the features of dev.
     A learner of plain texts has a method `texts(examples)`, which returns all of them for the record of what the model
-    has seen.
+    has seen. An attribute `warnings` has lines to be printed before the first step; `prompts_by_role` is what the model
+    reads before texts, which must be the same when a training is resumed.
     """
 
     select_by: str | None

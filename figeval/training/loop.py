@@ -11,7 +11,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, cast
@@ -50,9 +50,10 @@ class TrainingObserver(Protocol):
 class Job:
     """The configuration and the parts of one training.
 
-    `ids` are those of the examples of `train`, `data` is a digest of all examples. `dev` is given if the loss on it is
-    wanted, `score` computes the metrics of a backend; both are None if no checkpoint is chosen. `about` makes the
-    `about` of figeval.json from the progress, `remember` writes to a checkpoint which examples the model has seen.
+    `ids` are those of the examples of `train`, `data` is a digest of all examples, `prompts` are what the model reads
+    before texts. `dev` is given if the loss on it is wanted, `score` computes the metrics of a backend; both are None
+    if no checkpoint is chosen. `about` makes the `about` of figeval.json from the progress, `remember` writes to a
+    checkpoint which examples the model has seen.
     """
 
     config: TrainConfig
@@ -65,6 +66,7 @@ class Job:
     about: Callable[[Progress], JSON]
     remember: Callable[[Path], None] | None = None
     data: str = ""
+    prompts: Mapping[str, str] = field(default_factory=dict)
     dev: Features | None = None
     score: Callable[[object, Distributed], Scores] | None = None
 
@@ -76,7 +78,7 @@ def train(job: Job, distributed: Distributed) -> Progress:
         TrainError: the loss is not finite, or the folder belongs to another training.
     """
     with job.folder.locked() if distributed.is_main else nullcontext():
-        progress = job.folder.begin(job.config, job.data) if distributed.is_main else None
+        progress = job.folder.begin(job.config, job.data, job.prompts) if distributed.is_main else None
         progress = cast("Progress", distributed.broadcast(progress))
         if not progress.complete:
             Session(job, distributed, progress).go()

@@ -14,7 +14,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -24,6 +24,7 @@ from pydantic import BaseModel, ConfigDict
 from figeval.errors import FolderInUse, TrainError
 from figeval.jsonfile import parse_json, read_model
 from figeval.storage import cure, locked, replace_text
+from figeval.text import clean
 from figeval.training.config import TrainConfig
 from figeval.training.selection import Evaluation
 from figeval.types import JSON
@@ -41,6 +42,7 @@ class Progress(BaseModel):
 
     identity: str
     data: str = ""  # digest of the examples for training and selection
+    prompts: dict[str, str] = {}  # read before texts, by role
     step: int = 0  # steps done, which also names the last checkpoint
     best: int | None = None
     before: dict[str, float | None] | None = None  # scores of the model before its first step; None if unknown
@@ -97,20 +99,31 @@ class TrainFolder:
             raise TrainError(f"{self.path} contains another training ({self.traces / 'config.yaml'}); {MOVE}")
         return progress
 
-    def begin(self, config: TrainConfig, data: str = "") -> Progress:
-        """Return the progress to resume from, which is empty in a new folder; `data` is the digest of the examples.
+    def begin(self, config: TrainConfig, data: str = "", prompts: Mapping[str, str] | None = None) -> Progress:
+        """Return the progress to resume from, which is empty in a new folder.
+
+        Args:
+            config: the settings.
+            data: digest of the examples.
+            prompts: what the model reads before texts, by role.
 
         Raises:
-            TrainError: the folder holds another training, one on other examples, or files of other origin.
+            TrainError: the folder holds another training, one on other examples or with other prompts, or files of
+                other origin.
         """
-        progress = self.check(config)
-        if progress is None or (progress.step == 0 and progress.data != data):
+        progress, prompts = self.check(config), dict(prompts or {})
+        if progress is None or (progress.step == 0 and (progress.data, progress.prompts) != (data, prompts)):
             self.write_config(config)
-            return Progress(identity=config.identity(), data=data)
+            return Progress(identity=config.identity(), data=data, prompts=prompts)
         if progress.data != data:
             raise TrainError(
                 f"{self.path} was started on other examples (the data or the held-out dev split has changed since); "
                 "choose another --output"
+            )
+        if progress.prompts != prompts:
+            before, now = (listed(values) for values in (progress.prompts, prompts))
+            raise TrainError(
+                f"{self.path} was started {before}, and the same command now reads texts {now}; choose another --output"
             )
         return progress
 
@@ -186,6 +199,12 @@ class TrainFolder:
         """Append a line to the history."""
         with cure(self.path, "--output"), self.history_file.open("a", encoding="utf-8") as stream:
             stream.write(json.dumps(values) + "\n")
+
+
+def listed(prompts: Mapping[str, str]) -> str:
+    """Return prompts in words, such as `with the prompts 'query: ' (query)`."""
+    texts = ", ".join(f"{clean(prompt)!r:.80} ({role})" for role, prompt in prompts.items() if prompt)
+    return f"with the prompts {texts}" if texts else "without prompts"
 
 
 @contextmanager

@@ -278,6 +278,7 @@ class Encoder(Neural[EncoderSettings, EncoderNetwork]):
     def __init__(self, setup: ModelSetup[EncoderSettings], prompts: Prompts = NO_PROMPTS) -> None:
         super().__init__(setup)
         self.prompts = prompts
+        self.warnings += prompts.warnings(setup.checkpoint.model)
 
     @property
     def similarity(self) -> str:
@@ -295,6 +296,10 @@ class Encoder(Neural[EncoderSettings, EncoderNetwork]):
         else:
             found = self._pooled_by_side(requests)
         return Outputs(self._scaled(found.values), found.truncated)
+
+    def canonical(self, request: Text) -> Text:
+        """Return the text that is read like this one, whatever its role; a network for each role tells them apart."""
+        return self.prompts.canonical(request) if self.network.encode is None else request
 
     def _pooled_by_side(self, requests: Sequence[Text]) -> Outputs[Any]:
         """Return the vectors of a network that has to know of every batch which side its texts are."""
@@ -361,8 +366,8 @@ class Encoder(Neural[EncoderSettings, EncoderNetwork]):
         return measures(network.model, network.limit) | {"pooling": network.pooling, "similarity": self.similarity}
 
     def describe(self) -> JSON:
-        """Return the model's description, with its prompts and a warning about those that it may lack."""
-        return super().describe() | self.prompts.describe() | self.prompts.warnings(self.setup.checkpoint.model)
+        """Return the model's description, with its prompts."""
+        return super().describe() | self.prompts.describe()
 
     def fingerprint(self) -> str:
         """Return a digest of weights, configuration and tokenizer, with the prompts if there are any."""

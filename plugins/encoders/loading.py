@@ -291,7 +291,7 @@ class Neural(ABC, Generic[S, N]):
     def network(self) -> N:
         """The network, loaded and checked on first use."""
         vars(self)["network"] = network = self.load()  # there already, because `check` may ask the model
-        self.warnings = self.check()
+        self.warnings += [warning for warning in self.check() if warning not in self.warnings]
         return network
 
     def check(self) -> list[str]:

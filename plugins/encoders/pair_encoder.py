@@ -26,11 +26,12 @@ from figeval.errors import ModelError
 from figeval.models.capabilities import Outputs
 from figeval.types import JSON, PairLabel
 
-from .encoder import Encoder, EncoderSettings, raw_network
+from .encoder import NO_PROMPTS, Encoder, EncoderSettings, PromptedSettings, raw_network
 from .extra_layers import ExtraLayers
 from .label_order import label_order_warnings, may_be_mixed_up
 from .loading import ModelSetup
 from .pairs import DECISIONS, Probability, classes_of, label_scores, parse_labels, prescribed
+from .prompts import Prompts, place_prompts
 from .settings import Configured, one_of
 
 if TYPE_CHECKING:
@@ -45,8 +46,8 @@ LAYERS = ExtraLayers(KIND, "a pair encoder", FILE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PairEncoderSettings(EncoderSettings):
-    """Settings of pair encoders.
+class PairEncoderSettings(PromptedSettings):
+    """Settings of pair encoders; both texts of a pair get the prompt of texts that are compared with their kind.
 
     Attributes:
         product: whether the input of the linear layer also has u ∗ v; None leaves it to the checkpoint.
@@ -59,7 +60,7 @@ class PairEncoderSettings(EncoderSettings):
     decision: str = "argmax"
 
     def __post_init__(self) -> None:
-        EncoderSettings.__post_init__(self)
+        PromptedSettings.__post_init__(self)
         one_of("decision", self.decision, tuple(DECISIONS))
         if self.product not in (None, True, False):
             raise ModelError(f"product={self.product} must be true or false")
@@ -107,10 +108,11 @@ class PairEncoder(Encoder):
         setup: ModelSetup[EncoderSettings],
         settings: PairEncoderSettings,
         names: Mapping[int, str],
+        prompts: Prompts = NO_PROMPTS,
         *,
         is_doubtful: bool = False,
     ) -> None:
-        super().__init__(setup)
+        super().__init__(setup, prompts)
         self.names, self.decision, self.product = names, settings.decision, bool(settings.product)
         self.classes = parse_labels(settings.labels, names, setup.checkpoint.model)
         self.is_doubtful = is_doubtful  # then it is checked what the classes mean
@@ -130,7 +132,7 @@ class PairEncoder(Encoder):
         sides = [
             [places.setdefault(text, len(places)) for text in (request.left, request.right)] for request in requests
         ]
-        pooled = self.pooled(list(places))
+        pooled = self.pooled([self.prompts.text + text for text in places])
         with torch.inference_mode():
             vectors = torch.from_numpy(pooled.values).to(self.setup.device)
             left, right = torch.tensor(sides, device=self.setup.device).T
@@ -176,7 +178,9 @@ def open_pair_encoder(settings: PairEncoderSettings) -> PairEncoder:
     """
     settings, setup = LAYERS.prepared(settings)
     names = classes_of(setup.checkpoint.config)
-    return PairEncoder(setup, settings, names, is_doubtful=may_be_mixed_up(setup.checkpoint, names, settings.labels))
+    prompts = place_prompts(setup.checkpoint, settings.prompts)
+    is_doubtful = may_be_mixed_up(setup.checkpoint, names, settings.labels)
+    return PairEncoder(setup, settings, names, prompts, is_doubtful=is_doubtful)
 
 
 pair_encoder = Configured(PairEncoderSettings, open_pair_encoder)

@@ -15,11 +15,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from figeval.errors import ModelError, near
 from figeval.text import clean
-from figeval.types import JSON, TextRole
+from figeval.types import JSON, Text, TextRole
 
 from .checkpoint import SENTENCE, Checkpoint
 
@@ -56,31 +56,47 @@ class Prompts:
         """Return the prompt of a role."""
         return {"query": self.query, "document": self.document, "": self.text}[role]
 
+    @property
+    def by_role(self) -> dict[str, str]:
+        """The prompt of each role, with "text" for texts that are neither; empty for a model without prompts."""
+        prompts = {"query": self.query, "document": self.document, "text": self.text}
+        return prompts if self.declared or any(prompts.values()) else {}
+
     def describe(self) -> JSON:
         """Return the prompts for the record; empty for a model without prompts."""
-        prompts = {"query": self.query, "document": self.document, "text": self.text}
-        return {"prompts": prompts} if self.declared or any(prompts.values()) else {}
+        return {"prompts": self.by_role} if self.by_role else {}
+
+    def canonical(self, request: Text) -> Text:
+        """Return the text with the first of the roles that have its prompt, since a model reads them alike."""
+        prompt = self.of(request.role)
+        role = next(role for role in OPTION_NAMES if self.of(role) == prompt)
+        return request if role == request.role else replace(request, role=role)
+
+    def options(self) -> dict[str, str]:
+        """Return the options that give a model these prompts, for its figeval.json; empty without prompts."""
+        return {name: self.of(role) for role, name in OPTION_NAMES.items()} if self.by_role else {}
 
     def identity(self, fingerprint: str) -> str:
         """Return the fingerprint of a model that reads these prompts; without prompts, it is the given one."""
-        told = self.describe()
-        return f"{fingerprint} {json.dumps(told)}" if told else fingerprint
+        description = self.describe()
+        return f"{fingerprint} {json.dumps(description)}" if description else fingerprint
 
-    def warnings(self, model: str) -> JSON:
-        """Return a warning for the record if there may be a prompt that should have been read, otherwise nothing."""
+    def warnings(self, model: str, flag: str = "--model_args") -> list[str]:
+        """Return a warning if the model declares a prompt that should perhaps have been read, otherwise nothing.
+
+        `flag` is the one that takes the options which settle it.
+        """
         if not self.unplaced:
-            return {}
+            return []
         bare = [name for name, prompt in (("queries", self.query), ("documents", self.document)) if not prompt]
         options = [OPTION_NAMES["query" if name == "queries" else "document"] for name in bare]
         texts = " and ".join(bare)
-        return {
-            "warnings": [
-                f"{model} declares the {_listed('prompt', self.unplaced)}, but none that is known to be for {texts}, "
-                f"which are read without a prompt; name theirs with --model_args "
-                f"{','.join(f'{option}=NAME' for option in options)}, or confirm that they have none with "
-                f"{','.join(f'{option}=' for option in options)}"
-            ]
-        }
+        return [
+            f"{model} declares the {_listed('prompt', self.unplaced)}, but none that is known to be for {texts}, "
+            f"which are read without a prompt; name theirs with {flag} "
+            f"{','.join(f'{option}=NAME' for option in options)}, or confirm that they have none with "
+            f"{','.join(f'{option}=' for option in options)}"
+        ]
 
 
 def check_prompts(given: Mapping[TextRole, object]) -> None:
@@ -102,7 +118,7 @@ def place_prompts(checkpoint: Checkpoint, given: Mapping[TextRole, str | None]) 
     """
     declared, default = declared_prompts(checkpoint)
     placed = {role: next(filter(None, map(declared.get, names)), "") for role, names in NAMES.items()}
-    chosen = {role: _chosen(role, prompt, declared, checkpoint.model) for role, prompt in given.items()}
+    chosen = {role: _chosen(role, prompt, declared, checkpoint) for role, prompt in given.items()}
     query, document = (placed[role] if chosen[role] is None else str(chosen[role]) for role in ("query", "document"))
     of_roles = {"query": query, **dict.fromkeys(NAMES["document"], document)}
     set_by_user = chosen["query" if default == "query" else "document"] is not None and default in of_roles
@@ -135,19 +151,23 @@ def declared_prompts(checkpoint: Checkpoint) -> tuple[dict[str, str], str]:
     return {name: prompt or "" for name, prompt in prompts.items()}, default
 
 
-def _chosen(role: TextRole, given: str | None, declared: Mapping[str, str], model: str) -> str | None:
+def _chosen(role: TextRole, given: str | None, declared: Mapping[str, str], checkpoint: Checkpoint) -> str | None:
     """Return the text of a given prompt, which may be the name of a declared one.
+
+    A model that figeval trained has texts in its figeval.json, even where one looks like a name.
 
     Raises:
         ModelError: it looks like a name, which would be glued to the text, but there is no such prompt.
     """
     if given and given in declared:
         return declared[given]
-    if given and NAME.fullmatch(given):
+    own = checkpoint.declared.get(OPTION_NAMES[role]) if "about" in checkpoint.declared else None
+    if given and given != own and NAME.fullmatch(given):
         names = [name for name, prompt in declared.items() if prompt]
         has = f"it has the {_listed('prompt', names)}" if names else "it has none"
         raise ModelError(
-            f"{OPTION_NAMES[role]}={given:.80}: {model!r} declares no prompt of this name ({has}){near(given, names)}; "
+            f"{OPTION_NAMES[role]}={given:.80}: {checkpoint.model!r} declares no prompt of this name ({has})"
+            f"{near(given, names)}; "
             f"the text of a prompt ends with a blank or a sign, e.g. '{OPTION_NAMES[role]}=query: '"
         )
     return given

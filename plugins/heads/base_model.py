@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, TypeVar
 
 from figeval.errors import ModelError, TrainError, near
 from figeval.jsonfile import read_json
+from figeval.types import TextRole
 
 from ..causal.packaged import SMOLLM2
 from ..encoders.checkpoint import MODULES, Checkpoint, load_json, locate, with_declared
-from ..encoders.encoder import minilm_model
+from ..encoders.encoder import PromptedSettings, minilm_model
 from ..encoders.files import weight_files
 from ..encoders.loading import (
     ModelSetup,
@@ -25,6 +26,7 @@ from ..encoders.loading import (
     one_line,
     suppress_logging,
 )
+from ..encoders.prompts import OPTION_NAMES, Prompts, place_prompts
 from ..encoders.settings import Settings
 
 if TYPE_CHECKING:
@@ -124,6 +126,24 @@ class Base:
         """Return the checkpoint's declared values of these options. Raises `ModelError` for an invalid one."""
         declared = with_declared(settings, self.checkpoint)
         return {name: value for name in names if (value := getattr(declared, name)) is not None}
+
+    def prompts(self, given: Mapping[TextRole, str | None]) -> Prompts:
+        """Return the prompts that texts are read with, as in evaluation: the given ones, or those of the checkpoint.
+
+        Raises:
+            ModelError: the prompts are not texts, are not declared, or are no part of the vectors of this model.
+        """
+        declared = with_declared(PromptedSettings(), self.checkpoint).prompts
+        chosen = {role: declared[role] if given.get(role) is None else given[role] for role in declared}
+        prompts = place_prompts(self.checkpoint, chosen)
+        modes = load_json(self.checkpoint.folder_here() / POOLING) if self.checkpoint.is_sentence_transformer else None
+        if any(prompts.options().values()) and (modes or {}).get("include_prompt") is False:
+            off = ",".join(f"{name}=" for name in OPTION_NAMES.values())
+            raise ModelError(
+                f"{self.setup.model!r} leaves the tokens of its prompts out of its vectors (include_prompt: false), "
+                f"which cannot be trained; train it without prompts: --head_args {off}"
+            )
+        return prompts
 
     def _refuse_modules(self) -> None:
         """Raise `ModelError` if sentence-transformers has layers other than encoder, pooling and normalization."""

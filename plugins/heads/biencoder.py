@@ -23,10 +23,11 @@ from torch.utils.checkpoint import checkpoint
 from figeval.errors import TrainError
 from figeval.task_types.choice import ChoiceExample
 from figeval.task_types.ranking import RankingExample
-from figeval.types import JSON, Example, Text
+from figeval.types import JSON, Example, Text, TextRole
 
-from ..encoders.encoder import COSINE, POOLINGS, Encoder, EncoderNetwork, EncoderSettings, pooled
+from ..encoders.encoder import COSINE, NO_PROMPTS, POOLINGS, Encoder, EncoderNetwork, EncoderSettings, pooled
 from ..encoders.loading import ModelSetup
+from ..encoders.prompts import Prompts, check_prompts
 from ..encoders.settings import one_of, positive
 from ..encoders.tokens import IDS, Tokens, tokenize
 from .base_model import Base, base_of, options_of, pooled_encoder, pooling_of
@@ -59,6 +60,11 @@ class EncodingOptions:
         learn_temperature: whether the temperature is trained.
         freeze: names of modules that are not trained, a+b.
         caching: whether activations of candidates are recomputed; "auto" does so if they do not fit into memory.
+        query_prompt: prompt before queries, by its name in the checkpoint or as a text; empty for none, None for the
+            one that the checkpoint declares.
+        document_prompt: prompt before candidates and options.
+        text_prompt: prompt before texts that are neither, which the trained model declares without having learnt from
+            such texts.
     """
 
     pooling: str | None = None
@@ -67,6 +73,9 @@ class EncodingOptions:
     learn_temperature: bool = False
     freeze: str = ""
     caching: str = CACHING[0]
+    query_prompt: str | None = None
+    document_prompt: str | None = None
+    text_prompt: str | None = None
 
     def __post_init__(self) -> None:
         if self.pooling is not None:
@@ -75,6 +84,12 @@ class EncodingOptions:
         one_of("caching", self.caching, CACHING)
         if self.temperature is not None and not self.temperature > 0:
             raise TrainError(f"temperature={self.temperature} is not above 0")
+        check_prompts(self.prompts)
+
+    @property
+    def prompts(self) -> dict[TextRole, str | None]:
+        """The prompts by the role of the texts that get them."""
+        return {"query": self.query_prompt, "document": self.document_prompt, "": self.text_prompt}
 
     @property
     def degree(self) -> float:
@@ -298,12 +313,26 @@ def filled(batches: Sequence[Batch], name: str) -> Tensor:
 
 @dataclass(frozen=True)
 class EncoderLearner(ABC):
-    """Base class of both learners: training, reading and saving of the encoder."""
+    """Base class of both learners: training, reading and saving of the encoder.
+
+    Texts are read with the prompts of their roles, which the trained model declares.
+    """
 
     base: Base
     options: EncodingOptions
     pooling: str
+    prompts: Prompts = NO_PROMPTS
     select_by: None = None
+
+    @property
+    def prompts_by_role(self) -> dict[str, str]:
+        """The prompts that texts are read with, by role; empty if there are none."""
+        return self.prompts.by_role
+
+    @property
+    def warnings(self) -> list[str]:
+        """A warning about prompts of the checkpoint that may be missing, if there are any."""
+        return self.prompts.warnings(self.base.setup.model, "--head_args")
 
     @abstractmethod
     def features(self, examples: Sequence[Example]) -> RankingFeatures:
@@ -318,15 +347,16 @@ class EncoderLearner(ABC):
         """Return the encoder; frozen modules get no gradient."""
         return pooled_encoder(self.base, self.pooling, self.options.freeze)
 
-    def tokens(self, texts: Sequence[str]) -> Tokens:
-        """Tokenize texts; one that is too long loses its end."""
-        return tokenize(self.base.tokenizer, texts, self.base.limit)
+    def tokens(self, texts: Sequence[str], role: TextRole) -> Tokens:
+        """Tokenize texts of a role after their prompt; one that is too long loses its end."""
+        prompt = self.prompts.of(role)
+        return tokenize(self.base.tokenizer, [prompt + text for text in texts], self.base.limit)
 
     def backend(self, network: BiencoderNetwork) -> Encoder:
         """Return the encoder as a backend of `figeval run`."""
         settings = EncoderSettings(pooling=self.pooling, similarity=self.options.similarity)
         device = str(next(network.parameters()).device)
-        encoder = Encoder(ModelSetup(settings, self.base.checkpoint, device, "float32"))
+        encoder = Encoder(ModelSetup(settings, self.base.checkpoint, device, "float32"), self.prompts)
         vars(encoder)["network"] = self.read_by(network)
         return encoder
 
@@ -337,10 +367,11 @@ class EncoderLearner(ABC):
     def save(self, network: BiencoderNetwork, weights: Mapping[str, Tensor], folder: Path) -> JSON:
         """Save the encoder as transformers does, with its tokenizer."""
         self.base.save(network.encoder, weights, "encoder.", folder)
-        return {"kind": "encoder", "pooling": self.pooling, "similarity": self.options.similarity}
+        compared = {"pooling": self.pooling, "similarity": self.options.similarity}
+        return {"kind": "encoder", **compared, **self.prompts.options()}
 
     def describe(self) -> JSON:
-        """Return the pooling, similarity, temperature and frozen modules."""
+        """Return the pooling, similarity, temperature, frozen modules and prompts."""
         options = self.options
         return {
             "pooling": self.pooling,
@@ -349,6 +380,7 @@ class EncoderLearner(ABC):
             "learn_temperature": options.learn_temperature,
             "frozen": options.freeze,
             "max_length": self.base.limit,
+            **self.prompts.describe(),
         }
 
 
@@ -361,15 +393,16 @@ class Biencoder(EncoderLearner):
     def features(self, examples: Sequence[Example]) -> RankingFeatures:
         """Return the queries and their shared candidates, tokenized."""
         rows = cast("Sequence[RankingExample]", examples)
-        candidates, queries = self.tokens(shared_candidates(rows)), self.tokens([row.query for row in rows])
+        candidates = self.tokens(shared_candidates(rows), "document")
+        queries = self.tokens([row.query for row in rows], "query")
         golds = [sorted(row.relevant) for row in rows]
         found = RankingFeatures(queries, candidates, golds, self.base.tokens)
         found.everything = self.options.candidates == "all"
         if self.options.hard:
             backend = self.backend(self.network().eval())
-            sides = ([row.query for row in rows], rows[0].candidates)
-            vectors = [backend.embed([Text(text) for text in side]).values for side in sides]
-            found.hard = hardest(vectors[0], vectors[1], golds, self.options.hard)
+            of_queries = backend.embed([Text(row.query, "query") for row in rows]).values
+            of_candidates = backend.embed([Text(text, "document") for text in rows[0].candidates]).values
+            found.hard = hardest(of_queries, of_candidates, golds, self.options.hard)
         return found
 
     def describe(self) -> JSON:
@@ -389,7 +422,7 @@ class OptionBiencoder(EncoderLearner):
         texts = list(dict.fromkeys(option for row in rows for option in row.options))
         numbers = {text: number for number, text in enumerate(texts)}
         golds = [[numbers[row.options[gold_of(row)]]] for row in rows]
-        queries, options = self.tokens([row.query for row in rows]), self.tokens(texts)
+        queries, options = self.tokens([row.query for row in rows], "query"), self.tokens(texts, "document")
         found = RankingFeatures(queries, options, golds, self.base.tokens)
         found.everything, found.own = False, self.options.candidates == "own"
         found.hard = [
@@ -408,16 +441,16 @@ def ranking(setup: Setup) -> Biencoder:
     A biencoder that was trained before keeps its similarity and pooling unless an option says otherwise.
 
     Raises:
-        ModelError: no such model, or an invalid value of an option.
+        ModelError: no such model, an invalid value of an option, or a prompt that the model does not declare.
         TrainError: an unknown option, or a pooling that neither the model nor the options give.
     """
     base = base_of(setup)
     options = options_of(BiencoderOptions, {**base.brought(EncoderSettings(), "similarity"), **setup.options})
-    return Biencoder(base, options, pooling_of(base, options.pooling))
+    return Biencoder(base, options, pooling_of(base, options.pooling), base.prompts(options.prompts))
 
 
 def choice(setup: Setup) -> OptionBiencoder:
     """Make a learner for the options of questions. Raises as `ranking` does."""
     base = base_of(setup)
     options = options_of(ChoiceOptions, {**base.brought(EncoderSettings(), "similarity"), **setup.options})
-    return OptionBiencoder(base, options, pooling_of(base, options.pooling))
+    return OptionBiencoder(base, options, pooling_of(base, options.pooling), base.prompts(options.prompts))

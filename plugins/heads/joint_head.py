@@ -69,6 +69,8 @@ class JointOptions(BiencoderOptions):
 
     def __post_init__(self) -> None:
         BiencoderOptions.__post_init__(self)
+        if any(prompt is not None for prompt in self.prompts.values()):
+            raise TrainError("a joint model reads its texts without prompts; leave query_prompt=, … out of --head_args")
         one_of("activation", self.activation, ACTIVATIONS)
         JointSettings(max_span=self.max_span)
         if len(self.shares) != 3 or not all(0 <= share < inf for share in self.shares) or not any(self.shares):

@@ -20,7 +20,7 @@ from figeval.errors import TrainError
 from figeval.task_types.pairs import PairExample
 from figeval.types import JSON, Example
 
-from ..encoders.encoder import POOLINGS, EncoderNetwork, EncoderSettings, pooled
+from ..encoders.encoder import NO_PROMPTS, POOLINGS, EncoderNetwork, EncoderSettings, pooled
 from ..encoders.loading import ModelSetup
 from ..encoders.pair_encoder import (
     KIND,
@@ -32,6 +32,7 @@ from ..encoders.pair_encoder import (
     pair_logits,
 )
 from ..encoders.pairs import classes_of, parse_labels, prescribed
+from ..encoders.prompts import Prompts
 from ..encoders.tokens import Tokens, tokenize
 from .base_model import Base, base_of, options_of, pooled_encoder, pooling_of
 from .biencoder import looked_up_once
@@ -56,14 +57,18 @@ class PairBiencoderOptions:
         pooling: pooling of the encoder; None for the one that the checkpoint declares.
         product: whether the linear layer also sees u ∗ v.
         freeze: names of modules that are not trained, a+b.
+        text_prompt: prompt before both texts, by its name in the checkpoint or as a text; empty for none, None for the
+            one that the checkpoint declares.
     """
 
     pooling: str | None = None
     product: bool = False
     freeze: str = ""
+    text_prompt: str | None = None
 
     def __post_init__(self) -> None:
-        PairEncoderSettings(pooling=self.pooling, product=self.product)  # rejects unknown values
+        # rejects unknown values
+        PairEncoderSettings(pooling=self.pooling, product=self.product, text_prompt=self.text_prompt)
 
 
 class ApartFeatures(IndependentFeatures):
@@ -120,15 +125,27 @@ class PairBiencoder:
     labels: tuple[str, ...]
     options: PairBiencoderOptions
     pooling: str
+    prompts: Prompts = NO_PROMPTS
     select_by: None = None
+
+    @property
+    def prompts_by_role(self) -> dict[str, str]:
+        """The prompts that texts are read with, by role; empty if there are none."""
+        return self.prompts.by_role
+
+    @property
+    def warnings(self) -> list[str]:
+        """A warning about prompts of the checkpoint that may be missing, if there are any."""
+        return self.prompts.warnings(self.base.setup.model, "--head_args")
 
     def features(self, examples: Sequence[Example]) -> ApartFeatures:
         """Return both texts, tokenized separately, and the classes of their labels, matched by name."""
         rows, base = cast("Sequence[PairExample]", examples), self.base
         behind = prescribed(parse_labels(None, self.names, base.setup.model), self.labels)
         classes = [class_of(row, behind) for row in rows]
+        prompt = self.prompts.text
         left, right = (
-            tokenize(base.tokenizer, texts, base.limit)
+            tokenize(base.tokenizer, [prompt + text for text in texts], base.limit)
             for texts in ([row.left for row in rows], [row.right for row in rows])
         )
         for row, *lengths in zip(rows, left.lengths, right.lengths, strict=True):
@@ -151,7 +168,7 @@ class PairBiencoder:
         settings, base = PairEncoderSettings(pooling=self.pooling, product=self.options.product), self.base
         device = str(next(network.parameters()).device)
         setup: ModelSetup[EncoderSettings] = ModelSetup(settings, base.checkpoint, device, "float32")
-        backend = PairEncoder(setup, settings, self.names)
+        backend = PairEncoder(setup, settings, self.names, self.prompts)
         encoder = EncoderNetwork(network.encoder, base.tokenizer, base.limit, self.pooling, network.pooled)
         vars(backend).update(network=encoder, head=network.head)
         return backend
@@ -161,10 +178,11 @@ class PairBiencoder:
         self.base.save(network.encoder, weights, ENCODER, folder)
         own = {name.removeprefix(HEAD): tensor for name, tensor in weights.items() if name.startswith(HEAD)}
         LAYERS.save(own, folder)
-        return {"kind": KIND, "pooling": self.pooling, "product": self.options.product}
+        layer = {"pooling": self.pooling, "product": self.options.product}
+        return {"kind": KIND, **layer, **self.prompts.options()}
 
     def describe(self) -> JSON:
-        """Return the classes, the state and input of the linear layer, the pooling, and the frozen modules."""
+        """Return the classes, the state and input of the linear layer, the pooling, frozen modules and prompts."""
         return {
             "classes": list(self.names.values()),
             "fresh_head": self.fresh,
@@ -172,6 +190,7 @@ class PairBiencoder:
             "product": self.options.product,
             "frozen": self.options.freeze,
             "max_length": self.base.limit,
+            **self.prompts.describe(),
         }
 
 
@@ -186,4 +205,5 @@ def pairs(setup: Setup) -> PairBiencoder:
     options = options_of(PairBiencoderOptions, {**brought, **setup.options})
     trained = base.checkpoint.declared.get("kind") == KIND and brought.get("product", False) == options.product
     names, fresh = outputs_for(setup.labels, classes_of(base.checkpoint.config) if trained else None)
-    return PairBiencoder(base, names, fresh, setup.labels, options, pooling_of(base, options.pooling))
+    prompts = base.prompts({"": options.text_prompt})
+    return PairBiencoder(base, names, fresh, setup.labels, options, pooling_of(base, options.pooling), prompts)

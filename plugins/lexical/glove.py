@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -63,6 +64,10 @@ class Glove:
             if rows:
                 mean[:] = vectors[rows].mean(axis=0, dtype=np.float64)
         return means
+
+    def canonical(self, request: Text) -> Text:
+        """Return the text without its role, which makes no difference."""
+        return request if request.role == "" else replace(request, role="")
 
     def _keys(self, text: str) -> list[str]:
         """Return the words of a text as a vector file has them: in lower case (straße), or else folded (ışık)."""

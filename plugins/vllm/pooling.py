@@ -60,6 +60,10 @@ class VllmEncoder(VllmModel):
         vectors: Any = np.stack([found[place] for place in range(len(requests))])
         return Outputs(vectors, tokens.truncated)
 
+    def canonical(self, request: Text) -> Text:
+        """Return the text that is read like this one, whatever its role."""
+        return self.prompts.canonical(request)
+
     def details(self, engine: Engine) -> JSON:
         """Return how vLLM pools."""
         config = engine.llm.model_config.pooler_config
@@ -67,7 +71,8 @@ class VllmEncoder(VllmModel):
 
     def describe(self) -> JSON:
         """Return the model's description, with its prompts and a warning about those that it may lack."""
-        return super().describe() | self.prompts.describe() | self.prompts.warnings(self.checkpoint.model)
+        warnings = self.prompts.warnings(self.checkpoint.model)
+        return super().describe() | self.prompts.describe() | ({"warnings": warnings} if warnings else {})
 
     def fingerprint(self) -> str:
         """Return what `VllmModel` does, with the prompts if there are any."""

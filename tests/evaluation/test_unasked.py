@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from figeval.errors import CapabilityError
+from figeval.errors import CapabilityError, TaskError
 from figeval.evaluation.rescore import rescore
 from tests.evaluation.conftest import Workshop
 from tests.fakes import FakeGenerator
@@ -55,3 +55,23 @@ def test_a_task_of_which_nothing_can_be_asked_is_refused(workshop: Workshop) -> 
     asking(workshop, 27, 28)
     with pytest.raises(CapabilityError, match="27 options, more than the 26 letters"):
         workshop.run("t")
+
+
+@pytest.mark.parametrize(("options", "answers"), [({}, 2), ({"orders": "2"}, 4)])
+def test_a_row_with_too_many_options_is_no_solved_example(
+    options: dict[str, str], answers: int, workshop: Workshop
+) -> None:
+    backend = asking(workshop, 2, 27, 3)
+    with_train = TASK.replace('"jsonl:t.jsonl"}', '"jsonl:t.jsonl", train: "jsonl:train.jsonl"}')
+    (workshop.folder / "t.task.yaml").write_text(with_train, encoding="utf-8")
+    rows = [
+        {"id": f"s{number}", "query": f"shot {number}", "options": [f"choice {n}" for n in range(number)], "gold": 0}
+        for number in (27, 4, 30)
+    ]
+    (workshop.folder / "train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    (task,) = workshop.run("t", num_fewshot=1, **options).tasks
+    assert (task.status, task.counts) == ("done", {"ok": answers, "unasked": 1})
+    assert all("shot 4" in str(request) for request in backend.asked)
+    workshop.path = workshop.path / "second"
+    with pytest.raises(TaskError, match="--num_fewshot 2 cannot be met"):
+        workshop.run("t", num_fewshot=2, **options)

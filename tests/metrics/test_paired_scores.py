@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from figeval.evaluation.task_comparison import within
 from figeval.metrics.classification import macro_f1
 from figeval.metrics.exchange import paired_statistic, statistic_over_languages
 from figeval.metrics.matched import mcnemar_power, score_interval
@@ -409,3 +410,25 @@ def test_bootstrap_intervals_cover_a_difference_in_f1(clusters: int, size: int) 
             covered += found.low <= 0.1 <= found.high
     print(f"{clusters} x {size}: {covered / intervals:.3f} of {intervals}")
     assert covered / intervals > 0.9
+
+
+def test_a_few_clusters_that_contradict_a_difference_are_noted() -> None:
+    """A sample with fewer of them than others would find a difference where there is none."""
+    values = [total + noise for total in [-0.1] * 47 + [0.4] * 3 for noise in (0.01, -0.01) * 5]
+    clusters = [str(number) for number in range(50) for _ in range(10)]
+    against = paired(values, [0.0] * 500, clusters, bounds=None)
+    assert against.p is not None
+    assert against.p <= 0.05
+    assert "the other way" in against.note
+    assert paired([-value for value in values], [0.0] * 500, clusters, bounds=None).note == against.note
+    agreeing = paired([abs(value) for value in values], [0.0] * 500, clusters, bounds=None)
+    assert agreeing.test == "sign flip"
+    assert not agreeing.note
+
+
+def test_an_interval_has_no_impossible_differences() -> None:
+    comparison = paired([4.0, 0.0, 4.0, 4.0, 4.0], [0.0, 1.0, 0.0, 0.0, 1.0], bounds=None)
+    assert comparison.high is not None
+    assert comparison.high > 4
+    assert within(comparison, (0.0, 4.0)).high == 4.0
+    assert within(comparison, (0.0, math.inf)) == within(comparison, None) == comparison

@@ -227,3 +227,41 @@ def test_parts_that_do_not_answer_every_request_once_are_a_bug(parts, message):
 
     with pytest.raises(PluginError, match=message):
         list(BatchScheduler(Wrong(), ask_once).predictions(EXAMPLES))
+
+
+class RoleEncoder:
+    """An encoder that counts the texts that it reads; with `prompts`, queries and documents are read differently."""
+
+    def __init__(self, *, prompts: bool) -> None:
+        self.prompts = prompts
+        self.texts: list[str] = []
+
+    def embed(self, requests):
+        texts = [f"{request.role}: {request.text}" if self.prompts else request.text for request in requests]
+        self.texts += texts
+        return np.array([[len(text)] for text in texts], dtype=float)
+
+    def canonical(self, request):
+        return request if self.prompts else Text(request.text)
+
+
+@pytest.mark.parametrize(
+    ("prompts", "texts", "lengths"),
+    [
+        (False, ["a b", "a"], (3.0, 1.0, 3.0)),
+        (True, ["query: a b", "document: a", "document: a b"], (10.0, 11.0, 13.0)),
+    ],
+)
+@pytest.mark.parametrize("size", [1, 4])
+def test_a_text_that_is_read_alike_in_two_roles_is_read_once(prompts, texts, lengths, size):
+    """Within a batch and in later ones."""
+
+    def start(example):
+        vectors = yield [Text(example.query, "query"), Text("a", "document"), Text(example.query, "document")]
+        return Prediction(example_id=example.id, value=0, scores=tuple(float(vector[0]) for vector in vectors))
+
+    encoder = RoleEncoder(prompts=prompts)
+    scheduler = BatchScheduler(encoder, start, pace=Pace(size=size, largest=size))
+    predictions = [made.scores for _, made in scheduler.predictions([example(number) for number in range(4)])]
+    assert predictions == [lengths] * 4
+    assert encoder.texts == texts

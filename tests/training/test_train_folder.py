@@ -53,6 +53,17 @@ def test_it_goes_on_with_the_same_examples_only(tmp_path: Path) -> None:
             folder.begin(config(folder.path), "4567")
 
 
+def test_it_goes_on_with_the_same_prompts_only(tmp_path: Path) -> None:
+    """Such as one that was begun before training read prompts."""
+    folder, prompts = TrainFolder(tmp_path / "out"), {"query": "ask: ", "document": ""}
+    with folder.locked():
+        folder.commit(folder.begin(config(folder.path)).model_copy(update={"step": 1}))
+        with pytest.raises(TrainError, match=r"started without prompts, .* 'ask: ' \(query\); choose another --output"):
+            folder.begin(config(folder.path), prompts=prompts)
+        folder.commit(folder.begin(config(folder.path)).model_copy(update={"prompts": prompts}))
+        assert folder.begin(config(folder.path), prompts=prompts).prompts == prompts
+
+
 def test_a_checkpoint_that_nobody_committed_is_written_over(tmp_path: Path) -> None:
     folder = TrainFolder(tmp_path / "out")
     with folder.locked():

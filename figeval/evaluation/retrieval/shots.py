@@ -49,8 +49,16 @@ class ShownShots:
         return [self.augment(one, question).for_prompt() for one in self.chosen.before(question)]
 
 
-def shots_of(task: TaskSpec, harness: Harness, config: RunConfig, augment: Augmenter | None = None) -> SolvedExamples:
+def shots_of(
+    task: TaskSpec,
+    harness: Harness,
+    config: RunConfig,
+    augment: Augmenter | None = None,
+    is_askable: Callable[[Example], bool] = lambda _example: True,
+) -> SolvedExamples:
     """Return the few-shot examples of a task, taken from the examples in its training split with visible answers.
+
+    Examples that the route could not ask about, because they have more options than letters, are not shown either.
 
     Raises:
         TaskError: --num_fewshot is given but the task has no training split, or one whose answers are all hidden; or
@@ -67,6 +75,9 @@ def shots_of(task: TaskSpec, harness: Harness, config: RunConfig, augment: Augme
     pool = [example for example in harness.examples(task, "train") if not example.hidden]
     if not pool:
         raise TaskError(f"all gold answers in the train split of {task.name} are hidden; leave out --num_fewshot")
+    pool = list(filter(is_askable, pool))
+    if not pool:
+        raise TaskError(f"the route cannot show any example in the train split of {task.name}; leave out --num_fewshot")
     if augment is not None:
         augment.neighbours.prepare(pool)
     originals = partial(harness.examples, task)

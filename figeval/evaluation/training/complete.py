@@ -36,6 +36,7 @@ def complete(config: TrainConfig, observer: TrainingObserver) -> RunRecord | Non
         FigevalError: An error that the user can correct.
     """
     harness = Harness(include=config.include_path)
+    harness.catalogue.expand(config.evaluate or ())  # a misspelt name must not wait for the end of the training
     floor = config_of_floor(config, probe_of_floor(config, harness)) if config.floor else None
     if config.node_rank == 0:  # check both folders before the first step, since the floor begins hours later
         for one in filter(None, (config, floor)):

@@ -98,7 +98,8 @@ def train_here(config: TrainConfig, harness: Harness, observer: TrainingObserver
     observer.preparing(f"loading model {config.model}")
     distributed = connect(config)
     training = settle(config, harness, distributed.device)
-    for text in doubts(training.splits, training.task, config):
+    warnings = getattr(training.learner, "warnings", ())
+    for text in (*doubts(training.splits, training.task, config), *warnings):
         observer.warned(text)
     job = job_of(training, harness, folder, observer)
     progress = train(job, distributed)
@@ -145,6 +146,7 @@ def job_of(training: TrainingPlan, harness: Harness, folder: TrainFolder, observ
         about=partial(about, training),
         remember=lambda place: write(place, lineage()),
         data=" ".join(splits.digests),
+        prompts=getattr(learner, "prompts_by_role", {}),
         dev=held_out(shown.dev) if shown.dev and lossy else None,
         score=partial(dev_scores, training.task, shown.dev, harness) if scored else None,
     )

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch.nn import functional
 
 from figeval import plugins
+from figeval.builtin.plugins.encoders.encoder import encoder
 from figeval.builtin.plugins.heads.biencoder import choice, ranking
+from figeval.builtin.plugins.heads.joint_head import joint
 from figeval.config import RunConfig
 from figeval.errors import FigevalError
 from figeval.evaluation import Harness
@@ -23,6 +27,7 @@ from figeval.task_types.ranking import RankingExample
 from figeval.training.config import TrainConfig
 from figeval.training.contract import Setup
 from figeval.types import Text
+from tests.plugins.heads.small import written
 from tests.plugins.tiny import LINES, Workshop
 from tests.runs import Deaf
 from tests.training.linear import Heard
@@ -191,6 +196,115 @@ def test_choice_tasks_have_no_candidates_for_all(workshop: Workshop) -> None:
     hidden = ChoiceExample(id="x", query="a", options=("b", "c"), gold=None)
     with pytest.raises(FigevalError, match="x has no right option to learn from"):
         choice(setup(workshop("bert", "Model"))).features([hidden])
+
+
+# ---- prompts -------------------------------------------------------------------------------------------------------
+
+
+E5 = {"query": "does it follow: ", "document": "the answer: "}
+
+
+@pytest.fixture
+def prompted(workshop: Workshop, tmp_path: Path) -> Callable[..., Path]:
+    """Make a checkpoint of sentence-transformers with mean pooling and these prompts."""
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.base.modules import Normalize, Transformer
+    from sentence_transformers.sentence_transformer.modules import Pooling
+
+    def make(prompts: dict[str, str], **pooling: Any) -> Path:
+        body = Transformer(str(workshop("bert", "Model")), max_seq_length=48)
+        modules = [body, Pooling(16, pooling_mode="mean", **pooling), Normalize()]
+        folder = tmp_path / "-".join([*prompts, "model"])
+        SentenceTransformer(modules=modules, prompts=prompts, device="cpu").save_pretrained(
+            str(folder), create_model_card=False
+        )
+        return folder
+
+    return make
+
+
+def with_prompts(prompts: dict[str, str]) -> tuple[list[RankingExample], list[ChoiceExample]]:
+    """The examples with the prompts as part of their texts."""
+    ask, say = prompts["query"], prompts["document"]
+    candidates = tuple(say + text for text in CANDIDATES)
+    ranked = [replace(one, query=ask + one.query, candidates=candidates) for one in EXAMPLES]
+    chosen = [
+        replace(one, query=ask + one.query, options=tuple(say + text for text in one.options)) for one in QUESTIONS
+    ]
+    return ranked, chosen
+
+
+def test_texts_are_trained_with_the_prompts_that_evaluation_reads(
+    prompted: Callable[..., Path], workshop: Workshop, tmp_path: Path
+) -> None:
+    """Token for token as if the prompts were part of the texts; the checkpoint declares them."""
+    options = {"pooling": None, "candidates": "batch", "hard": 2}
+    folder, bare = prompted(E5), workshop("bert", "Model")
+    ranked, chosen = with_prompts(E5)
+    for make, own, spelt, further in (
+        (ranking, EXAMPLES, ranked, options),
+        (choice, QUESTIONS, chosen, {"pooling": None}),
+    ):
+        learner = make(setup(folder, options=further, max_length=48))
+        plain = make(setup(bare, options={**further, "pooling": "mean"}, max_length=48))
+        found, expected = learner.features(own), plain.features(spelt)
+        assert found.queries.fields == expected.queries.fields
+        assert found.candidates.fields == expected.candidates.fields
+        assert found.hard == expected.hard
+
+        network = learner.network().eval()
+        place = written(learner, network, tmp_path / make.__name__)
+        saved, trained = encoder(str(place)), learner.backend(network)
+        assert saved.prompts.by_role == learner.describe()["prompts"] == {**E5, "text": E5["query"]}
+        texts = [Text(text, role) for text in LINES for role in ("query", "document", "")]
+        np.testing.assert_allclose(saved.embed(texts).values, trained.embed(texts).values, atol=1e-6)
+        again = make(setup(place, options={"pooling": None}))
+        assert again.prompts_by_role == saved.prompts.by_role  # a training from the trained model
+
+
+@pytest.mark.parametrize(
+    ("declared", "given", "read"),
+    [
+        (E5, {"query_prompt": "", "document_prompt": ""}, ("", "", "")),
+        (E5, {"query_prompt": "ask: "}, ("ask: ", E5["document"], "ask: ")),
+        ({"query": "q", "document": ""}, {}, ("q", "", "")),  # a text that looks like a name
+        ({"s2p": "find: "}, {"query_prompt": "s2p", "document_prompt": ""}, ("find: ", "", "")),
+    ],
+)
+def test_the_trained_model_keeps_the_prompts_that_were_given(
+    declared: dict[str, str], given: dict[str, str], read: Sequence[str], prompted: Callable[..., Path], tmp_path: Path
+) -> None:
+    learner = ranking(setup(prompted(declared), options={"pooling": None, **given}))
+    place = written(learner, learner.network(), tmp_path / "out")
+    about = json.loads((place / "figeval.json").read_text()) | {"about": {"head": "biencoder"}}
+    (place / "figeval.json").write_text(json.dumps(about))
+    saved = encoder(str(place))
+    assert (saved.prompts.query, saved.prompts.document, saved.prompts.text) == tuple(read)
+    assert "warnings" not in saved.describe()
+
+
+def test_a_model_without_prompts_is_trained_and_declared_as_ever(prompted: Callable[..., Path], tmp_path: Path) -> None:
+    learner = ranking(setup(prompted({}), options={"pooling": None}))
+    written(learner, learner.network(), tmp_path / "out")
+    assert set(json.loads((tmp_path / "out" / "figeval.json").read_text())) == {"kind", "pooling", "similarity"}
+    assert "prompts" not in learner.describe()
+
+
+def test_prompts_that_cannot_be_placed_or_trained_are_one_line(prompted: Callable[..., Path]) -> None:
+    odd = prompted({"s2p": "find: "})
+    (warning,) = ranking(setup(odd, options={"pooling": None})).warnings
+    assert "--head_args query_prompt=NAME,document_prompt=NAME" in warning
+    skips = prompted(E5, include_prompt=False)
+    for make, folder, given, message in (
+        (ranking, odd, {"query_prompt": "s2q"}, "no prompt of this name .*did you mean 's2p'"),
+        (joint, odd, {"query_prompt": "s2p"}, "a joint model reads its texts without prompts"),
+        (choice, skips, {}, "--head_args query_prompt=,document_prompt=,text_prompt="),
+    ):
+        with pytest.raises(FigevalError, match=message) as raised:
+            make(setup(folder, options={"pooling": None, **given}))
+        assert "\n" not in str(raised.value)
+    off = dict.fromkeys(("query_prompt", "document_prompt", "text_prompt"), "")
+    assert choice(setup(skips, options={"pooling": None, **off})).prompts.query == ""
 
 
 # ---- a whole training ----------------------------------------------------------------------------------------------

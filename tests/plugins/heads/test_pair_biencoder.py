@@ -56,6 +56,24 @@ def trained(workshop: Workshop, place: Path, **changes: Any) -> Path:
     return written(learner, network, place)
 
 
+def test_both_texts_get_the_prompt_of_texts_of_one_kind(workshop: Workshop, tmp_path: Path) -> None:
+    """In training and from the saved model, as if the prompt were part of the texts."""
+    prompt = "does it follow: "
+    learner = pairs(setup(workshop("bert", "Model"), options={"text_prompt": prompt}))
+    plain = pairs(setup(workshop("bert", "Model")))
+    spelt = [replace(one, left=prompt + one.left, right=prompt + one.right) for one in PAIRS]
+    found, expected = learner.features(PAIRS), plain.features(spelt)
+    assert (found.left.fields, found.right.fields) == (expected.left.fields, expected.right.fields)
+    with_prompt = reading(str(trained(workshop, tmp_path / "prompted", options={"text_prompt": prompt})))
+    without = reading(str(trained(workshop, tmp_path / "plain")))
+    assert with_prompt.describe()["prompts"]["text"] == prompt
+    assert "prompts" not in without.describe()
+    for one, other in zip(
+        with_prompt.label_pairs(asked(*PAIRS)).values, without.label_pairs(asked(*spelt)).values, strict=True
+    ):
+        assert one == pytest.approx(other)
+
+
 # ---- losses --------------------------------------------------------------------------------------------------------
 
 
