@@ -172,9 +172,9 @@ def counts() -> Iterator[Row]:
         for case, values in cases.items():
             truth = float(values(fine).mean())
             generator = seeded("counts", name, case)
-            own = generator.standard_normal((REPLICATES, len(sizes)))[:, index] * np.sqrt(correlation)
+            per_cluster = generator.standard_normal((REPLICATES, len(sizes)))[:, index] * np.sqrt(correlation)
             rest = generator.standard_normal((REPLICATES, len(index))) * np.sqrt(1 - correlation)
-            sums = np.add.reduceat(values(ndtr(own + rest)), np.cumsum(sizes) - sizes, axis=1)
+            sums = np.add.reduceat(values(ndtr(per_cluster + rest)), np.cumsum(sizes) - sizes, axis=1)
             ends = by_score(sums, sizes)
             about = cell("counts", name, sizes, case, round(truth, 4), correlation)
             for rule, (low, high) in ends.items():  # there is no interval if all rows are equal

@@ -166,12 +166,12 @@ def split_tokens(text: str, segmenter: str = "") -> list[str]:
     tokens: list[str] = []
     divide = opened(segmenter)
     for token in text.translate(_DIVIDING_SIGNS).split():
-        before, *others = _UNSPACED_RUN.split(token)
-        if not others:
+        before, *rest = _UNSPACED_RUN.split(token)
+        if not rest:
             tokens.append(before)
             continue
         parts = [before]
-        for run, after in zip(others[::2], others[1::2], strict=True):
+        for run, after in zip(rest[::2], rest[1::2], strict=True):
             parts += [*divide(run), after]
         tokens += filter(None, (_INVISIBLE.sub("", part) for part in parts))
     return tokens

@@ -75,11 +75,11 @@ def _parse(number: str) -> float:
 
 def _remove(text: str, stretches: Iterable[Stretch]) -> str:
     """Return the text with each of these stretches, which do not overlap, replaced by a blank."""
-    kept, position = [], 0
+    pieces, position = [], 0
     for start, end in stretches:
-        kept += [text[position:start], " "]
+        pieces += [text[position:start], " "]
         position = end
-    return "".join([*kept, text[position:]])
+    return "".join([*pieces, text[position:]])
 
 
 def _find_list_numbers(text: str) -> list[Stretch]:

@@ -54,10 +54,10 @@ def locate(quote: str, text: str, language: str = "") -> QuotePlace:
     if span is not None:
         from rapidfuzz.fuzz import ratio
 
-        wanted, stretch = (normalize("NFC", spelling) for spelling in (quote, text[span.start : span.end]))
-        if wanted == stretch:
+        spelling, stretch = (normalize("NFC", spelling) for spelling in (quote, text[span.start : span.end]))
+        if spelling == stretch:
             return QuotePlace("verbatim", span, 1.0)
-        return QuotePlace("folded", span, min(MAX_INEXACT_LIKENESS, ratio(wanted, stretch) / 100))
+        return QuotePlace("folded", span, min(MAX_INEXACT_LIKENESS, ratio(spelling, stretch) / 100))
     return _nearly(quote, text, language)
 
 
@@ -81,22 +81,22 @@ def _folded(quote: str, text: str, language: str) -> Span | None:
     return None
 
 
-def _first(wanted: str, text: str, is_edge: Callable[[int], bool] = lambda _: True) -> int | None:
+def _first(quote: str, text: str, is_edge: Callable[[int], bool] = lambda _: True) -> int | None:
     """Return the first place of a text in another, at word boundaries if possible, or None if there is no place.
 
     No place divides a letter from its marks, or an emoji; `is_edge` says where else a place may begin and end.
     """
-    if not wanted:
+    if not quote:
         return None
     starts: list[int] = []
-    start = text.find(wanted)
+    start = text.find(quote)
     while start >= 0 and len(starts) < MAX_OCCURRENCES:
-        end = start + len(wanted)
+        end = start + len(quote)
         if all(is_edge(index) and is_cluster_boundary(text, index) for index in (start, end)):
             if is_boundary(text, start) and is_boundary(text, end):
                 return start
             starts.append(start)
-        start = text.find(wanted, start + 1)
+        start = text.find(quote, start + 1)
     return starts[0] if starts else None
 
 

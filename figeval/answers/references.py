@@ -107,12 +107,12 @@ def _unclaimed(nouns: Nouns) -> tuple[tuple[str, re.Pattern[str]], ...]:
     called = rf"(?:\s*{noun(nouns)})?"
     before = rf"(?:\s*(?:{filler(nouns)}|{IS_WORD}|{noun(nouns)})){{0,4}}[\s\"'(\[]*"
     after = rf"{_SHUT}(?![^\S\n]*\n){_NO_TEXT}{_CASE}{called}{_CASE}\s*{_IS}\s*(?:{_ADVERB}\s+)*"
-    said = rf"(?:\s*(?:{RIGHT}|{ANSWER}|{noun(nouns)}){_CASE}){{0,2}}\s*"
+    praise = rf"(?:\s*(?:{RIGHT}|{ANSWER}|{noun(nouns)}){_CASE}){{0,2}}\s*"
     patterns = (
         ("negated", rf"(?:{NOT}|{NOT_BEFORE}){_ON_LINE}{before}(?P<refs>{_LISTED})"),
         ("negated", rf"(?P<refs>{_SEVERAL}){after}(?:{WRONG}|{NOT}(?!{before}{ANY}))"),
         ("negated", rf"(?P<refs>{REF}){_SHUT}\s*[:=–—-]\s*{WRONG}(?:\s*(?:{ANSWER}|{noun(nouns)}))?(?!\s*\w)"),
-        ("negated", rf"(?P<refs>{_JOINED}){after}{said}{NOT_AFTER}"),
+        ("negated", rf"(?P<refs>{_JOINED}){after}{praise}{NOT_AFTER}"),
         ("negated", rf"(?<!wait )(?<!wait, )(?<!actually )(?<!actually, )\bno (?P<refs>{REF})"),
         ("negated", rf"\brul(?:e|es|ed|ing)\s+(?P<refs>{_SEVERAL})\s+out\b"),
         ("listed", rf"\b(?:between|among|entre|zwischen)\s+[\"'(\[]*(?P<refs>{REF}{_MORE})"),
@@ -385,9 +385,9 @@ def label_marker(words: tuple[tuple[str, ...], ...], language: str = "") -> Mark
     """
     if len(words) > MOST:
         raise ValueError(f"{len(words)} labels, at most {MOST}")
-    named = tuple((word, index) for index, label in enumerate(words) for word in label)
-    find = text_finder(named, language, _JOINT)
-    count = len({_letters_of(word) for word, _ in named})
+    texts = tuple((word, index) for index, label in enumerate(words) for word in label)
+    find = text_finder(texts, language, _JOINT)
+    count = len({_letters_of(word) for word, _ in texts})
 
     def run(text: str) -> str:
         kept = [

@@ -271,22 +271,22 @@ def _numbers(pair: RunComparison) -> JSON:
 def _left_out(pair: RunComparison) -> Iterator[str]:
     """Yield the pair's caveats and a line per task: examples that were left out, its test, or why there is none."""
     yield from pair.caveats
-    for one in pair.tasks:
+    for compared in pair.tasks:
         left = {
-            "only in A": one.unmatched_a,
-            "only in B": one.unmatched_b,
-            "without a valid answer": one.unanswered,
-            "that a model was trained or chosen on": one.seen,
+            "only in A": compared.unmatched_a,
+            "only in B": compared.unmatched_b,
+            "without a valid answer": compared.unanswered,
+            "that a model was trained or chosen on": compared.seen,
         }
         parts = [f"{count} {what}" for what, count in left.items() if count]
         if parts:
-            yield f"{one.task}: left out {', '.join(parts)}"
-        if one.comparison.note:
-            yield f"{one.task}: {one.comparison.note}"
+            yield f"{compared.task}: left out {', '.join(parts)}"
+        if compared.comparison.note:
+            yield f"{compared.task}: {compared.comparison.note}"
     same: dict[str, list[str]] = {}
-    for one in pair.tasks:
-        if one.same_as:
-            same.setdefault(one.same_as, []).append(one.task)
+    for compared in pair.tasks:
+        if compared.same_as:
+            same.setdefault(compared.same_as, []).append(compared.task)
     yield from (
         f"{', '.join(tasks)}: the same rows as {first} in both runs, counted as one test"
         for first, tasks in same.items()

@@ -142,8 +142,8 @@ def reading() -> Iterator[None]:
     try:
         yield
     except BROKEN as error:
-        why = one_line(str(error), 100) or type(error).__name__
-        raise ArchiveError(f"is damaged or cut off ({why})", "copy or download it again") from error
+        reason = one_line(str(error), 100) or type(error).__name__
+        raise ArchiveError(f"is damaged or cut off ({reason})", "copy or download it again") from error
 
 
 def open_archive(stream: IO[bytes]) -> zipfile.ZipFile:
@@ -162,8 +162,8 @@ def open_member(archive: zipfile.ZipFile, member: str | zipfile.ZipInfo) -> IO[b
     try:
         info = archive.getinfo(member) if isinstance(member, str) else member
     except KeyError as error:
-        others = one_line(", ".join(archive.namelist()), 200) or "nothing"
-        raise ArchiveError(f"holds {others}, but no {member!r:.80}", "check the name") from error
+        members = one_line(", ".join(archive.namelist()), 200) or "nothing"
+        raise ArchiveError(f"holds {members}, but no {member!r:.80}", "check the name") from error
     if info.flag_bits & ENCRYPTED:
         raise LockedArchiveError("is encrypted", "unpack it with its password")
     if info.compress_type not in STREAMED:
@@ -185,8 +185,10 @@ def single_member(archive: zipfile.ZipFile) -> zipfile.ZipInfo:
     members = [info for info in archive.infolist() if not _is_added(info.filename)]
     if len(members) != 1:
         listed = one_line(", ".join(info.filename for info in members[:4]), 120)
-        what = f"holds {len(members):,} files ({listed}{', …' if members[4:] else ''})" if members else "holds no file"
-        raise ArchiveError(what, "unpack it and give the file of the rows" if members else "pack it again")
+        content = (
+            f"holds {len(members):,} files ({listed}{', …' if members[4:] else ''})" if members else "holds no file"
+        )
+        raise ArchiveError(content, "unpack it and give the file of the rows" if members else "pack it again")
     return members[0]
 
 

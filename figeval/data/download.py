@@ -251,11 +251,11 @@ class Transfer:
         if self.size is None and self.part.stat().st_size > max_bytes:
             raise self._too_large(f"more than {max_bytes:,} bytes")
 
-    def _too_large(self, what: str) -> DataError:
+    def _too_large(self, size: str) -> DataError:
         """Delete what has been downloaded and return the error for an archive beyond the limit."""
         self.part.unlink(missing_ok=True)
         return DataError(
-            f"{self.name}: {self.url} sends {what}, but of an archive of unknown size at most {MAX_ARCHIVE_BYTES:,} "
+            f"{self.name}: {self.url} sends {size}, but of an archive of unknown size at most {MAX_ARCHIVE_BYTES:,} "
             f"are downloaded; if the address is right, state its size as archive_bytes in sources.yaml"
         )
 

@@ -133,11 +133,11 @@ def _with_repeats(
     repeats: dict[str, str] = {}
     for name, tasks in pairs.items():
         rows = [_rows(side, task, metric) for side, task in zip(sides, tasks, strict=True)]
-        known = next((other for other, earlier in first if earlier == rows), None)
-        if known is None:
+        repeated = next((other for other, earlier in first if earlier == rows), None)
+        if repeated is None:
             first.append((name, rows))
         else:
-            repeats[name] = known
+            repeats[name] = repeated
     present = {comparison.task for comparison in compared}
     marked = []
     for comparison in compared:
@@ -230,13 +230,13 @@ def _bounds(task: TaskRecord, metric: str, values: Iterable[Values]) -> Bounds:
 
     Values from 0 to 1 need no declaration, so that most metrics are compared without the plugin that defines them.
     """
-    known = [value for every in values for value, _ in every.values() if value is not None]
-    if all(0 <= value <= 1 for value in known):
+    numbers = [value for every in values for value, _ in every.values() if value is not None]
+    if all(0 <= value <= 1 for value in numbers):
         return None
     from figeval.evaluation.harness import Harness  # with all plugins
 
     bounds = declared_bounds(task, metric, Harness().metrics)
-    return bounds if bounds is not None and bounds[0] <= min(known) <= max(known) <= bounds[1] else None
+    return bounds if bounds is not None and bounds[0] <= min(numbers) <= max(numbers) <= bounds[1] else None
 
 
 def argument_of(task: TaskRecord, metric: str) -> Mapping[str, Any]:

@@ -293,8 +293,10 @@ def _alike(sides: Sequence[Side], metric: str, chance: tuple[int, int], known: P
             found[places] += pair.tasks
     repeats = _repeats(known)
     return {
-        places: replace(pair, tasks=tuple(replace(task, same_as=repeats.get(task.task, "")) for task in found[places]))
-        for places, pair in known.items()
+        compared: replace(
+            pair, tasks=tuple(replace(task, same_as=repeats.get(task.task, "")) for task in found[compared])
+        )
+        for compared, pair in known.items()
     }
 
 

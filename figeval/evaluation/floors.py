@@ -31,11 +31,11 @@ def choose_floor(record: RunRecord, plan: Plan, rows: Rows) -> bool:
         rows: function that opens the stored rows of a task.
     """
     tasks = {task.task: task for task in record.tasks}
-    whole = tasks[plan.task.name]
+    task = tasks[plan.task.name]
     floor = tasks.get(f"{plan.task.name}@{plan.variant.substitute_for}")
     if floor is None:
         return not plan.is_reserve
-    is_needed = is_superseded(whole, floor, rows)
+    is_needed = is_superseded(task, floor, rows)
     floor.is_floor, tasks[plan.name].is_floor = not is_needed, is_needed
     return is_needed or not plan.is_reserve
 
@@ -45,10 +45,10 @@ def is_superseded(task: TaskRecord, floor: TaskRecord, rows: Rows) -> bool:
 
     A floor beside which a model was trained keeps its place: that model had the same inputs.
     """
-    known = task.status == floor.status == "done" and not any(one.weights for one in floor.baselines)
+    comparable = task.status == floor.status == "done" and not any(baseline.weights for baseline in floor.baselines)
     with_threshold = "threshold" in floor.settings
     return (
-        known
+        comparable
         and says_nothing(rows(floor.task), with_threshold=with_threshold)
         and not says_nothing(rows(task.task), with_threshold=with_threshold)
     )
@@ -85,8 +85,8 @@ def says_nothing(rows: Iterable[PredictionRow], *, with_threshold: bool = False)
             tied += 1
         elif len(scores) == 1 or (with_threshold and len(scores) == 2):
             alike[scores[0]] += 1
-    most = alike.most_common(1)[0][1] if alike else 0
-    return n > 1 and tied + most >= NEARLY_ALL * n
+    commonest = alike.most_common(1)[0][1] if alike else 0
+    return n > 1 and tied + commonest >= NEARLY_ALL * n
 
 
 def _scores(row: PredictionRow) -> Sequence[Any]:

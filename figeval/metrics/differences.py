@@ -55,8 +55,8 @@ def larger_variance(sums: Floats, sizes: Floats, within: Floats | np.float64) ->
     weights /= weights.sum()
     of_rows = within / (n - groups)
     squares = np.square(means - (means @ weights)[..., None]) @ weights
-    kept = weights * (1 - weights)  # E[squares] = Σ w (1 − w) (σ² + τ² / n_c)
-    of_clusters = (squares - of_rows * float((kept / sizes).sum())) / float(kept.sum())
+    shares = weights * (1 - weights)  # E[squares] = Σ w (1 − w) (σ² + τ² / n_c)
+    of_clusters = (squares - of_rows * float((shares / sizes).sum())) / float(shares.sum())
     larger: Floats = np.maximum(of_sums, (of_clusters * float(sizes @ sizes) + of_rows * n) / n**2)
     return larger
 
@@ -68,15 +68,15 @@ def bounds_of_difference(bounds: Bounds) -> Bounds:
 
 def refuse_infinite(*values: Floats) -> None:
     """Raise `ValueError` if a value is NaN or infinite, which a comparison would take for a number."""
-    if not all(np.isfinite(one).all() for one in values):
+    if not all(np.isfinite(array).all() for array in values):
         raise ValueError("a value is NaN or infinite; use None for a missing value")
 
 
 def refuse_other_languages(**values: Mapping[str, object]) -> None:
     """Raise `ValueError` if mappings by language have different languages."""
-    languages = {name: ", ".join(sorted(own)) for name, own in values.items()}
+    languages = {name: ", ".join(sorted(by_language)) for name, by_language in values.items()}
     if len(set(languages.values())) > 1:
-        raise ValueError("; ".join(f"{name} has {known}" for name, known in languages.items()))
+        raise ValueError("; ".join(f"{name} has {listed}" for name, listed in languages.items()))
 
 
 def opposed_skewness(sums: Floats) -> float:

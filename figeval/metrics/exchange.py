@@ -138,26 +138,26 @@ class _Exchange:
         """Return the comparison; `few` says of what, or where, there are too few clusters for an interval."""
         groups, effective = len(self.sums), _effective(np.bincount(self.index))
         value_a, value_b = (float(self.combine(one)) for one in self.sums.sum(axis=0))
-        found = PairedTest(n=len(self.index), clusters=groups, effective_clusters=effective)
+        result = PairedTest(n=len(self.index), clusters=groups, effective_clusters=effective)
         if np.isnan((value_a, value_b)).any():
-            return replace(found, note="the score of one of the runs is undefined")
+            return replace(result, note="the score of one of the runs is undefined")
         differing = int(self.differs.sum())
-        found = replace(found, value_a=value_a, value_b=value_b, difference=value_a - value_b, differing=differing)
+        result = replace(result, value_a=value_a, value_b=value_b, difference=value_a - value_b, differing=differing)
         if groups == 1:
-            return replace(found, note="no test and no interval: all examples belong to one cluster")
+            return replace(result, note="no test and no interval: all examples belong to one cluster")
         test, p = "permutation", self.p(abs(value_a - value_b))
         if not math.isclose(effective, groups) and (spread := self.spread()) is not None:
             test, p = PERMUTATION_AND_T, max(p, t_test(value_a - value_b, spread.stderr, spread.freedom))
-        found = replace(found, test=test, p=p)
+        result = replace(result, test=test, p=p)
         if few or effective < FEWEST_CLUSTERS:
             unit = "examples" if groups == len(self.index) else "clusters"
             why = f"no interval: fewer than {FEWEST_CLUSTERS} effective {unit}{few}"
             notes = why, too_few(len(self.index), groups, effective), may_be_missed(len(self.index), groups, p)
-            return replace(found, note="; ".join(filter(None, notes)))
+            return replace(result, note="; ".join(filter(None, notes)))
         independent = groups == len(self.index)
         interval = interval_of_statistic(self.redrawn(), "bootstrap" if independent else "cluster bootstrap")
         return replace(
-            found,
+            result,
             low=interval.low,
             high=interval.high,
             stderr=interval.stderr,
@@ -202,13 +202,13 @@ class _Exchange:
         total = self.sums.sum(axis=0)
         seen = self.combine(total)
         parts = []
-        for place, rows in enumerate(self.features):
+        for index, rows in enumerate(self.features):
             width = rows.shape[-1]
-            own = slice(place * width, (place + 1) * width)
+            columns = slice(index * width, (index + 1) * width)
             start = 0
             for size in blocks(len(rows), total.size):
                 left = np.repeat(total[None], size, axis=0)
-                left[..., own] -= rows[start : start + size]
+                left[..., columns] -= rows[start : start + size]
                 parts.append(seen - self.combine(left))
                 start += size
         changes = np.concatenate(parts) * len(self.index)

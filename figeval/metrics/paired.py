@@ -295,8 +295,8 @@ def paired_over_seeds(
     if not tests:
         why = _interval(spread, bounds).method.removeprefix("none: ")
         return replace(known, test=SIGN_FLIP, p=sign_flip(sums), note=f"no interval: {why}")
-    p = max(t_test(spread.mean, *one) for one in tests)
-    stderr, freedom = max(tests, key=lambda one: one[0] * t_quantile(one[1]))
+    p = max(t_test(spread.mean, *test) for test in tests)
+    stderr, freedom = max(tests, key=lambda test: test[0] * t_quantile(test[1]))
     low, high = clip(t_interval(spread.mean, stderr, freedom), bounds_of_difference(bounds))
     test, few = f"t over {len(a)} and {len(b)} seeds", too_few(spread.n, spread.clusters, spread.effective_clusters)
     found = replace(known, low=low, high=high, stderr=stderr, freedom=freedom, interval="t over seeds and examples")

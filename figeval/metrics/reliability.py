@@ -15,7 +15,7 @@ Floats: TypeAlias = NDArray[np.float64]
 Origin: TypeAlias = Literal["probabilities", "log-probabilities", "normalised log-likelihoods"]
 
 LOG_LIKELIHOODS = "log-likelihoods"  # the kind of scores that are normalised over the options
-SLACK = 1e-3  # how far probabilities may be from adding up to 1
+MAX_ROUNDING = 1e-3  # how far probabilities may be from adding up to 1
 BINS = 10  # of equal width, as usual for the expected calibration error
 COVERAGES = tuple(step / 20 for step in range(1, 21))
 DRAWS = 10_000  # of the answers of a calibrated model
@@ -84,7 +84,7 @@ def reliability(scores: Sequence[Sequence[float]], gold: Sequence[int], kind: st
         if own.any()
     )
     ece = sum(one.n * abs(one.accuracy - one.confidence) for one in bins) / len(rows)
-    drawn = _calibrated_errors(confidence, np.array([one.sum() for one in best], dtype=np.float64), places)
+    drawn = _calibrated_errors(confidence, np.array([options.sum() for options in best], dtype=np.float64), places)
     return Reliability(
         origin=origin,
         n=len(rows),
@@ -98,7 +98,7 @@ def reliability(scores: Sequence[Sequence[float]], gold: Sequence[int], kind: st
     )
 
 
-def _calibrated_errors(confidence: Floats, tied: Floats, places: NDArray[np.int64]) -> Floats:
+def _calibrated_errors(confidence: Floats, tied: Floats, bins: NDArray[np.int64]) -> Floats:
     """Return the calibration errors of a perfectly calibrated model in random data sets, shape (draws,).
 
     Each of its answers is right with the probability that it states, independently of the others: of t options that tie
@@ -107,11 +107,11 @@ def _calibrated_errors(confidence: Floats, tied: Floats, places: NDArray[np.int6
     Args:
         confidence: probability of the chosen option of each example, shape (n,).
         tied: number of options that share it, shape (n,).
-        places: bin of each example, shape (n,).
+        bins: bin of each example, shape (n,).
     """
     n = len(confidence)
-    order = np.argsort(places, kind="stable")
-    starts = np.flatnonzero(np.diff(places[order], prepend=-1))
+    order = np.argsort(bins, kind="stable")
+    starts = np.flatnonzero(np.diff(bins[order], prepend=-1))
     chance, parts, stated = (values[order] for values in (confidence * tied, 1 / tied, confidence))
     generator = np.random.default_rng(0)
     draws = max(FEWEST_DRAWS, min(DRAWS, 10 * CELLS // n))
@@ -126,12 +126,12 @@ def _probabilities(scores: Sequence[Sequence[float]], kind: str) -> tuple[Origin
     rows = [np.asarray(row, dtype=np.float64) for row in scores]
     if not rows or any(len(row) < 2 or not np.isfinite(row).all() for row in rows):
         return None
-    if all((row >= 0).all() and abs(row.sum() - 1) < SLACK for row in rows):
+    if all((row >= 0).all() and abs(row.sum() - 1) < MAX_ROUNDING for row in rows):
         return "probabilities", rows
     if kind == LOG_LIKELIHOODS:
         powers = [np.exp(row - row.max()) for row in rows]
         return "normalised log-likelihoods", [row / row.sum() for row in powers]
-    if all((row <= 0).all() and abs(np.exp(row).sum() - 1) < SLACK for row in rows):
+    if all((row <= 0).all() and abs(np.exp(row).sum() - 1) < MAX_ROUNDING for row in rows):
         return "log-probabilities", [np.exp(row) for row in rows]
     return None
 

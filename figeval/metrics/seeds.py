@@ -118,9 +118,9 @@ def interval_over_seeds(values: ArrayLike, clusters: Sequence[str | None], bound
     if spread.constant and float(table.scores.var(ddof=1)) == 0:
         return Interval("none: nothing differs")
     examples, seeds = table.variances(spread)
-    own = spread.freedom if finite(bounds) is None else max(1.0, spread.effective_clusters - 1)
+    of_examples = spread.freedom if finite(bounds) is None else max(1.0, spread.effective_clusters - 1)
     variance, few = examples + seeds, reliability(spread)
-    freedom = variance**2 / (examples**2 / own + seeds**2 / (seeds_used - 1))
+    freedom = variance**2 / (examples**2 / of_examples + seeds**2 / (seeds_used - 1))
     method, limits = _limits(spread.mean, variance, freedom, bounds)
     return Interval(f"{method} over seeds and examples{few}", *limits, math.sqrt(variance))
 

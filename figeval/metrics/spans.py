@@ -201,9 +201,9 @@ def ungated_features(example: JointExample, prediction: Prediction, *, of: Stati
 
 def summed_parts(example: JointExample, parts: Sequence[Prediction], of: Statistic) -> Sequence[float] | None:
     """Return features summed over the answered parts; of k parts, each has 1/k of the example's weight."""
-    own = [replace(part, segmenter=example.segmenter) if example.segmenter else part for part in example.parts]
-    found = [of.features(part, prediction) for part, prediction in zip(own, parts, strict=True)]
-    columns = list(zip(*(values for values in found if values is not None), strict=True))
+    examples = [replace(part, segmenter=example.segmenter) if example.segmenter else part for part in example.parts]
+    features = [of.features(part, prediction) for part, prediction in zip(examples, parts, strict=True)]
+    columns = list(zip(*(values for values in features if values is not None), strict=True))
     return [sum(column) for column in columns] or None
 
 

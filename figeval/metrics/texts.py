@@ -266,8 +266,8 @@ def _counts(example: GenerationExample, prediction: Prediction) -> Sequence[floa
         return None
     bleu = _sacrebleu(example.language, unspaced=any(map(is_mostly_unspaced, example.references)))
     text, *references = _comparable(example, text)
-    found = bleu.corpus_score([text], [[reference] for reference in references])
-    return [*map(float, (*found.counts, *found.totals, found.sys_len, found.ref_len))]
+    score = bleu.corpus_score([text], [[reference] for reference in references])
+    return [*map(float, (*score.counts, *score.totals, score.sys_len, score.ref_len))]
 
 
 def _bleu(sums: Floats) -> Floats:
@@ -325,8 +325,8 @@ def _character_counts(example: GenerationExample, prediction: Prediction) -> Seq
     text = answer_text(prediction)
     if text is None:
         return None
-    (found,) = _chrf()._extract_corpus_statistics([text], [[reference] for reference in example.references])
-    return [*map(float, found)]
+    (counts,) = _chrf()._extract_corpus_statistics([text], [[reference] for reference in example.references])
+    return [*map(float, counts)]
 
 
 def _f_of_characters(sums: Floats) -> Floats:
@@ -336,12 +336,12 @@ def _f_of_characters(sums: Floats) -> Floats:
     """
     import numpy as np
 
-    written, known, both = sums[..., 0::3], sums[..., 1::3], sums[..., 2::3]
-    counts = (written > 0) & (known > 0)
+    written, expected, both = sums[..., 0::3], sums[..., 1::3], sums[..., 2::3]
+    counts = (written > 0) & (expected > 0)
     orders = np.maximum(counts.sum(axis=-1), 1)
     precision, recall = (
         np.divide(both, total, out=np.zeros_like(both), where=counts).sum(axis=-1) / orders
-        for total in (written, known)
+        for total in (written, expected)
     )
     weighted = CHRF_BETA**2 * precision + recall
     product = (1 + CHRF_BETA**2) * precision * recall

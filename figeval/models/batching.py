@@ -280,7 +280,7 @@ class BatchScheduler:
         fresh: dict[str, list[Request]] = defaultdict(list)  # capability → requests
         different = dict.fromkeys(requests)
         many = [request for request in different if isinstance(request, Many)]
-        alike = answered_alike(self.backend, (one for one in different if not isinstance(one, Many)))
+        alike = answered_alike(self.backend, (request for request in different if not isinstance(request, Many)))
         for request, same in alike.items():
             known = self.memo.get(request)
             if known is None and self.replies and (stored := self.replies.get(digest_of(request))):

@@ -186,16 +186,16 @@ def _evaluate(field: Expression, names: Values, where: str) -> Any:
 
 def _missing_value(error: MissingValue, names: Values) -> str:
     """Return what an expression lacks, where it was looked up, and similar names of what is there."""
-    row, said = names["row"], str(error).removesuffix(".")
+    row, message = names["row"], str(error).removesuffix(".")
     if error.holder is not None and error.holder is not row:
         return _missing_entry(error, row)
     cure = near(str(error.key), row)
-    if said.endswith(" is undefined"):
+    if message.endswith(" is undefined"):
         name = str(error.key)
         cure = f"; write row.{name}" if name in row else near(name, [*names, *map("row.{}".format, row)])
         cure = "; in an expression, null is written none" if name == "null" and name not in row else cure
     columns = one_line(", ".join(sorted(map(str, row)))) or "no columns"
-    return f"{said}; the row has {columns}{cure}"
+    return f"{message}; the row has {columns}{cure}"
 
 
 def _missing_entry(error: MissingValue, row: Values) -> str:

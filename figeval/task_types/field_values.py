@@ -15,11 +15,11 @@ from figeval.conversions import is_missing
 from figeval.errors import DataError
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-UNSEEN = re.compile("[\u200b\u2060\ufeff\xad]")
+INVISIBLE = re.compile("[\u200b\u2060\ufeff\xad]")
 ROUGHNESS: Mapping[str, Callable[[str], str]] = {  # what may differ in two texts that are meant to be equal
     "Unicode form": lambda text: unicodedata.normalize("NFKC", text),
     "case": str.casefold,
-    "blanks": lambda text: " ".join(UNSEEN.sub("", text).split()),
+    "blanks": lambda text: " ".join(INVISIBLE.sub("", text).split()),
     "a full stop": lambda text: text.rstrip(".。।۔ ") or text,
 }
 INTEGER = re.compile(r"[+-]?\d{1,18}(\.0+)?")
@@ -61,8 +61,8 @@ def texts(value: Any, row: Row) -> tuple[str, ...]:
     if isinstance(value, str) or not isinstance(value, Sequence):
         raise row.error(f"expected a list of texts, found {value!r:.80}")
     if set(map(type, value)) != {str}:  # fast, since thousands of candidates are checked in every row
-        for one in value:
-            text(one, row)
+        for element in value:
+            text(element, row)
     return tuple(value)  # candidates that rows share are stored once
 
 
@@ -113,11 +113,11 @@ def _text_reading(value: str, options: Sequence[str], gold: str, texts: str) -> 
     """Yield the expression, with its condition, by which a text is found among the options, unless none is sure."""
     for filters in ((), ("trim",), ("trim", "lower")):
         changed = [_filtered(option, filters) for option in options]
-        if (wanted := _filtered(value, filters)) in changed:
+        if (filtered := _filtered(value, filters)) in changed:
             among = "".join(f" | map('{name}')" for name in filters)
             searched = f"(({texts}){among} | list)" if filters else f"({texts})"
             key = f"({gold}){''.join(f' | {name}' for name in filters)}" if filters else gold
-            if changed.count(wanted) == 1:
+            if changed.count(filtered) == 1:
                 yield f"`{searched}.index({key})`", "is the text of an option"
             return
 
@@ -149,8 +149,8 @@ def _uncertain_text(value: str, options: Sequence[str]) -> str:
         return ""
     if len(exact or alike) > 1:
         listed = " and ".join(f"{number} ({options[number]!r:.40})" for number in (exact or alike)[:3])
-        how = "is the text of" if exact else "is nearly the text of"
-        return f"; it {how} options {listed}: give the index of the one that is meant, counted from 0"
+        relation = "is the text of" if exact else "is nearly the text of"
+        return f"; it {relation} options {listed}: give the index of the one that is meant, counted from 0"
     option = options[alike[0]]
     if _filtered(option, ("trim", "lower")) == _filtered(value, ("trim", "lower")):
         return ""  # an expression finds it

@@ -398,15 +398,15 @@ def cosine_scores(query: str, options: tuple[str, ...], *, symmetric: bool = Fal
     of one kind, such as the two sentences of a pair, and are read alike.
     """
     vector, vectors = yield from _vectors(query, options, symmetric)
-    found: Any = cosines(vector, vectors)
-    return found if len(options) > MANY else found.tolist()  # type: ignore[no-any-return]
+    scores: Any = cosines(vector, vectors)
+    return scores if len(options) > MANY else scores.tolist()  # type: ignore[no-any-return]
 
 
 def dot_scores(query: str, options: tuple[str, ...], *, symmetric: bool = False) -> Scores:
     """Return the dot product of the embeddings of the query and of each option, read as by `cosine_scores`."""
     vector, vectors = yield from _vectors(query, options, symmetric)
-    found: Any = dots(vector, vectors)
-    return found if len(options) > MANY else found.tolist()  # type: ignore[no-any-return]
+    scores: Any = dots(vector, vectors)
+    return scores if len(options) > MANY else scores.tolist()  # type: ignore[no-any-return]
 
 
 def _vectors(

@@ -116,12 +116,12 @@ def read_quote(example: SpanExample, _context: PromptContext, reply: Reply) -> P
     said = quotation(reply, example)
     if said.rule == NO_QUOTE:
         return Prediction(example_id=example.id, value=NO_SPAN)
-    place = locate(said.quote, example.text, example.language) if said.status == "ok" else None
+    match = locate(said.quote, example.text, example.language) if said.status == "ok" else None
     return Prediction(
         example_id=example.id,
-        value=place.span if place else None,
-        scores=(place.likeness,) if place else (),
-        status="absent" if place and place.span is None else said.status,
+        value=match.span if match else None,
+        scores=(match.likeness,) if match else (),
+        status="absent" if match and match.span is None else said.status,
     )
 
 
@@ -231,9 +231,9 @@ class Spans(TaskType[SpanExample]):
 
         scores, value = given.numbers("spans"), given.parsed
         if isinstance(value, str):
-            place = locate(value, example.text, example.language)
-            likeness = scores or ((place.likeness,) if place else ())
-            found = place.span if place else None
+            match = locate(value, example.text, example.language)
+            likeness = scores or ((match.likeness,) if match else ())
+            found = match.span if match else None
             status: Status = "ok" if found is not None else "absent"
             return Prediction(example_id=example.id, value=found, scores=likeness, status=status)
         several = isinstance(value, list) and bool(value) and all(isinstance(one, list) for one in value)

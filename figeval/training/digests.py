@@ -33,7 +33,7 @@ from unicodedata import normalize
 from figeval.types import Example
 from figeval.words import find_words, letters
 
-LONG = 16  # words: texts of so many are recognised wherever they stand in a passage
+MIN_WORDS_ANYWHERE = 16  # words: texts of so many are recognised wherever they stand in a passage
 SHINGLE = 8  # words, as in PaLM's search for test examples in its training data (Chowdhery et al. 2022, section 8)
 PREFIX = 15  # words: the longest prefix of a text that is set aside
 SUFFIX = 6  # words: the longest end of a text that is set aside, behind a sign that parts texts
@@ -61,8 +61,8 @@ class Digests:
     def __init__(self, values: Iterable[int] = ()) -> None:
         import numpy as np
 
-        given = values if isinstance(values, array) else array("Q", values)
-        self._sorted = array("Q", np.unique(np.frombuffer(given, dtype=np.uint64)).tobytes())
+        digests = values if isinstance(values, array) else array("Q", values)
+        self._sorted = array("Q", np.unique(np.frombuffer(digests, dtype=np.uint64)).tobytes())
 
     def __len__(self) -> int:
         return len(self._sorted)
@@ -71,8 +71,8 @@ class Digests:
         return iter(self._sorted)
 
     def __contains__(self, value: int) -> bool:
-        place = bisect_left(self._sorted, value)
-        return place < len(self._sorted) and self._sorted[place] == value
+        index = bisect_left(self._sorted, value)
+        return index < len(self._sorted) and self._sorted[index] == value
 
     def __or__(self, other: Digests) -> Digests:
         return Digests(self._sorted + other._sorted) if len(self) and len(other) else self if len(self) else other
@@ -134,7 +134,9 @@ class SeenTexts:
         digests = (*question.whole, *question.readings)
         if any(digest in self.whole or digest in self.parts for digest in digests):
             return True
-        return len(self.parts) > 0 and any(all(one in self.parts for one in text) for text in question.contained())
+        return len(self.parts) > 0 and any(
+            all(digest in self.parts for digest in text) for text in question.contained()
+        )
 
 
 @dataclass(frozen=True)
@@ -151,8 +153,8 @@ class Question:
     def whole(self) -> list[int]:
         """Digests of the whole question and of its texts as passages, in both schemes."""
         passages = [text for text in self.asked if letters(text)]
-        found = [_digest("question", self.asked)] if passages else []
-        return [*found, *(_digest("passage", (text,)) for text in passages), *_scheme_1(self.asked)]
+        questions = [_digest("question", self.asked)] if passages else []
+        return [*questions, *(_digest("passage", (text,)) for text in passages), *_scheme_1(self.asked)]
 
     @cached_property
     def readings(self) -> list[int]:
@@ -169,7 +171,7 @@ class Question:
 
     def contained(self) -> Iterator[Iterator[int]]:
         """Yield the digests of each text, and of each reading of a single one: a passage that contains it has all."""
-        for words in filter(lambda one: one.found, map(Words, self.asked)):
+        for words in filter(lambda words: words.found, map(Words, self.asked)):
             yield words.parts(0, len(words.found))
             if len(self.asked) == 1:
                 yield from (words.parts(*core) for core in _cores(words) if core[1] - core[0] >= SHINGLE)
@@ -227,7 +229,7 @@ class Words:
     def _label(self, gaps: Sequence[int]) -> int | None:
         """Return the first word of a label, given what stands before it and before each of its words; None for none."""
         last = len(gaps) - 1
-        parted = next((place for place in range(last, max(-1, last - LABEL), -1) if gaps[place] != NONE), None)
+        parted = next((index for index in range(last, max(-1, last - LABEL), -1) if gaps[index] != NONE), None)
         return last if parted is None and self.found[last].text in LABELS else parted
 
     @cached_property
@@ -248,7 +250,7 @@ class Words:
 
     def parts(self, begin: int, end: int) -> Iterator[int]:
         """Yield the digests that are all known if a passage contains some of the words."""
-        if end - begin < LONG:
+        if end - begin < MIN_WORDS_ANYWHERE:
             yield _digest("stretch", (self.part(begin, end),))
         else:
             yield from self.shingles(begin, end)
@@ -260,15 +262,16 @@ class Words:
             yield _hash(f"2 words\n{' '.join(words[first : first + SHINGLE])}")
 
     def stretches(self) -> Iterator[int]:
-        """Yield the digest of each stretch of 2 to `LONG` - 1 words that signs part from the rest of the text.
+        """Yield the digest of each stretch of words that signs part from the rest of the text.
 
-        Signs that also stand within texts (full stops, quotation marks …) count near the begin and end of a line.
+        A stretch has from 2 to `MIN_WORDS_ANYWHERE` - 1 words. Signs that also stand within texts (full
+        stops, quotation marks …) count near the begin and end of a line.
         """
         n, labels = len(self.found), {*self.labels.values(), self.last_label}
         signs = [index for index in range(1, n + 1) if index in labels or index not in self.labels]
         ends = [index for index in signs if index in labels or self._parts(index, SUFFIX, index - 1, 1)]
         for begin in (index for index in range(n - 1) if self._parts(index, PREFIX, index, 0)):
-            for end in ends[bisect_left(ends, begin + 2) : bisect_left(ends, begin + LONG)]:
+            for end in ends[bisect_left(ends, begin + 2) : bisect_left(ends, begin + MIN_WORDS_ANYWHERE)]:
                 yield _digest("stretch", (self.part(begin, end),))
 
     def _parts(self, index: int, distance: int, word: int, side: int) -> bool:
@@ -285,9 +288,9 @@ def _readings(asked: Sequence[str]) -> Iterator[tuple[tuple[str, ...], bool]]:
             yield (words.part(begin, end),), end - begin >= SHINGLE
         pieces = list(_pieces(words))
         if len(pieces) > 1:
-            for kept in {len(pieces), max(2, len(pieces) - 1)}:  # the last one may be the answer
-                texts = tuple(words.part(*piece) for piece in pieces[:kept])
-                yield texts, sum(end - begin for begin, end in pieces[:kept]) >= SHINGLE
+            for count in {len(pieces), max(2, len(pieces) - 1)}:  # the last one may be the answer
+                texts = tuple(words.part(*piece) for piece in pieces[:count])
+                yield texts, sum(end - begin for begin, end in pieces[:count]) >= SHINGLE
         return
     fields = [Words(text) for text in asked]
     cores = [next((core for core in _cores(words) if core[0]), (0, len(words.found))) for words in fields]

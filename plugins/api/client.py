@@ -272,7 +272,14 @@ def parsed(content: bytes) -> JSON:
     except ValueError:
         return {}
     bodies = body if isinstance(body, list) else [body]
-    return next((one for one in bodies if isinstance(one, dict) and (one is body or "error" in one)), {})
+    return next(
+        (
+            candidate
+            for candidate in bodies
+            if isinstance(candidate, dict) and (candidate is body or "error" in candidate)
+        ),
+        {},
+    )
 
 
 def declared(body: JSON, model: str) -> str:

@@ -355,5 +355,5 @@ def scrubbed(answer: ApiAnswer, endpoint: Endpoint) -> ApiAnswer:
     """Return the answer in a form that can be stored: without the key, if the server quoted it, and as valid text."""
     reply = answer.reply
     text, reasoning = (valid(endpoint.scrub(told)) for told in (reply.text, reply.reasoning))
-    why, model = (one_line(endpoint.scrub(told), LONGEST) for told in (reply.error, answer.model))
+    why, model = (one_line(endpoint.scrub(text), LONGEST) for text in (reply.error, answer.model))
     return ApiAnswer(replace(reply, text=text, reasoning=reasoning, error=why), answer.usage, model)

@@ -292,10 +292,10 @@ class Encoder(Neural[EncoderSettings, EncoderNetwork]):
         """
         network = self.network
         if network.encode is None and network.pools_prompt:
-            found = self.pooled([self.prompts.of(request.role) + request.text for request in requests])
+            outputs = self.pooled([self.prompts.of(request.role) + request.text for request in requests])
         else:
-            found = self._pooled_by_side(requests)
-        return Outputs(self._scaled(found.values), found.truncated)
+            outputs = self._pooled_by_side(requests)
+        return Outputs(self._scaled(outputs.values), outputs.truncated)
 
     def canonical(self, request: Text) -> Text:
         """Return the text that is read like this one, whatever its role; a network for each role tells them apart."""

@@ -62,14 +62,14 @@ def label_order_warnings(
         classes: the class numbers of each label; heads with labels other than those of NLI are not asked.
         label_pairs: the head.
     """
-    others = set(classes) - {ENTAILMENT}
-    if ENTAILMENT not in classes or not others or not others <= OTHERS:
+    other_labels = set(classes) - {ENTAILMENT}
+    if ENTAILMENT not in classes or not other_labels or not other_labels <= OTHERS:
         return []
     labels = tuple(classes)
     with within(None):  # these pairs are no part of the call whose progress is shown
         outputs = label_pairs([PairLabel(sentence, sentence, labels) for sentence in SENTENCES])
     answers = Counter(label for scores in outputs.values if (label := _most_probable(scores)) is not None)
-    if not answers or answers[ENTAILMENT] > max(answers[label] for label in others):
+    if not answers or answers[ENTAILMENT] > max(answers[label] for label in other_labels):
         return []
     counts = ", ".join(f"{count} {label}" for label, count in answers.most_common())
     numbers = ";".join(f"{label}:{'+'.join(map(str, numbers))}" for label, numbers in classes.items())

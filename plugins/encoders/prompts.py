@@ -161,8 +161,8 @@ def _chosen(role: TextRole, given: str | None, declared: Mapping[str, str], chec
     """
     if given and given in declared:
         return declared[given]
-    own = checkpoint.declared.get(OPTION_NAMES[role]) if "about" in checkpoint.declared else None
-    if given and given != own and NAME.fullmatch(given):
+    trained = checkpoint.declared.get(OPTION_NAMES[role]) if "about" in checkpoint.declared else None
+    if given and given != trained and NAME.fullmatch(given):
         names = [name for name, prompt in declared.items() if prompt]
         has = f"it has the {_listed('prompt', names)}" if names else "it has none"
         raise ModelError(

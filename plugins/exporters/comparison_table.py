@@ -217,9 +217,9 @@ def _listed(names: Sequence[str]) -> str:
 def _fewer(table: Sequence[Line], names: Sequence[str]) -> Iterator[str]:
     """Yield on how many examples each score rests that has fewer than its line."""
     for line in table:
-        for place in line.scores:
-            if (n := line.own_n(place)) is not None:
-                yield f"{n} of {line.n} for {names[place]} on {line.task} ({line.metric})"
+        for run in line.scores:
+            if (n := line.own_n(run)) is not None:
+                yield f"{n} of {line.n} for {names[run]} on {line.task} ({line.metric})"
 
 
 def _notes(

@@ -161,20 +161,22 @@ def notes(
     """
     names = headings(runs)
     shown = [[task for task in run.tasks if tasks is None or task.task in tasks] for run in runs]
-    for name, own in zip(names, shown, strict=True):
-        yield from (f"{name} has no scores on {task.task}: {task.status}" for task in own if not task.scores)
-    for note, places in shared_notes(runs, tasks, metrics).items():
-        yield note if len(places) == len(runs) else f"{', '.join(names[place] for place in places)}: {note}"
-    sizes = dict.fromkeys(unequal(score, task.task) for own in shown for task in own for score in task.scores)
+    for name, tasks_of_run in zip(names, shown, strict=True):
+        yield from (f"{name} has no scores on {task.task}: {task.status}" for task in tasks_of_run if not task.scores)
+    for note, indexes in shared_notes(runs, tasks, metrics).items():
+        yield note if len(indexes) == len(runs) else f"{', '.join(names[index] for index in indexes)}: {note}"
+    sizes = dict.fromkeys(
+        unequal(score, task.task) for tasks_of_run in shown for task in tasks_of_run for score in task.scores
+    )
     yield from filter(None, sizes)
 
 
 def routes(runs: Sequence[RunRecord], tasks: Collection[str] | None = None) -> Iterator[str]:
     """Yield the task types and routes of each run, of the tasks that the table shows."""
     for name, run in zip(headings(runs), runs, strict=True):
-        own = (task for task in run.tasks if tasks is None or task.task in tasks)
-        if told := dict.fromkeys(f"{task.task_type} {task.route}" for task in own):
-            yield f"{name}: {', '.join(told)}"
+        tasks_of_run = (task for task in run.tasks if tasks is None or task.task in tasks)
+        if names := dict.fromkeys(f"{task.task_type} {task.route}" for task in tasks_of_run):
+            yield f"{name}: {', '.join(names)}"
 
 
 def signs(runs: Sequence[RunRecord]) -> Iterator[str]:

@@ -51,11 +51,11 @@ class Drawn:
             self.ends.append(shares[END])
             self.single.append(shares[SINGLE])
 
-    def is_open(self, place: int, kind: str) -> float:
+    def is_open(self, index: int, kind: str) -> float:
         """Return the probability that a chunk of a kind may go on after a word; 0 outside the text."""
-        if not 0 <= place < self.words:
+        if not 0 <= index < self.words:
             return 0.0
-        return self.begins[place].get(kind, 0.0) + self.goes_on[place].get(kind, 0.0)
+        return self.begins[index].get(kind, 0.0) + self.goes_on[index].get(kind, 0.0)
 
     def inside(self, place: int, kind: str) -> float:
         """Return the probability that a word has a kind; 0 outside the text."""
@@ -67,20 +67,20 @@ class Drawn:
         """Return the probability that a chunk of a kind begins at a word."""
         return self.starts_longer(place, kind) + self.starts_and_ends(place, kind)
 
-    def starts_longer(self, place: int, kind: str) -> float:
+    def starts_longer(self, index: int, kind: str) -> float:
         """Return the probability that a chunk of a kind begins at a word and may go on after it."""
-        going_on = self.goes_on[place].get(kind, 0.0) * (1 - self.is_open(place - 1, kind))
-        return self.begins[place].get(kind, 0.0) + going_on
+        going_on = self.goes_on[index].get(kind, 0.0) * (1 - self.is_open(index - 1, kind))
+        return self.begins[index].get(kind, 0.0) + going_on
 
-    def starts_and_ends(self, place: int, kind: str) -> float:
+    def starts_and_ends(self, index: int, kind: str) -> float:
         """Return the probability that a word is a chunk of a kind, whatever follows."""
-        ending = self.ends[place].get(kind, 0.0) * (1 - self.is_open(place - 1, kind))
-        return self.single[place].get(kind, 0.0) + ending
+        ending = self.ends[index].get(kind, 0.0) * (1 - self.is_open(index - 1, kind))
+        return self.single[index].get(kind, 0.0) + ending
 
     def probability(self, chunk: Chunk) -> float:
         """Return the probability of a chunk at exactly these words."""
         start, end, kind = chunk
-        going_on = [self.goes_on[place].get(kind, 0.0) for place in range(start + 1, end)]
+        going_on = [self.goes_on[index].get(kind, 0.0) for index in range(start + 1, end)]
         longer = self.continues(end, kind)
         left_open = self.starts_longer(start, kind) * math.prod(going_on) * (1 - longer)
         if not going_on:
@@ -89,11 +89,11 @@ class Drawn:
             kind, 0.0
         )
 
-    def continues(self, place: int, kind: str) -> float:
+    def continues(self, index: int, kind: str) -> float:
         """Return the probability that a word continues an open chunk of a kind; 0 outside the text."""
-        if place >= self.words:
+        if index >= self.words:
             return 0.0
-        return self.goes_on[place].get(kind, 0.0) + self.ends[place].get(kind, 0.0)
+        return self.goes_on[index].get(kind, 0.0) + self.ends[index].get(kind, 0.0)
 
     def expected(self) -> float:
         """Return the expected number of chunks."""
@@ -106,23 +106,23 @@ class Drawn:
         first = {chunk.start: chunk for chunk in gold}
         chunk = Chunk(0, 0, "")
         left_open, closed = 0.0, 1.0  # probabilities of being right so far, with a chunk that may go on, and without
-        for place in range(self.words):
-            before, chunk = chunk, first.get(place, chunk)
+        for index in range(self.words):
+            before, chunk = chunk, first.get(index, chunk)
             begins, goes_on, ends, single = (
-                part[place].get(chunk.kind, 0.0) for part in (self.begins, self.goes_on, self.ends, self.single)
+                part[index].get(chunk.kind, 0.0) for part in (self.begins, self.goes_on, self.ends, self.single)
             )
-            if place >= chunk.end:
-                left_open, closed = 0.0, (left_open + closed) * self.goes_on[place].get(None, 0.0)
-            elif place > chunk.start:
-                is_last = place == chunk.end - 1
+            if index >= chunk.end:
+                left_open, closed = 0.0, (left_open + closed) * self.goes_on[index].get(None, 0.0)
+            elif index > chunk.start:
+                is_last = index == chunk.end - 1
                 left_open, closed = left_open * goes_on, left_open * ends if is_last else 0.0
             else:
                 # A chunk of the same kind that is still open would go on; after any other word, I and E begin one too.
-                touches = (before.end, before.kind) == (place, chunk.kind)
+                touches = (before.end, before.kind) == (index, chunk.kind)
                 fresh = closed if touches else left_open + closed
                 still_open = left_open if touches else 0.0
                 left_open = still_open * begins + fresh * (begins + goes_on)
-                closed = still_open * single + fresh * (single + ends) if chunk.end == place + 1 else 0.0
+                closed = still_open * single + fresh * (single + ends) if chunk.end == index + 1 else 0.0
         return left_open + closed
 
 

@@ -61,9 +61,9 @@ class ColumnLayout:
 
     def error(self, line: str, where: str) -> DataError:
         """Return the error for a line that does not have this layout."""
-        what = "a word and its tag" if self.width == 2 else f"a row of {self.width} columns, as the first one is"
+        row = "a word and its tag" if self.width == 2 else f"a row of {self.width} columns, as the first one is"
         between = "by one tab" if self.tabs else "by blanks"
-        return DataError(f"{where}: {line.rstrip()!r:.80} is not {what}, separated {between}")
+        return DataError(f"{where}: {line.rstrip()!r:.80} is not {row}, separated {between}")
 
     def is_comment(self, line: str) -> bool:
         """Return whether a line that begins with `#` is a comment, and not a word such as `#` or `#moon`."""
@@ -123,8 +123,8 @@ def _beginning(file: Traversable) -> tuple[Columns, str]:
     """Return the names of the columns, if the file has them, and its first line with a word."""
     names: Columns = []
     for _, line in lines_of(file):
-        if named := COLUMN_NAMES.match(line):
-            names = named[1].split()
+        if match := COLUMN_NAMES.match(line):
+            names = match[1].split()
         elif line.strip() and not is_document(line) and not ColumnLayout("\t" in line, 2).is_comment(line):
             return names, line.rstrip("\r\n")
     return names, "\t"
@@ -138,8 +138,8 @@ def _declaration(declared: str, names: Columns, width: int, file: Traversable) -
         if key not in ("word", "tag"):
             raise DataError(f"{file}: the columns that can be named are word and tag, not {key!r:.40}")
         if not 0 <= number < width:
-            known = f"; its columns are {', '.join(names)}{near(value, names)}" if names else ""
-            raise DataError(f"{file}: {key}={value:.40} is none of its {width} columns, counted from 1{known}")
+            columns = f"; its columns are {', '.join(names)}{near(value, names)}" if names else ""
+            raise DataError(f"{file}: {key}={value:.40} is none of its {width} columns, counted from 1{columns}")
         choice[key] = number
     if declared and not choice:
         raise DataError(f"{file}: {declared!r:.80} names no column; write word=1&tag=4")
@@ -148,10 +148,10 @@ def _declaration(declared: str, names: Columns, width: int, file: Traversable) -
 
 def _question(file: Traversable, first: Columns, word: int, tags: list[int]) -> DataError:
     row = one_line(" | ".join(first), 120)
-    which = f"{', '.join(map(str, tags[:-1]))} and {tags[-1]} hold tags" if tags else "none surely holds the tags"
+    answer = f"{', '.join(map(str, tags[:-1]))} and {tags[-1]} hold tags" if tags else "none surely holds the tags"
     columns = f"{file.name}?word={word}&tag={tags[-1] if tags else len(first)}"
     return DataError(
-        f"{file}: of its {len(first)} columns ({row}), {which}; name the columns of the word and of its tag, counted "
+        f"{file}: of its {len(first)} columns ({row}), {answer}; name the columns of the word and of its tag, counted "
         f"from 1, behind the name of the file, such as {columns}"
     )
 

@@ -129,16 +129,16 @@ class _Reader:
             kinds |= {number: kind for number, _, kind in (code.partition(":") for code in codes.split(";")) if kind}
             number = numbers[0] if numbers else ""
             if number and number not in kinds:
-                what = "is not annotated" if codes == "_" else f"has the code {codes!r:.40}, whose kind no word says"
-                raise DataError(f"{self.name}:{sentence.line}: in this sentence, the word {word!r:.40} {what}")
+                problem = "is not annotated" if codes == "_" else f"has the code {codes!r:.40}, whose kind no word says"
+                raise DataError(f"{self.name}:{sentence.line}: in this sentence, the word {word!r:.40} {problem}")
             tags.append(f"{'I' if number == before else 'B'}-{kinds[number]}" if number else OUTSIDE)
             if number and number != before:
                 parts[number] += 1
             if len(numbers) > 1:
                 self.counts[SHARED] += 1
             before = number
-        if several := sum(count > 1 for count in parts.values()):
-            self.counts[PARTS] += several
+        if divided := sum(count > 1 for count in parts.values()):
+            self.counts[PARTS] += divided
         return tags
 
 

@@ -122,9 +122,11 @@ class SeenExpressions:
         return [[{label: 1.0} for label in self._labels(one)] for one in requests]
 
     def _labels(self, request: LabelWords) -> Sequence[str]:
-        known = kinds(request.labels, self.scheme)
+        known_kinds = kinds(request.labels, self.scheme)
         found = (Chunk(*one) for one in self.expressions.longest(request.words))
-        return tagged((one for one in found if one.kind in known), len(request.words), request.labels, self.scheme)
+        return tagged(
+            (chunk for chunk in found if chunk.kind in known_kinds), len(request.words), request.labels, self.scheme
+        )
 
     def fingerprint(self) -> str:
         """Return a digest that changes with the expressions."""

@@ -196,9 +196,9 @@ def by_quotes(example: LabellingExample, context: PromptContext) -> Dialogue:
     Raises:
         CapabilityError: the task has chunks of several kinds, which quotations cannot distinguish.
     """
-    if len(known := kinds(context.labels, example.scheme)) > 1:
+    if len(known_kinds := kinds(context.labels, example.scheme)) > 1:
         raise CapabilityError(
-            f"the task distinguishes kinds of spans ({', '.join(known)}), which quotations cannot "
+            f"the task distinguishes kinds of spans ({', '.join(known_kinds)}), which quotations cannot "
             "express, so language models cannot answer it; use a model that labels words"
         )
     (reply,) = yield [context.prompt("quotes", example, quotes_format)]
@@ -260,8 +260,8 @@ class Labelling(TaskType[LabellingExample]):
 
     def few_shot_answer(self, block: str, example: LabellingExample, _context: PromptContext) -> str | None:
         """Return the chunks, one per line, or "none"; not called for examples whose tags are hidden."""
-        found = [" ".join(example.tokens[start:end]) for start, end, _ in chunks(example.tags or (), example.scheme)]
-        return "\n" + ("\n".join(found) or "none") if block == "quotes" else None
+        texts = [" ".join(example.tokens[start:end]) for start, end, _ in chunks(example.tags or (), example.scheme)]
+        return "\n" + ("\n".join(texts) or "none") if block == "quotes" else None
 
     def to_json(self, value: Value | None) -> Any:
         """Return a list with a tag per word, or a list of tags for a tie."""
@@ -286,8 +286,8 @@ class Labelling(TaskType[LabellingExample]):
         """Return the chunks as words."""
         if example.tags is None:
             return "(hidden)"
-        found = (" ".join(example.tokens[start:end]) for start, end, _ in chunks(example.tags, example.scheme))
-        return " | ".join(found) or "(none)"
+        texts = (" ".join(example.tokens[start:end]) for start, end, _ in chunks(example.tags, example.scheme))
+        return " | ".join(texts) or "(none)"
 
     def gold_class(self, example: LabellingExample) -> str | None:
         if example.tags is None:
@@ -300,8 +300,8 @@ class Labelling(TaskType[LabellingExample]):
 
     def oddities(self, example: LabellingExample) -> Iterator[tuple[str, str]]:
         """Yield `I-` tags that do not continue a chunk."""
-        for place in strays(example.tags or (), example.scheme):
-            yield "continues no span of its kind, so it is read as B-", f"tag {place + 1}"
+        for index in strays(example.tags or (), example.scheme):
+            yield "continues no span of its kind, so it is read as B-", f"tag {index + 1}"
 
     def check_training(self, task: Definition, train: Sequence[LabellingExample]) -> None:  # noqa: ARG002
         """Raise `ValueError` if the training split has only `O`."""

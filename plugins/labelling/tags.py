@@ -129,10 +129,10 @@ def _candidates(labels: Sequence[str]) -> Iterator[Scheme]:
         letters = set(kinds_of)
         if len(parts) < len(labels) or len(signs) > 1:
             continue
-        if any(letters <= set(known) for known in SCHEMES.values()):
-            whole = next((name for name, known in SCHEMES.items() if set(known) == letters), "")
+        if any(letters <= set(positions) for positions in SCHEMES.values()):
+            complete = next((name for name, positions in SCHEMES.items() if set(positions) == letters), "")
             is_shared = bool(set.intersection(*kinds_of.values()))
-            yield Scheme(whole if is_shared and whole else "".join(sorted(letters)), layout, *(signs or {"-"}))
+            yield Scheme(complete if is_shared and complete else "".join(sorted(letters)), layout, *(signs or {"-"}))
 
 
 def chunks(tags: Iterable[str], scheme: Scheme = USUAL) -> list[Chunk]:

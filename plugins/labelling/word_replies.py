@@ -211,9 +211,9 @@ def before_gloss(part: str, source: QuotedText) -> str:
 
 def one_quote(part: str, source: QuotedText) -> str:
     """Return the quotation in a part of a line, or "" if there is none."""
-    said = quotation(Reply(text=part), source)
-    if said.status == "ok" and said.quote:
-        return said.quote
+    quoted = quotation(Reply(text=part), source)
+    if quoted.status == "ok" and quoted.quote:
+        return quoted.quote
     return part if locate(part, source.text, source.language).span is not None else ""
 
 
@@ -222,8 +222,8 @@ def one_quote(part: str, source: QuotedText) -> str:
 
 def standing(quote: str, source: QuotedText) -> bool:
     """Return whether a quotation occurs in a text as whole words, ignoring case, blanks and punctuation."""
-    place = locate(quote, source.text, source.language)
-    return place.span is not None and place.kind != "near" and is_whole(place.span, source.text)
+    match = locate(quote, source.text, source.language)
+    return match.span is not None and match.kind != "near" and is_whole(match.span, source.text)
 
 
 def is_whole(span: Span, text: str) -> bool:

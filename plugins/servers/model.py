@@ -107,14 +107,14 @@ class ServedModel:
         batch = self.options.batch(self.texts, requests, self.limit)
         if self.first_prompt is None:
             self.first_prompt, self.scored = list(batch.first), requests[0].context
-        asked = batch.requests
-        if self.dialect.by_text and not all(map(self._is_begun, asked)):
+        scored = batch.requests
+        if self.dialect.by_text and not all(map(self._is_begun, scored)):
             raise ModelError(UNBEGUN)
-        calls = {request: self._call(request) for request in sorted(set(asked), key=lambda request: request.ids)}
+        calls = {request: self._call(request) for request in sorted(set(scored), key=lambda request: request.ids)}
         replies = self._answered(list(calls.values())) if calls else {}
         known = {request: self._value(request, replies[call.key]) for request, call in calls.items()}
-        self._check_certainty(asked, known)
-        return batch.outputs([known[request] for request in asked])
+        self._check_certainty(scored, known)
+        return batch.outputs([known[request] for request in scored])
 
     def _is_begun(self, request: TokenRequest) -> bool:
         """Return whether a text begins with the token for that, and another token before what is scored."""

@@ -116,12 +116,12 @@ def with_capitals_of(word: str, model: str) -> str:
     return with_capitals(word if len(word) > 1 and word.isupper() else word.lower(), model)
 
 
-def _written(text: str, found: list[regex.Match[str]], words: list[str]) -> str:
+def _written(text: str, matches: list[regex.Match[str]], words: list[str]) -> str:
     """Return a text with its words replaced by others."""
 
     def parts() -> Iterator[str]:
         end = 0
-        for match, word in zip(found, words, strict=True):
+        for match, word in zip(matches, words, strict=True):
             yield text[end : match.start()]
             yield word
             end = match.end()

@@ -126,18 +126,18 @@ def _beyond_floor(record: RunRecord, task: TaskRecord, rows: list[PredictionRow]
     floors = [probe for probe in probes if probe.variant == floor and probe.status == "done"]
     without = {row["id"]: _value(row, DIFFERENCE) for probe in floors for row in folder.rows(probe.task)}
     unseen = [row for row in rows if not row.get("seen")]
-    why = "" if floors else NO_FLOOR
+    reason = "" if floors else NO_FLOOR
     if floors and (not unseen or any(score.interval == CHOSEN_ON_TEST for score in task.scores)):
-        why = ALL_SEEN
-    compared = [] if why else [(_value(row, DIFFERENCE), without.get(row["id"]), row["cluster"]) for row in unseen]
+        reason = ALL_SEEN
+    compared = [] if reason else [(_value(row, DIFFERENCE), without.get(row["id"]), row["cluster"]) for row in unseen]
     found = paired(
         [value for value, _, _ in compared],
         [value for _, value, _ in compared],
         [cluster for _, _, cluster in compared],
         bounds=(-1.0, 1.0),
     )
-    if not why and not found.n:
-        why = "no question has a value both with the story and without it"
+    if not reason and not found.n:
+        reason = "no question has a value both with the story and without it"
     method = "clustered t" if found.clusters < found.n else "t"
     score = ScoreRecord(
         metric=DIFFERENCE,
@@ -148,7 +148,7 @@ def _beyond_floor(record: RunRecord, task: TaskRecord, rows: list[PredictionRow]
         n=found.n,
         clusters=found.clusters,
         effective_clusters=found.effective_clusters,
-        interval=f"none: {why or found.note.removeprefix('no interval: ')}" if found.low is None else method,
+        interval=f"none: {reason or found.note.removeprefix('no interval: ')}" if found.low is None else method,
     )
     values = [(value - other, cluster) for value, other, cluster in compared if value is not None and other is not None]
     return Preference(
@@ -156,12 +156,12 @@ def _beyond_floor(record: RunRecord, task: TaskRecord, rows: list[PredictionRow]
         task.task,
         DIFFERENCE,
         score,
-        test=None if why else sign_test(values, NO_PREFERENCE[DIFFERENCE]),
+        test=None if reason else sign_test(values, NO_PREFERENCE[DIFFERENCE]),
         unknown=len(unseen) - found.n,
         seen=len(rows) - len(unseen),
-        why=why,
+        why=reason,
         minus=floor,
-        note="" if why else found.note,
+        note="" if reason else found.note,
     )
 
 
