@@ -238,7 +238,7 @@ def _with_apostrophes(text: str, language: str) -> str:
 
 def _compared(text: str, language: str) -> str:
     folded = normalize(text, language)
-    return folded if folded.isascii() else _INVISIBLE.sub("", folded).translate(_SAME_SIGN)
+    return folded if folded.isascii() else without_invisible(folded).translate(_SAME_SIGN)
 
 
 def comparable(text: str, language: str = "") -> str:
@@ -247,6 +247,12 @@ def comparable(text: str, language: str = "") -> str:
     The Ethiopic word space and the zero width space, which separates words in Khmer and Thai, are blanks.
     """
     return _compared(_with_apostrophes(text, language).translate(_SPACES), language)
+
+
+def without_invisible(text: str) -> str:
+    """Return a text without characters that have no appearance of their own, such as joiners and direction marks."""
+    visible: str = text if text.isascii() else _INVISIBLE.sub("", text)
+    return visible
 
 
 def primary(language: str) -> str:

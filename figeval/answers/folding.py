@@ -32,7 +32,7 @@ _PLAIN = re.compile(r"[!-~]*(?:[ \n][!-~]+)*")
 _PART = regex.compile(
     rf"(?P<plain>[!-~]+(?: [!-~]+)*(?=[\x00-\x7f]|\Z))|(?P<blank>\s+)|{SYLLABLE}(?:[{TATWEEL}]\p{{M}}*+)*+", regex.V1
 )
-_NEEDLESS_BLANK = regex.compile(rf"(?<={UNSPACED}\p{{M}}*) (?={UNSPACED})", regex.V1)
+_NEEDLESS_BLANK = regex.compile(rf"(?<={UNSPACED}\p{{M}}*) | (?={UNSPACED})", regex.V1)
 _LETTER_OR_MARK = regex.compile(r"[\p{L}\p{N}\p{M}]")
 _INVISIBLE = regex.compile(r"\p{Default_Ignorable_Code_Point}+")
 _INNER = regex.compile(r"[\p{L}\p{N}](?:.*[\p{L}\p{N}\p{M}])?", regex.DOTALL)
@@ -66,7 +66,7 @@ class Folded:
         return is_one_character and not _LETTER_OR_MARK.match(self.text, index)
 
     def without_inner_blanks(self) -> Folded:
-        """Return the text without the blanks between letters of scripts that need none, such as Chinese."""
+        """Return the text without the blanks beside letters of scripts that need none, such as Chinese."""
         if self.text.isascii():
             return self
         blanks = {match.start() for match in _NEEDLESS_BLANK.finditer(self.text)}

@@ -3,7 +3,7 @@
 Spelling does not matter (`figeval.answers.folding`), nor do blanks and punctuation between words. A text is found only
 where it begins and ends at the borders of a word or, in scripts without blanks, of a grapheme cluster: "art" is not
 found in "artist", पान not in पानी, and 👩 not in 👩‍👩‍👧. Arabic, Hebrew and Syriac words may be written with vowels in
-one text and without them in the other.
+one text and without them in the other, and numbers in the digits of another script.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import TypeAlias
 import regex
 
 from figeval.answers.folding import Folded, fold
-from figeval.words import UNSPACED, find_words, is_boundary, normalize
+from figeval.words import UNSPACED, find_words, is_boundary, is_unspaced, normalize
 
 Pieces: TypeAlias = tuple[tuple[str, ...], ...]
 
@@ -34,6 +34,8 @@ _PARTICLE = regex.compile(
 _HANGUL = regex.compile(r"\p{sc=Hangul}")
 _INNER_APOSTROPHE = regex.compile(r"(?<=[\p{L}\p{M}])['’‘\uff07\u055a\u02bb\u02bc](?=\p{L})")
 _LETTER = regex.compile(r"[\p{L}\p{N}]")
+_DIGIT = regex.compile(r"\p{Nd}")
+_ASCII_DIGIT = regex.compile("[0-9]")
 _LETTER_WITH_MARKS = regex.compile(r"[\p{L}\p{N}](?P<marks>\p{M}*)")
 # Signs of vowels, of doubled letters and of recitation, not those that make other letters of alef, waw and yeh.
 _VOWELLED = (
@@ -80,7 +82,8 @@ def find_pieces(text: str, language: str = "") -> Pieces:
 def text_finder(texts: tuple[tuple[str, int], ...], language: str = "", between: str = APART) -> Finder:
     """Return a function that finds the mentions of texts in a reply, from left to right.
 
-    Of overlapping mentions, the first counts, and the longest of those that begin at one place.
+    Of overlapping mentions, the first counts, and the longest of those that begin at one place. In scripts without
+    blanks, a longer one counts that begins within the first.
 
     Args:
         texts: each text and its index, which several may share.
@@ -91,14 +94,14 @@ def text_finder(texts: tuple[tuple[str, int], ...], language: str = "", between:
         (rules, [*_searches_by_words(texts, rules, between), *_searches_by_spelling(texts, rules)])
         for rules in _case_rules(language)
     ]
-    searches_by_consonants = [("", list(_searches_by_consonants(texts, between)))]
+    looser_searches = [
+        ("", list(search)) for search in (_searches_by_consonants(texts, between), _searches_by_digits(texts, between))
+    ]
 
     def find(reply: str) -> list[Mention]:
         mentions = list(_found_by(searches, reply))
-        mentions += [
-            mention for mention in _found_by(searches_by_consonants, reply) if not _overlaps(mention, mentions)
-        ]
-        return _without_overlaps(_without_cut_words(mentions, reply))
+        mentions += [mention for mention in _found_by(looser_searches, reply) if not _overlaps(mention, mentions)]
+        return _without_overlaps(_without_cut_words(mentions, reply), reply)
 
     return find
 
@@ -167,6 +170,7 @@ _SPELLINGS: tuple[Callable[[str, str], str], ...] = (
     lambda text, _: unicodedata.normalize("NFC", text.strip()),
     lambda text, language: normalize(text.strip(), language),
     lambda text, language: fold(text, language).text.strip(),
+    lambda text, language: _with_ascii_digits(fold(text, language).text.strip()),
 )
 
 
@@ -223,6 +227,24 @@ def _searches_by_consonants(texts: Sequence[tuple[str, int]], between: str) -> I
         yield _Search(pieces[0][0][:1], regex.compile(pattern), partial(_compatible, tuple(spelt)), _fits_word)
 
 
+def _searches_by_digits(texts: Sequence[tuple[str, int]], between: str) -> Iterator[_Search]:
+    """Yield searches for texts with digits that a reply writes in other numerals, such as 3 for ٣, ३ or ๓."""
+    grouped: dict[Pieces, set[int]] = {}
+    for text, index in texts:
+        if _DIGIT.search(text):
+            pieces = tuple(tuple(map(_with_ascii_digits, piece)) for piece in find_pieces(text))
+            grouped.setdefault(pieces, set()).add(index)
+    for pieces, indexes in grouped.items():
+        spelt = between.join(" ?".join(map(regex.escape, piece)) for piece in pieces)
+        pattern = _ASCII_DIGIT.sub(lambda digit: rf"[\p{{Nd}}&&\p{{nv={digit[0]}}}]", spelt)
+        yield _Search("", regex.compile(pattern, regex.V1), _always(indexes), _fits_word)
+
+
+def _with_ascii_digits(text: str) -> str:
+    spelt: str = _DIGIT.sub(lambda digit: str(unicodedata.decimal(digit[0], digit[0])), text)
+    return spelt
+
+
 def _compatible(spelt: Sequence[tuple[str, int]], match: str) -> frozenset[int]:
     """Return the indexes of texts that spell no letter with other vowels than a match does."""
     vowels = _vowels_by_letter(match)
@@ -256,12 +278,23 @@ def _without_cut_words(mentions: list[Mention], reply: str) -> list[Mention]:
     ]
 
 
-def _without_overlaps(mentions: list[Mention]) -> list[Mention]:
+def _without_overlaps(mentions: list[Mention], reply: str) -> list[Mention]:
     kept: list[Mention] = []
     for mention in sorted(mentions, key=lambda mention: (mention.start, -mention.end, len(mention.indexes))):
         if not kept or mention.start >= kept[-1].end:
             kept.append(mention)
+        elif _is_likelier(mention, kept[-1], reply):
+            kept[-1] = mention
     return kept
+
+
+def _is_likelier(later: Mention, earlier: Mention, reply: str) -> bool:
+    """Return whether the later of two overlapping mentions is the longer word of a script without blanks.
+
+    答えはいいえ has いいえ in it, and はい only by chance.
+    """
+    goes_further = later.end > earlier.end and later.end - later.start > earlier.end - earlier.start
+    return goes_further and is_unspaced(reply[later.start : later.end])
 
 
 # ---- borders --------------------------------------------------------------------------------------------------------

@@ -47,7 +47,7 @@ ANSWER = phrases(r"""
     sr одговор
     hy պատասխան\w*
     ka პასუხი\w?
-    am መልስ\w?
+    am መል[ስሱ]\w?
     yo ìdáhùn
     sw jibu
     ur جواب
@@ -286,6 +286,11 @@ REASON = phrases(r"""
     fa زیرا چون
     he כי
     el γιατί επειδή
+    fi koska
+    hu mert
+    cs protože
+    uk бо
+    tl dahil
     th เพราะ
     lo ເພາະ
     km ព្រោះ

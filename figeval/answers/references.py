@@ -12,9 +12,12 @@ from collections.abc import Callable, Sequence
 from functools import cache, lru_cache, partial
 from itertools import pairwise
 
+import regex
+
 from figeval.answers.denials import BUT, NOT, NOT_AFTER, NOT_BEFORE, RIGHT, WRONG
 from figeval.answers.folding import fold
 from figeval.answers.mentions import APART, Mention, text_finder
+from figeval.answers.particles import NO_AFTER, NO_BEFORE, YES_BETWEEN
 from figeval.answers.patterns import LETTERS
 from figeval.answers.phrases import (
     AND,
@@ -27,10 +30,12 @@ from figeval.answers.phrases import (
     IS,
     IS_WORD,
     NO_NOUNS,
+    REASON,
     Nouns,
     filler,
     noun,
 )
+from figeval.words import UNSPACED, is_unspaced, primary, split_words
 from figeval.words import letters as letters_in
 
 Marker = Callable[[str], str]
@@ -368,7 +373,29 @@ _NOT_THIS = re.compile(
     re.IGNORECASE,
 )
 _NON = re.compile(r"\bnon[-\u2010\u2011 ]\Z", re.IGNORECASE)
+_CLAUSE_END = re.compile(
+    rf"\s*(?:[.,:;!?)\]}}\"'/&\n=–—-]|\Z)|\s+(?:{REASON}|{COPULA}|{NOT_AFTER})|[{INSIDE}]", re.IGNORECASE
+)
+_CLAUSE_START = re.compile(rf"(?:\A|[.,!?:;=\n\"'(\[{{–—-]|{ANSWER}\w?|{IS_WORD})[\s\"'(\[]*\Z", re.IGNORECASE)
+# What may follow a short word of a script without blanks, and what precedes the answer 是, which is a verb elsewhere.
+_UNSPACED_END = regex.compile(
+    rf"(?:です[ねよか]*|でした|でしょう|だ(?:と|ろう)?|である|と(?=思|考|判|答|言|な|し)|に(?=な|し)|的|了|啊|吧|呢|ครับ|ค่ะ)?+"
+    rf"(?:(?!{UNSPACED})|(?<=と)|(?<=に)|(?=因[为為]|所以|但))",
+    regex.V1,
+)
+_VERB_LABEL = regex.compile(r"[是为為]")
+_VERB_START = regex.compile(rf"(?:(?<!{UNSPACED})|(?<=[是为為选選该該答]))[\s\"'(\[]*\Z", regex.V1)
 _SENTENCE_START = re.compile(r"(?:\A|[.!?:\n])[\s\"'(\[]*\Z")
+# Words that are answers in some places only → whether one is, by the text before it, the text and where the word ends.
+_PARTICLES: tuple[tuple[re.Pattern[str], Callable[[str, str, int], bool]], ...] = (
+    (re.compile(NO_BEFORE, re.IGNORECASE), lambda _, text, end: bool(_CLAUSE_END.match(text, end))),
+    (re.compile(NO_AFTER, re.IGNORECASE), lambda before, *_: bool(_CLAUSE_START.search(before))),
+    (
+        re.compile(YES_BETWEEN, re.IGNORECASE),
+        lambda before, text, end: bool(_SENTENCE_START.search(before) or _CLAUSE_END.match(text, end)),
+    ),
+    (re.compile("예"), lambda _, text, end: not text.startswith(("를 들", "를들", "컨대"), end)),  # for example
+)
 _IDIOM = re.compile(
     r"\s+(?:doubt|matter|wonder|problem|question|one|other|longer|more|less|evidence|information)\b", re.I
 )
@@ -394,7 +421,7 @@ def label_marker(words: tuple[tuple[str, ...], ...], language: str = "") -> Mark
             mention
             for mention in _without_listings(text, find(text), count)
             if not (len(words) > 2 and _NON.search(text, max(0, mention.start - 5), mention.start))  # leaves several
-            and _is_answer(text, mention)
+            and _is_answer(text, mention, language)
         ]
         marked = _mark_mentions(kept, text)
         if len(words) == 2:  # "not the one" means the other
@@ -435,14 +462,33 @@ def _letters_of(word: str) -> str:
     return letters_in(word) or word.strip().casefold()
 
 
-def _is_answer(text: str, mention: Mention) -> bool:
+def _is_answer(text: str, mention: Mention, language: str) -> bool:
     """Return whether a word is meant as the label: a long one always, a short one only if it stands out."""
     word = text[mention.start : mention.end]
+    if is_unspaced(word):
+        return not (_is_short_unspaced(word, language) and _is_within_clause(text, mention))
+    before = text[max(0, mention.start - 20) : mention.start]
+    if not (word.isascii() and primary(language) in ("", "en")):
+        for particle, stands_alone in _PARTICLES:
+            if particle.fullmatch(word):
+                return stands_alone(before, text, mention.end)
     if len(word) > _SHORT or not word.isascii():
         return True
     if _CHATTER.match(text, mention.end):
         return False
     if _STANDS_OUT.match(text, mention.end):
         return True
-    before = text[max(0, mention.start - 20) : mention.start]
     return bool(_SENTENCE_START.search(before)) and not _IDIOM.match(text, mention.end)
+
+
+def _is_short_unspaced(word: str, language: str) -> bool:
+    """Return whether a word of a script without blanks is as short as 是 or はい, which many longer words contain."""
+    return word == "はい" or len(split_words(word, language)) == 1
+
+
+def _is_within_clause(text: str, mention: Mention) -> bool:
+    """Return whether a short word of a script without blanks goes on (是 in 是关于), or is a verb with a subject."""
+    if not _UNSPACED_END.match(text, mention.end):
+        return True
+    is_verb = _VERB_LABEL.fullmatch(text, mention.start, mention.end)
+    return is_verb is not None and not _VERB_START.search(text[max(0, mention.start - 5) : mention.start])

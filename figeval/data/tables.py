@@ -75,16 +75,28 @@ def numbered_table(file: Traversable, dialect: str) -> Iterator[tuple[int, Row]]
 
 def width_cure(names: Sequence[str], record: Sequence[str], separator: str) -> str:
     """Return what to do about a record that has more or fewer values than there are columns."""
+    if len(names) == 1 and names[0].lstrip().startswith("#"):
+        return "the first line must name the columns; remove the comment above it"
     if mixed := mixed_separators(names, record, separator):
         return f"the columns are separated by {mixed[0]!r}, and the values by {mixed[1]!r}; write the same in both"
-    if len(record) < len(names):
-        return "write an empty cell for a missing value, and double quotes around cells with line breaks"
-    if not any(map(str.strip, record[len(names) :])):
+    if len(record) > len(names):
+        return surplus_cure(record, len(names), separator)
+    if record[0].lstrip().startswith("#") and not any(map(str.strip, record[1:])):
+        return "remove this line if it is a comment"
+    return "write an empty cell for a missing value, and double quotes around cells with line breaks"
+
+
+def surplus_cure(record: Sequence[str], columns: int, separator: str) -> str:
+    """Return what to do about a record that has more values than there are columns."""
+    if not any(map(str.strip, record[columns:])):
         return f"remove {separator!r} at its end, or write double quotes around the cell that it belongs to"
     if any(map(PADDED_QUOTE.match, record)):
         return "remove the blanks before quotes"
     straight = "straight " * any(map(OTHER_QUOTE.match, record))
-    return f'write {straight}double quotes (") around cells that contain {separator!r}'
+    quoting = f'write {straight}double quotes (") around cells that contain {separator!r}'
+    if len(record) == columns + 1 and record[0].strip() in ("0", "1"):
+        return f"if its first value is the number of the row, name that column too; else {quoting}"
+    return quoting
 
 
 def mixed_separators(names: Sequence[str], record: Sequence[str], separator: str) -> tuple[str, str] | None:

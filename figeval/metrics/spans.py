@@ -27,7 +27,7 @@ from figeval.metrics.ties import answered
 from figeval.task_types.joint import JointExample
 from figeval.task_types.spans import SpanExample
 from figeval.types import NO_SPAN, WITHOUT_REPLY, Prediction, Span
-from figeval.words import split_tokens
+from figeval.words import split_tokens, without_invisible
 
 Floats = NDArray[np.float64]
 Tokens: TypeAlias = tuple[str, ...]
@@ -38,13 +38,15 @@ Tokenize: TypeAlias = Callable[[str], Tokens]
 def words(text: str, segmenter: str = "") -> Tokens:
     """Return the tokens between white space, without punctuation and symbols at their edges and without empty ones.
 
-    Scripts without blanks are divided into the words of the task. Tokens are compared in NFC, with their capitals.
+    Scripts without blanks are divided into the words of the task. Tokens are compared in NFC, with their capitals, and
+    without characters that have no appearance of their own, such as direction marks and the joiners of emoji.
     """
     return tuple(filter(None, map(_bare, split_tokens(unicodedata.normalize("NFC", text), segmenter))))
 
 
 @lru_cache(maxsize=65536)  # a text's tokens recur in every window of it
 def _bare(token: str) -> str:
+    token = without_invisible(token)
     inside = [place for place, character in enumerate(token) if unicodedata.category(character)[0] not in "PS"]
     return token[inside[0] : inside[-1] + 1] if inside else ""
 

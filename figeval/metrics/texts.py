@@ -93,8 +93,18 @@ def written(prediction: Prediction) -> str | None:
 
 
 def _is_english(example: Example, *references: str) -> bool:
-    """Return whether references are of English, whose published protocols know no other script than Latin."""
-    return primary(example.language) in ENGLISH and not any(map(NOT_LATIN.search, references))
+    """Return whether references are of English, whose published protocols know no other script than Latin.
+
+    A word of another script within an English text does not make it one of another language.
+    """
+    return primary(example.language) in ENGLISH and not any(map(_is_mostly_not_latin, references))
+
+
+def _is_mostly_not_latin(text: str) -> bool:
+    if not NOT_LATIN.search(text):
+        return False
+    found = split_words(text)
+    return 2 * sum(NOT_LATIN.search(word) is not None for word in found) > len(found)
 
 
 def _comparable(example: GenerationExample, text: str) -> tuple[str, ...]:

@@ -195,6 +195,13 @@ REFUSED: list[tuple[str, bytes | str, str]] = [
     ("typographic.csv", "id,prediction\nF01,“a, b”\n", 'write straight double quotes (") around cells'),
     ("blank in a text.csv", 'id,note,prediction\nF01,he said, "a, b"\n', "4 values for 3 columns"),
     ("padded.csv", 'id,note,prediction\nF01,a, "b, c"\n', "4 values for 3 columns (id, note, prediction); remove the"),
+    (
+        "row numbers.csv",
+        "id,prediction\n1,F01,E\n2,F02,B\n",
+        "is the number of the row, name that column too",
+    ),
+    ("comment.csv", "# made today\nid,prediction\nF01,E\n", "name the columns; remove the comment above it"),
+    ("comment at the end.csv", f"{TABLE}# made today\n", "(id, prediction); remove this line if it is a comment"),
     ("comma.csv", "id,prediction\nF01,E, or B\n", 'write double quotes (") around cells that contain'),
     ("comma at an end.csv", "id,prediction\nF01,E\nF02,B,\n", "comma at an end.csv:3: 3 values for 2 columns"),
     ("commas in texts.csv", "prediction\nE,\nB,\n", "1 columns (prediction); remove ',' at its end, or write"),

@@ -106,6 +106,14 @@ def test_tfidf_finds_a_copy_and_nothing_in_another_text(case: Case) -> None:
     assert scores[3] == 0
 
 
+def test_a_word_of_another_script_leaves_english_as_rouge_score_has_it() -> None:
+    from rouge_score.rouge_scorer import RougeScorer
+
+    reference, text = "Don't mix α and β, which isn't wise, friend.", "do not mix α and β which isn't wise"
+    published = RougeScorer(["rougeL"]).score(reference, text)["rougeL"].fmeasure
+    assert value(texts.rouge_l, {"language": "en"}, reference, text) == published
+
+
 @scripts
 @pytest.mark.parametrize("language", ["", "en"])
 def test_rouge_of_a_copy_is_one_where_the_task_names_no_language(case: Case, language: str) -> None:

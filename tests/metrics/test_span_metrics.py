@@ -187,6 +187,11 @@ def test_words_of_other_scripts_keep_their_signs():
     assert m.words("वह “घर” गया। ¿qué? 「犬」 don’t") == ("वह", "घर", "गया", "qué", "犬", "don’t")
 
 
+def test_what_has_no_appearance_is_no_part_of_a_token():
+    assert m.words("\u200fשלום\u200f, עולם\u200e") == ("שלום", "עולם")
+    assert m.words("❤️ me ☀️ 👩\u200d🚀 1️⃣") == ("me", "1\u20e3")
+
+
 @pytest.mark.parametrize("name", [*STATISTICS, "squad_f1", "squad_f1_of_all", "exact_match"])
 def test_that_no_span_is_right_is_an_answer_of_its_own(name):
     text = "a b c d"
