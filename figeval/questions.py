@@ -9,8 +9,8 @@ from typing import Any
 
 from figeval.types import Example
 
-# Marks that divide a number or stand between two: 3.14 is not 314, nor 2 - 3 the same as 2 / 3.
-OPERATORS = r"(?:(?<=\d\s*)[-.,:/*](?=\s*\d)|(?<=\d\s*)%)"
+# Marks within a number or between two: 3.14 is not 314, nor 2 - 3 the same as 2 / 3. In "1990, 12" there is none.
+OPERATORS = r"(?:(?<=\d)[.,:](?=\d)|(?<=\d\s*)[-/*](?=\s*\d)|(?<=\d\s*)%)"
 ANY_I = str.maketrans({"ı": "i", "\u0307": None})  # I may be the capital of ı, in examples that name no language
 
 

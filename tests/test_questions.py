@@ -17,6 +17,8 @@ from figeval.questions import core_of
         ("*word*", "word"),
         ("It ends at 3.", "It ends at 3"),
         ("don't", "dont"),
+        ("In 1990, 12 swans left.", "In 1990 12 swans left"),
+        ("He rose at 5: 3 went", "He rose at 5. 3 went"),
     ],
 )
 def test_blanks_punctuation_case_and_width_are_no_difference(text: str, other: str) -> None:
@@ -29,6 +31,7 @@ def test_blanks_punctuation_case_and_width_are_no_difference(text: str, other: s
         ("2 + 3 = 5", "2 - 3 = 5"),
         ("2 - 3", "2 * 3"),
         ("3.14 is pi", "314 is pi"),
+        ("3:1 at noon", "31 at noon"),
         ("50%", "50"),
         ("👍 or 👎", "👎 or 👍"),
         ("कि", "की"),

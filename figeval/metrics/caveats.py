@@ -32,7 +32,7 @@ def may_be_missed(n: int, clusters: int, p: float | None) -> str:
     return f"{share:.0%} of samples of {clusters} {unit} include none of a given tenth, which p cannot allow for"
 
 
-def may_be_skewed(skewness: float, p: float | None) -> str:
+def may_be_skewed(skewness: float, p: float | None, *, independent: bool) -> str:
     """Return a caveat if a difference was found against a few clusters with large differences in the other direction.
 
     A sample may happen to have too few of those. docs/statistics.md has the simulated rates, of which this is the
@@ -41,11 +41,13 @@ def may_be_skewed(skewness: float, p: float | None) -> str:
     Args:
         skewness: skewness of the clusters' sums in the direction opposite to their mean.
         p: p-value of the difference.
+        independent: whether every example is a cluster of its own.
     """
     if p is None or p > ALPHA or skewness <= SKEWED:
         return ""
+    unit = "example" if independent else "cluster"
     return (
-        f"a few clusters differ much, and the other way: in simulations of such runs, up to {MAX_FALSE_ALARMS:.0%} of "
+        f"a few {unit}s differ much, and the other way: in simulations of such runs, up to {MAX_FALSE_ALARMS:.0%} of "
         "comparisons found a difference where there was none"
     )
 

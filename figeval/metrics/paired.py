@@ -391,7 +391,7 @@ def _note(spread: Spread, interval: Interval, differing: int, p: float | None, s
     alone = not why and not few and interval.method != SCORE
     sparse = too_sparse(differing, independent=spread.independent) if alone else ""
     missed = may_be_missed(spread.n, spread.clusters, p) if interval.method != SCORE else ""
-    skewed = may_be_skewed(skewness, p)
+    skewed = may_be_skewed(skewness, p, independent=spread.independent)
     return "; ".join(filter(None, (why, sparse, few and few + least, missed, skewed)))
 
 

@@ -22,7 +22,7 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
-from figeval.metrics.differences import t_test
+from figeval.metrics.differences import refuse_infinite, t_test
 from figeval.metrics.intervals import (
     NOTHING,
     Bounds,
@@ -85,7 +85,7 @@ def prediction_powered_mean(
         name: name of the score.
 
     Raises:
-        ValueError: the sequences differ in length.
+        ValueError: the sequences differ in length, or a label or a prediction is NaN or infinite.
     """
     names = clusters if clusters is not None else [None] * len(labels)
     if not len(labels) == len(predictions) == len(names):
@@ -97,6 +97,7 @@ def prediction_powered_mean(
         return PoweredMean(Score(metric=name, value=None, n=len(known), clusters=groups, interval="none: no labels"), 0)
     f = np.asarray(predictions, dtype=np.float64)
     y = np.array([label for label in labels if label is not None], dtype=np.float64)
+    refuse_infinite(y, f)
     tuning = power_tuning(y, f[known], f[~known])
     value = float(y.mean()) + (tuning * float(f[~known].mean() - f[known].mean()) if n < len(f) else 0.0)
     if bounds is not None:

@@ -119,13 +119,26 @@ def _of_run(run: RunRecord, shown: RunRecord) -> Iterator[str]:
     yield from conditions.partial(shown)
     stored = set(conditions.partial(run))  # a warning of its own in the record, about all tasks
     are_all = len(shown.tasks) == len(run.tasks)
-    yield from (
-        warning for warning in run.warnings if warning not in stored and (are_all or not warning.startswith(LEFT_OUT))
-    )
+    kept = (one for one in run.warnings if one not in stored and (are_all or not one.startswith(LEFT_OUT)))
+    yield from filter(None, (_of_shown_tasks(warning, run, shown) for warning in kept))
     described = run.model.description
     yield from described.get("warnings", ())
     if "fell_back_because" in described:
         yield f"log-likelihoods from {described['scoring']} ({described['fell_back_because']})"
+
+
+def _of_shown_tasks(warning: str, run: RunRecord, shown: RunRecord) -> str:
+    """Return a warning that begins with names of tasks (`a, b: …`) with those that are shown; empty if none of them is.
+
+    Others are returned as they are: they are about the run or the model.
+    """
+    head, colon, text = warning.partition(": ")
+    names = head.split(", ")
+    if not colon or not {task.task for task in run.tasks}.issuperset(names):
+        return warning
+    shown_names = {task.task for task in shown.tasks}
+    kept = [name for name in names if name in shown_names]
+    return f"{', '.join(kept)}: {text}" if kept else ""
 
 
 def _unanswered(record: RunRecord) -> Iterator[str]:

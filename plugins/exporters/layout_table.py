@@ -122,14 +122,16 @@ def _of_layout(run: RunRecord, layout: Layout) -> list[TaskRecord]:
 
 
 def _with_tasks(runs: Sequence[RunRecord], layout: Layout) -> tuple[list[RunRecord], list[str]]:
-    """Return the runs that have tasks of a layout, and a note on the others. Raises `OptionError` if none has."""
-    if not layout.tasks:
-        return list(runs), []
+    """Return the runs that have tasks of a layout, and a note on the others.
+
+    Raises:
+        OptionError: none of them has, and the layout has tasks.
+    """
     with_tasks = [run for run in runs if _of_layout(run, layout)]
     without_tasks = [name for name, run in zip(headings(runs), runs, strict=True) if not _of_layout(run, layout)]
     have = "have" if without_tasks[1:] else "has"
     lack = f"{', '.join(without_tasks)} {have} none of the tasks of {layout.name}"
-    if runs and not with_tasks:
+    if runs and not with_tasks and layout.tasks:
         raise OptionError(f"{lack}; run `figeval run --tasks {','.join(layout.tasks)}`")
     return with_tasks, [f"Left out: {printable(lack)}."] if without_tasks else []
 

@@ -426,6 +426,16 @@ def test_a_few_clusters_that_contradict_a_difference_are_noted() -> None:
     assert not agreeing.note
 
 
+@pytest.mark.parametrize("size", [1, 5])
+def test_clusters_without_a_difference_contradict_none(size: int) -> None:
+    """A is right nearly everywhere and B nearly nowhere: the sums are skewed, but no test could mistake that."""
+    right = [1.0] * 45 + [0.25, 0.2, 0.125, 0.5, 0.1]
+    values = [value for value in right for _ in range(size)]
+    clusters = [str(number) for number in range(50) for _ in range(size)]
+    easy = paired(values, [0.05] * len(values), clusters)
+    assert (easy.test, easy.note) == ("sign flip", "")
+
+
 def test_an_interval_has_no_impossible_differences() -> None:
     comparison = paired([4.0, 0.0, 4.0, 4.0, 4.0], [0.0, 1.0, 0.0, 0.0, 1.0], bounds=None)
     assert comparison.high is not None

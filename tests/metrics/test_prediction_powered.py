@@ -22,6 +22,14 @@ def of(case: dict[str, Any]) -> PoweredMean:
     return prediction_powered_mean([*case["labels"], *missing], [*case["predictions"], *case["unlabelled"]])
 
 
+@pytest.mark.parametrize("bounds", [None, (0.0, 1.0)])
+def test_a_number_that_is_none_is_refused(bounds: tuple[float, float] | None) -> None:
+    """Clipped to the bounds, its interval would be all of the scale."""
+    labels: list[float | None] = [1.0, 0.0] * 20 + [None]
+    with pytest.raises(ValueError, match="NaN"):
+        prediction_powered_mean(labels, [0.5] * 40 + [float("nan")], None, bounds)
+
+
 @pytest.mark.parametrize("case", GOLDEN["cases"], ids=lambda case: case["why"])
 def test_values_are_those_of_ppi_py(case: dict[str, Any]) -> None:
     found = of(case)

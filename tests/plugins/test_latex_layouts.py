@@ -185,6 +185,21 @@ def test_runs_without_a_task_of_the_table_are_left_out_with_a_note(tmp_path: Pat
         assert "stranger &" not in text
 
 
+def test_notes_that_name_tasks_are_those_of_shown_tasks(tmp_path: Path) -> None:
+    """A warning of a run about several tasks names the shown ones, and a table without tasks has no notes of runs."""
+    record = run(task("x"), task("y"), task("z"), warnings=["x, y: its floor is odd", "slow: about the model"])
+    folder = stored(record, tmp_path / "run")
+    texts = {name: latex(folder, layout="comparison", tasks=[name]) for name in ("y", "z")}
+    assert "y: its floor is odd." in texts["y"]
+    assert "x, y:" not in texts["y"]
+    assert "its floor is odd" not in texts["z"]
+    assert all("slow: about the model" in text for text in texts.values())
+    judged = latex(folder, layout="storal_table_8")
+    assert "Left out: a-model has none of the tasks" in judged
+    assert "odd" not in judged
+    assert "slow" not in judged
+
+
 def test_names_of_models_are_no_commands(tmp_path: Path) -> None:
     record = run(task("epic_retrieval_seen", scores=[score("acc", 0.5)]))
     record.model.name = r"a_b & \input{x} % <script>"
