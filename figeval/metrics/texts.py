@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial, reduce
 from typing import TYPE_CHECKING, Any, TypeAlias
+from unicodedata import normalize
 
 import regex
 
@@ -331,11 +332,15 @@ def _chrf() -> Any:
 
 
 def _character_counts(example: GenerationExample, prediction: Prediction) -> Sequence[float] | None:
-    """Return sacrebleu's numbers of character n-grams, of text, reference and both, for each order; shape (18,)."""
+    """Return sacrebleu's numbers of character n-grams, of text, reference and both, for each order; shape (18,).
+
+    The texts are compared in NFC: a decomposed copy shares few n-grams with a composed reference, or none.
+    """
     text = answer_text(prediction)
     if text is None:
         return None
-    (counts,) = _chrf()._extract_corpus_statistics([text], [[reference] for reference in example.references])
+    text, *references = (normalize("NFC", version) for version in (text, *example.references))
+    (counts,) = _chrf()._extract_corpus_statistics([text], [[reference] for reference in references])
     return [*map(float, counts)]
 
 
@@ -362,6 +367,6 @@ def _chrf_signature() -> str:
     return _signatures({"": _chrf()})
 
 
-# F-score of the character n-grams of all texts together (Popović 2015), as sacrebleu computes it with its defaults. It
-# needs no words, so it is the same in every language.
+# F-score of the character n-grams of all texts together (Popović 2015), as sacrebleu computes it with its defaults, on
+# texts in NFC. It needs no words, so it is the same in every language.
 chrf = Statistic(_character_counts, _f_of_characters, signature=_chrf_signature)

@@ -248,6 +248,13 @@ def test_chrf_is_sacrebleus(pairs: list[tuple[str, str]]) -> None:
     assert score("chrf", "", [(text, [reference]) for text, reference in pairs]) == pytest.approx(theirs, abs=1e-9)
 
 
+@pytest.mark.parametrize("text", ["봄이 오면 산에 들에", "ọ̀rọ̀ àgbà", "ὁ λόγος ἐστίν", "Đi một ngày đàng"])
+def test_chrf_of_a_decomposed_copy_is_1(text: str) -> None:
+    """sacrebleu takes a decomposed letter for other characters, and finds no common n-gram in Korean."""
+    composed, decomposed = (normalize(form, text) for form in ("NFC", "NFD"))
+    assert score("chrf", "", [(decomposed, [composed])]) == score("chrf", "", [(composed, [decomposed])]) == 1.0
+
+
 def test_chrf_of_many_sums_at_once_is_that_of_each() -> None:
     sums = np.random.default_rng(0).integers(0, 4, size=(3, 20, 18)).astype(float)
     sums[..., 2::3] = np.minimum(sums[..., 0::3], sums[..., 1::3])
