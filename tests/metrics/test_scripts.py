@@ -250,7 +250,7 @@ def test_chrf_is_sacrebleus(pairs: list[tuple[str, str]]) -> None:
 
 @pytest.mark.parametrize("text", ["봄이 오면 산에 들에", "ọ̀rọ̀ àgbà", "ὁ λόγος ἐστίν", "Đi một ngày đàng"])
 def test_chrf_of_a_decomposed_copy_is_1(text: str) -> None:
-    """sacrebleu takes a decomposed letter for other characters, and finds no common n-gram in Korean."""
+    """Sacrebleu takes a decomposed letter for other characters, and finds no common n-gram in Korean."""
     composed, decomposed = (normalize(form, text) for form in ("NFC", "NFD"))
     assert score("chrf", "", [(decomposed, [composed])]) == score("chrf", "", [(composed, [decomposed])]) == 1.0
 
