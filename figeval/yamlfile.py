@@ -28,7 +28,7 @@ M = TypeVar("M", bound=BaseModel)
 Constructor: TypeAlias = Callable[[yaml.SafeLoader, yaml.Node], object]
 MAX_DEPTH = 50  # levels of lists and mappings
 MAX_NODES = 100_000  # values, counting those behind aliases each time
-UNQUOTED = re.compile(r"""\s*(- )?[\w-]+:\s+(?:['"{\[`@%&*!|>].*\S|.*:\s)""")
+UNQUOTED = re.compile(r"""\s*(- )?[\w-]+:\s+(?:['"{\[`@%].*\S|.*:\s)""")
 """A line with a value that YAML takes for a list, a mapping, a quoted text or a key."""
 PREFIX = "tag:yaml.org,2002:"
 SCALARS = tuple(PREFIX + name for name in ("null", "bool", "int", "float", "str"))
