@@ -50,6 +50,8 @@ LONGEST = 200  # characters of third-party text in a message
 REMOVED = {"lipsum", "pprint", "random", "urlize", "xmlattr"}  # not deterministic, or for debugging and web pages
 FORBIDDEN = {"encode", "expandtabs", "format", "format_map", "to_bytes", "translate"}  # methods of str and int
 PATH = re.compile(r"[\w.]+")
+COLUMN = re.compile(r"row\.([\w-]+(?: [\w-]+)+)")
+WORDS = re.compile(r"[\w,;:!?-]+(?:[ ][\w,;:'!?-]+)+[.…]?")
 VALUES = (str, int, float, bool, list, dict)  # types of a row, which need no check; null may also be a missing name
 NO_KEY = re.compile(r"'?dict object'? has no (?:attribute|element)")  # Jinja's words
 DIGITS = range(4, 65)  # lengths of a hash; a SHA-256 has 64 hexadecimal digits
@@ -338,6 +340,15 @@ def _one_line(error: Exception) -> str:
     return one_line(said, LONGEST) or type(error).__name__
 
 
+def _expression_cure(source: str) -> str:
+    """Return how to write what a user may have meant by a source that is no expression, for the middle of a message."""
+    if "{{" in source:
+        return ", which is written without {{ and }}"
+    if column := COLUMN.fullmatch(source.strip()):
+        return f"; a column with blanks is written row[{column[1]!r}]"
+    return "; a text that is the same for all rows is written in single quotes" if WORDS.fullmatch(source) else ""
+
+
 Expression = Callable[[Mapping[str, object]], object]
 
 
@@ -348,7 +359,7 @@ def expression(source: str, where: str) -> Expression:
     itself returns an Undefined object for a missing name.
     """
     shown = f"{source!r}" if len(source) <= LONGEST else f"{source[:LONGEST]!r}…"
-    with compiling(f"{where}: {shown} is not a Jinja expression"):
+    with compiling(f"{where}: {shown} is not a Jinja expression{_expression_cure(source)}"):
         if len(source) > MAX_SOURCE:
             raise ValueError(f"more than {MAX_SOURCE:,} characters")
         compiled = _compiled(source)

@@ -9,6 +9,7 @@ model describes.
 from __future__ import annotations
 
 import pickle
+import re
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 from importlib.resources.abc import Traversable
@@ -27,6 +28,8 @@ M = TypeVar("M", bound=BaseModel)
 Constructor: TypeAlias = Callable[[yaml.SafeLoader, yaml.Node], object]
 MAX_DEPTH = 50  # levels of lists and mappings
 MAX_NODES = 100_000  # values, counting those behind aliases each time
+UNQUOTED = re.compile(r"""\s*(- )?[\w-]+:\s+(?:['"{\[`@%].*\S|.*:\s)""")
+"""A line with a value that YAML takes for a list, a mapping, a quoted text or a key."""
 PREFIX = "tag:yaml.org,2002:"
 SCALARS = tuple(PREFIX + name for name in ("null", "bool", "int", "float", "str"))
 COLLECTIONS = (PREFIX + "seq", PREFIX + "map")
@@ -113,13 +116,21 @@ def parse_yaml(text: str, *, max_bytes: int = MAX_BYTES) -> Any:
         mark = error.problem_mark or error.context_mark
         column = f" (column {mark.column + 1})" if mark else ""
         problem = ", ".join(filter(None, (error.context, error.problem)))
-        raise InvalidYAML(f"{problem}{column}", mark.line + 1 if mark else None) from error
+        cure = _quoting_cure(text, mark.line) if mark else ""
+        raise InvalidYAML(f"{problem}{column}{cure}", mark.line + 1 if mark else None) from error
     except ReaderError as error:
         before = text.encode("utf-8", "surrogatepass")[: error.position]  # libyaml counts bytes
         character = f"U+{error.character:04X}" if isinstance(error.character, int) else f"{error.character!a}"
         raise InvalidYAML(f"the character {character} is not allowed", before.count(b"\n") + 1) from error
     except yaml.YAMLError as error:
         raise InvalidYAML(str(error)) from error
+
+
+def _quoting_cure(text: str, line: int) -> str:
+    """Return the cure for a line, counted from 0, whose value should be one text; "" for other lines."""
+    lines = text.splitlines()
+    is_unquoted = line < len(lines) and UNQUOTED.match(lines[line])
+    return '; if the value is one text or expression, put all of it in double quotes: "…"' if is_unquoted else ""
 
 
 @lru_cache(maxsize=1024)

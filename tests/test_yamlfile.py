@@ -28,6 +28,15 @@ def test_what_pyyaml_writes_is_read_back(value: Any) -> None:
     assert parse_yaml(yaml.safe_dump(value)) == value
 
 
+@pytest.mark.parametrize(
+    "line", ["{'A': 0}[row.gold]", "'AB'.index(row.gold)", "{{ row.gold }}", "[row.a, row.b][0]", "Idioms: a test"]
+)
+def test_a_value_that_yaml_divides_is_to_be_quoted(line: str) -> None:
+    with pytest.raises(InvalidYAML, match="in double quotes"):
+        parse_yaml(f"fields:\n  gold: {line}\n")
+    assert parse_yaml(f'gold: "{line}"') == {"gold": line}
+
+
 @given(st.text(st.sampled_from("[]{}:-?&*!|>%@`'\"#, \nab1.~<=\t")))
 def test_any_text_is_read_or_refused_in_one_line(text: str) -> None:
     try:

@@ -67,7 +67,9 @@ def read(reference: str, context: DataContext, readers: Registry[Opener]) -> Ite
     """
     scheme, colon, path = reference.partition(":")
     if not colon:
-        raise DataError(f"data {reference!r} has no scheme; write, for example, 'jsonl:{reference}'")
+        ending = reference.rpartition(".")[2].lower()
+        likely = ending if ending in readers else "jsonl"
+        raise DataError(f"data {reference!r} has no scheme; write, for example, '{likely}:{reference}'")
     return readers.get(scheme)(path, context)
 
 

@@ -5,6 +5,7 @@ What is advised never makes a wrong value of one that only looks as expected: a 
 
 from __future__ import annotations
 
+import json
 import math
 import re
 import unicodedata
@@ -23,6 +24,8 @@ ROUGHNESS: Mapping[str, Callable[[str], str]] = {  # what may differ in two text
     "a full stop": lambda text: text.rstrip(".。।۔ ") or text,
 }
 INTEGER = re.compile(r"[+-]?\d{1,18}(\.0+)?")
+PLAIN = re.compile(r"[\w(][\w().'| +-]*")
+"""An expression that YAML reads as one text, within braces too."""
 
 
 class Row(Protocol):
@@ -72,7 +75,8 @@ def index(value: Any, of: str, row: Row) -> int:
     if not isinstance(value, int) or isinstance(value, bool):
         raise row.error(f"{value!r:.80} is not an index{_index_cure(value, options, of, row)}")
     if not 0 <= value < len(options):
-        raise row.error(f"{value} is out of range for {len(options)} options (0 to {len(options) - 1})")
+        cure = "; if it counts from 1, subtract 1" if value == len(options) else ""
+        raise row.error(f"{value} is out of range for {len(options)} options (0 to {len(options) - 1}){cure}")
     return value
 
 
@@ -96,9 +100,9 @@ def _index_cure(value: Any, options: Sequence[Any], of: str, row: Row) -> str:
             *first, last = (f"{expression} if it {condition}" for expression, condition in readings)
             return f"; write {', '.join(first)}, or {last}"
     elif isinstance(value, float) and value.is_integer():
-        return f"; write `({gold}) | int`"
+        return f"; write {_as_yaml(f'({gold}) | int')}"
     elif value == "":
-        return f"; write `({gold}) or none` if an empty cell means that it is hidden"
+        return f"; write {_as_yaml(f'({gold}) or none')} if an empty cell means that it is hidden"
     return "; give the place of an option, counted from 0, or null if it is hidden"
 
 
@@ -118,7 +122,7 @@ def _text_reading(value: str, options: Sequence[str], gold: str, texts: str) -> 
             searched = f"(({texts}){among} | list)" if filters else f"({texts})"
             key = f"({gold}){''.join(f' | {name}' for name in filters)}" if filters else gold
             if changed.count(filtered) == 1:
-                yield f"`{searched}.index({key})`", "is the text of an option"
+                yield _as_yaml(f"{searched}.index({key})"), "is the text of an option"
             return
 
 
@@ -130,15 +134,20 @@ def _filtered(text: str, filters: Sequence[str]) -> str:
 
 def _number_readings(value: str, gold: str) -> Iterator[tuple[str, str]]:
     if INTEGER.fullmatch(value.strip()):
-        yield f"`({gold}) | int`", "counts from 0"
-        yield f"`(({gold}) | int) - 1`", "counts from 1"
+        yield _as_yaml(f"({gold}) | int"), "counts from 0"
+        yield _as_yaml(f"(({gold}) | int) - 1"), "counts from 1"
 
 
 def _letter_reading(value: str, options: int, gold: str) -> Iterator[tuple[str, str]]:
     letters = LETTERS[:options]
     if len(value.strip()) == 1 and value.strip().upper() in letters:
-        entries = ", ".join(f"'{letter}': {number}" for number, letter in enumerate(letters[:3]))
-        yield f"`{{{entries}{', …' * (len(letters) > 3)}}}[({gold}) | trim | upper]`", "is a letter"
+        entries = ", ".join(f"'{letter}': {number}" for number, letter in enumerate(letters))
+        yield _as_yaml(f"{{{entries}}}[({gold}) | trim | upper]"), "is a letter"
+
+
+def _as_yaml(source: str) -> str:
+    """Return an expression as it is written in a task file: in quotes if YAML would read it as something else."""
+    return f"`{source if PLAIN.fullmatch(source) else json.dumps(source, ensure_ascii=False)}`"
 
 
 def _uncertain_text(value: str, options: Sequence[str]) -> str:

@@ -30,10 +30,11 @@ from typing import TYPE_CHECKING, TypeVar
 
 from figeval.errors import ModelError
 from figeval.jsonfile import parse_json
+from figeval.models.archive import Usage
 from figeval.types import JSON, Reply
 
-from .dialects import ApiAnswer, Dialect, Unreadable, scrubbed
-from .faults import complaint, fault_in, is_broke, is_refusal, is_too_long, status_of
+from .dialects import ApiAnswer, Dialect, Unreadable, billed, scrubbed
+from .faults import complaint, fault_in, is_bad_key, is_broke, is_refusal, is_too_long, status_of
 from .settings import ApiSettings, Endpoint
 
 if TYPE_CHECKING:
@@ -62,11 +63,14 @@ class RetryableError(Exception):
         kind: the status, or a word if there is none.
         wait: seconds to wait if the server named them, else None.
         lost: whether an answer may have been lost on the way, and will be billed.
+        spent: tokens that the server counted beside its error, if it did.
     """
 
-    def __init__(self, kind: str, why: str, *, wait: float | None = None, lost: bool = False) -> None:
+    def __init__(
+        self, kind: str, why: str, *, wait: float | None = None, lost: bool = False, spent: Usage | None = None
+    ) -> None:
         super().__init__(why)
-        self.kind, self.wait, self.lost = kind, wait, lost
+        self.kind, self.wait, self.lost, self.spent = kind, wait, lost, spent
 
     @property
     def crowded(self) -> bool:
@@ -218,6 +222,7 @@ class Client:
     def judge(self, status: int, headers: Mapping[str, str], content: bytes) -> ApiAnswer:
         """Return the answer in a response. Raises what `attempt` raises."""
         body = parsed(content)
+        spent = billed(body)
         if HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES:
             fault = fault_in(body)
             if fault is None:
@@ -229,14 +234,14 @@ class Client:
             return ApiAnswer(Reply(text="", finish="refusal", error=said))
         if status == HTTPStatus.PAYMENT_REQUIRED or is_broke(body, said):
             raise ModelError(f"{self.endpoint.host}: {said}; top up the account, then run the same command again")
+        status = HTTPStatus.UNAUTHORIZED if is_bad_key(status, body, said) else status
         if cure := self._cure(status):
             message = f"{self.endpoint.host} answered {int(status)} ({said}); {cure}"
             raise ForbiddenError(message, said) if status == HTTPStatus.FORBIDDEN and body else ModelError(message)
         is_temporary = status in TRANSIENT or status >= HTTPStatus.INTERNAL_SERVER_ERROR
         if is_temporary and not is_too_long(status, body, said):
-            raise RetryableError(
-                str(int(status)), f"{int(status)} {said}".strip(), wait=retry_after(headers.get("retry-after"))
-            )
+            wait = retry_after(headers.get("retry-after"))
+            raise RetryableError(str(int(status)), f"{int(status)} {said}".strip(), wait=wait, spent=spent)
         raise PermanentError(f"{int(status)} {said}".strip())
 
     def _read(self, body: JSON) -> ApiAnswer:

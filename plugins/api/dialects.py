@@ -152,9 +152,10 @@ class OpenAI:
         refusal = message.get("refusal") or refused
         thoughts = str(message.get("reasoning_content") or message.get("reasoning") or thoughts)
         used = counts_of(answer)
-        spent = usage(used, "prompt_tokens", "completion_tokens")
+        spent = chat_usage(used)
         details = used.get("completion_tokens_details")
         told = details.get("reasoning_tokens") if isinstance(details, dict) else None
+        told = hidden_tokens(used) or told
         answer_tokens, reasoning_tokens = divided(spent, told, text, thoughts)
         reply = Reply(
             text=text or str(refusal or ""),
@@ -272,8 +273,9 @@ def turn(message: Message) -> JSON:
 
 
 def parts(content: JSONValue) -> tuple[str, str, str]:
-    """Return text, thoughts and refusal of a message, whose content is a text, nothing, or a list of blocks."""
-    blocks: list[JSONValue] = content if isinstance(content, list) else [{"type": "text", "text": content or ""}]
+    """Return text, thoughts and refusal of a message, whose content is a text, nothing, a block or a list of blocks."""
+    alone: JSONValue = content if isinstance(content, dict) else {"type": "text", "text": content or ""}
+    blocks: list[JSONValue] = content if isinstance(content, list) else [alone]
     told = {kind: "".join(str(block.get(kind) or "") for block in map(mapping, blocks) if block.get("type") == kind)
             for kind in ("text", "thinking", "refusal")}  # fmt: skip
     return told["text"], told["thinking"], told["refusal"]
@@ -287,6 +289,27 @@ def usage(used: JSONObject, read: str, written: str, *also_read: str) -> Usage |
     wrote, *counts = used.get(written), *(used.get(name) or 0 for name in (read, *also_read))
     told = [count for count in (wrote, *counts) if type(count) is int and 0 <= count <= MOST]
     return Usage(sum(told[1:]), told[0]) if len(told) == len(counts) + 1 and any(told[1:]) else None
+
+
+def chat_usage(used: JSONObject) -> Usage | None:
+    """Return the tokens of a chat completion that the server counted, or None as `usage` does.
+
+    xAI and Gemini bill thoughts that they leave out of `completion_tokens`; the total contains them.
+    """
+    spent = usage(used, "prompt_tokens", "completion_tokens")
+    return None if spent is None else spent + Usage(0, hidden_tokens(used))
+
+
+def billed(body: JSONObject) -> Usage | None:
+    """Return the tokens that a server counted beside an error, or None if it gives no counts."""
+    used = counts_of(body)
+    return chat_usage(used) or usage(used, "input_tokens", "output_tokens")
+
+
+def hidden_tokens(used: JSONObject) -> int:
+    """Return how many more tokens the total of a chat completion has than its prompt and its answer."""
+    spent, total = usage(used, "prompt_tokens", "completion_tokens"), used.get("total_tokens")
+    return max(0, total - spent.total) if spent is not None and type(total) is int and total <= MOST else 0
 
 
 def divided(spent: Usage | None, thinking: JSONValue, text: str, thoughts: str) -> tuple[int | None, int | None]:
@@ -333,7 +356,7 @@ def is_complete(choice: JSONObject) -> bool:
 
 def withheld(answer: JSONObject, why: str) -> ApiAnswer:
     """Return an answer that the server did not give, with its reason."""
-    spent = usage(counts_of(answer), "prompt_tokens", "completion_tokens")
+    spent = chat_usage(counts_of(answer))
     return ApiAnswer(Reply(text="", finish="refusal", error=why), spent, str(answer.get("model") or ""))
 
 

@@ -55,6 +55,11 @@ BROKE_TEXT = re.compile(
     r"\binsufficient (account )?(balance|credits?|funds)|\b(balance|credit)\b.{0,9}\b(too low|insufficient|not enough)",
     re.IGNORECASE,
 )
+BAD_KEY = re.compile(
+    r"(invalid|incorrect|wrong|missing|no) api.?key|unauthori[sz]ed"
+    r"|api.?key.{0,9}\b(not (valid|found)|invalid|expired)",
+    re.IGNORECASE,
+)
 BEGINNING = re.compile(r"\W*+(?:https?\s*+)?(?:error|status|code|[\s:(\[-])*+([45]\d\d)\b", re.IGNORECASE)
 MAX_READ_CHARS = 2_000  # of a message, for its status
 PHRASES: tuple[tuple[int, re.Pattern[str]], ...] = (
@@ -62,7 +67,7 @@ PHRASES: tuple[tuple[int, re.Pattern[str]], ...] = (
     *((429, CROWDED), (504, LATE), (503, FULL)),  # these pass, even where they mention tokens or a context
     (400, TOO_LONG),
     (400, FLAGGED),
-    (401, re.compile(r"(invalid|incorrect|wrong|missing|no) api.?key|unauthori[sz]ed", re.IGNORECASE)),
+    (401, BAD_KEY),
 )
 NAMED = {  # codes and types of errors without punctuation and "error" → status of a response with such an error
     400: "invalidrequest invalidargument invalidparameter failedprecondition "
@@ -97,6 +102,15 @@ NUMBERED: Mapping[str, Mapping[int, str]] = {  # field → number → what an er
         **dict.fromkeys((2, 336100), "unavailable"),
         6: "permission_denied",
         336000: "internal",
+    },
+    "code": {  # Zhipu
+        **dict.fromkeys((1002, 1003, 1004), "invalid_api_key"),
+        **dict.fromkeys((1302, 1303, 1304, 1305, 1308), "rate_limit"),
+        **dict.fromkeys((1210, 1213, 1214), "invalid_request"),
+        1113: "insufficient_balance",
+        1211: "model_not_found",
+        1261: "context_length_exceeded",
+        1301: "sensitive",
     },
 }
 ANSWERS = ("choices", "content", "meta_info")  # keys of bodies that hold an answer
@@ -151,6 +165,9 @@ def _other_fault(body: JSON, said: Mapping[str, object]) -> JSON | None:
         return None
     if says_anything(said.get("errors")):
         return {"error": body["errors"]}
+    inside = said.get("response")
+    if isinstance(inside, Mapping) and says_anything(fields(inside).get("error")):  # Tencent
+        return {"error": fields(inside)["error"]}
     has_code = is_number(said.get("errorcode")) or as_status(said.get("code"))  # Baidu; Alibaba
     has_text = any(isinstance(said.get(key), str) and said[key] for key in MESSAGES)  # Alibaba, FastAPI
     return {"error": body} if has_code or has_text or says_anything(said.get("detail")) else None
@@ -268,9 +285,17 @@ def is_too_long(status: int, fault: JSON, said: str) -> bool:
     return not passes and bool(TOO_LONG.search(said))
 
 
+def is_bad_key(status: int, fault: JSON, said: str) -> bool:
+    """Return whether an error is about the key, which Gemini says with the status of a bad request."""
+    about_key = any(as_status(code) == HTTPStatus.UNAUTHORIZED for code in codes(fault)) or BAD_KEY.search(said)
+    return status == HTTPStatus.UNAUTHORIZED or (status == HTTPStatus.BAD_REQUEST and bool(about_key))
+
+
 def is_broke(fault: JSON, said: str) -> bool:
     """Return whether the account has no credit."""
-    return bool(codes(fault) & BROKE) or bool(BROKE_TEXT.search(said))
+    known = codes(fault)
+    by_code = known & BROKE or any(as_status(code) == HTTPStatus.PAYMENT_REQUIRED for code in known)
+    return bool(by_code) or bool(BROKE_TEXT.search(said))
 
 
 def block_reason(body: JSON) -> str:

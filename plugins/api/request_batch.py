@@ -237,8 +237,8 @@ class RequestBatch:
         if again.crowded:
             self.session.width = max(1.0, self.session.width / 2)
             self.session.narrowest = min(self.session.narrowest, int(self.session.width))
-        if again.lost:
-            await self._write(PaidAnswer(self.budget.count_lost(call)))
+        if again.lost or again.spent:
+            await self._write(PaidAnswer(again.spent or self.budget.count_lost(call)))
             if self.budget.bounded:  # another attempt may cost as much again, for which there must be room
                 await self._leave(call)
                 await self._enter(call)

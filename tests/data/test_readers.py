@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from figeval.data import DataContext, Row
-from figeval.data.readers import Opener, availability
+from figeval.data.readers import Opener, availability, read
 from figeval.errors import DataError
 from figeval.registry import Registry
 from tests.data.loopback import Site
@@ -73,3 +73,11 @@ def test_what_no_reader_can_read(reference: str, tmp_path: Path) -> None:
     assert availability(reference, tmp_path, known) == "cannot be read"
     (tmp_path / "file.jsonl").write_text('{"id": "1"}\n')
     assert availability("jsonl:file.jsonl", tmp_path, known) == "here"
+
+
+@pytest.mark.parametrize("ending", ["bench", "BENCH", "txt"])
+def test_data_without_a_scheme_get_the_one_of_their_ending(ending: str, tmp_path: Path) -> None:
+    likely = "jsonl" if ending == "txt" else "bench"
+    context = DataContext(folder=tmp_path, fetch=lambda *_: pytest.fail("the file was fetched"))
+    with pytest.raises(DataError, match=f"write, for example, '{likely}:rows.{ending}'"):
+        read(f"rows.{ending}", context, readers(fetched))

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from figeval.builtin.plugins.api import request_batch
 from figeval.builtin.plugins.api.faults import status_of
 from figeval.builtin.plugins.api.model import ApiModel, anthropic, openai
-from figeval.errors import ModelError
+from figeval.errors import BudgetExhausted, ModelError
 from figeval.types import Message, Prompt, Reply
 from tests.plugins.servers import Desk, Handler, openai_answer, question, says, well
 
@@ -56,6 +56,36 @@ def test_what_a_server_says_has_one_meaning(case: dict[str, Any], desk: Desk) ->
     else:
         assert (reply.text, reply.finish, len(desk.asked)) == ("", case.get("finish", "error"), 1)
         assert reply.error == case.get("error", reply.error)
+
+
+@pytest.mark.parametrize(
+    ("details", "thought"), [({"reasoning_tokens": 1000}, 1000), ({"reasoning_tokens": 0}, 1000), (None, 1000)]
+)
+def test_thoughts_that_only_the_total_contains_are_spent(details: Any, thought: int, desk: Desk, model: Open) -> None:
+    """As xAI and Gemini report them."""
+    used = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 1015, "completion_tokens_details": details}
+    desk.usual = says(200, {**json.loads(openai_answer("B")), "usage": used})
+    backend = model(max_tokens=3_000, max_concurrent=1, account="run")
+    with pytest.raises(BudgetExhausted, match="2,030 tokens spent"):
+        backend.generate(ask(*"abcdef"))
+    (reply,) = model(account="run").generate(ask("a"))
+    assert (reply.answer_tokens, reply.reasoning_tokens, len(desk.asked)) == (5, thought, 2)
+
+
+@pytest.mark.parametrize("status", [200, 500])
+def test_what_a_server_counts_beside_an_error_is_spent(status: int, desk: Desk, model: Open) -> None:
+    used = {"prompt_tokens": 300, "completion_tokens": 0}
+    desk.usual = says(status, {"error": {"message": "boom", "code": 500}, "usage": used})
+    backend = model(max_tokens=1_000, max_concurrent=1, max_retries=9)
+    with pytest.raises(BudgetExhausted, match="1,200 tokens spent"):
+        backend.generate(ask("x"))
+    assert len(desk.asked) == 4
+
+
+@pytest.mark.parametrize("content", [{"type": "text", "text": "B"}, [{"type": "text", "text": "B"}]])
+def test_a_block_is_read_alone_and_in_a_list(content: Any, desk: Desk, model: Open) -> None:
+    desk.usual = says(200, {"choices": [{"message": {"content": content}, "finish_reason": "stop"}]})
+    assert [reply.text for reply in model().generate(ask("x"))] == ["B"]
 
 
 def test_a_withheld_answer_is_kept_with_its_reason(desk: Desk, model: Open) -> None:

@@ -282,7 +282,7 @@ def test_no_key_no_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_key_is_in_nothing_that_is_written_or_printed(
     desk: Desk, command: Callable[..., list[str]], tmp_path: Path, own_home: Path
 ) -> None:
-    desk.plan = [says(500, f"<p>{KEY}".encode()), says(400, {"error": {"message": f"Incorrect API key: {KEY}"}})]
+    desk.plan = [says(500, f"<p>{KEY}".encode()), says(400, {"error": {"message": f"{KEY} is odd"}})]
     arguments = command(desk, "out", "--log_samples", api_key_env="MY_KEY", max_concurrent=1)
     told = figeval(*arguments, cwd=tmp_path, code=1, MY_KEY=KEY)
     desk.usual = says(401, {"error": {"message": f"Incorrect API key: {KEY}"}})

@@ -15,6 +15,7 @@ from figeval.spec.survey import survey
 from figeval.task_types.choice import ChoiceExample
 from figeval.task_types.pairs import PairExample
 from figeval.task_types.ranking import RankingExample
+from figeval.yamlfile import parse_yaml
 from tests.typed import bound, task_types
 
 CHOICE = {
@@ -90,7 +91,29 @@ def refusal(row, **changes):
 def test_advice_for_a_text_is_followed_to_the_letter_and_gives_the_right_index(gold, options, right):
     row = {**ROW, "literal": options[0], "figurative": options[1], "gold": gold}
     advised = re.findall(r"`([^`]+)`", refusal(row, **with_field("gold", "row.gold")))
-    assert right in [build([row], **with_field("gold", source))[0].gold for source in advised]
+    sources = [parse_yaml(f"fields: {{gold: {source}}}")["fields"]["gold"] for source in advised]  # as in a task file
+    assert right in [build([row], **with_field("gold", source))[0].gold for source in sources]
+
+
+def test_a_letter_of_many_options_gets_a_whole_expression():
+    row = {**ROW, "gold": "d"}
+    changes = {"fields": {**CHOICE["fields"], "options": "['p', 'q', 'r', 's']", "gold": "row.gold"}}
+    (source,) = re.findall(r"`([^`]+)`", refusal(row, **changes))
+    changes["fields"]["gold"] = parse_yaml(f"gold: {source}")["gold"]
+    assert build([row], **changes)[0].gold == 3
+
+
+@pytest.mark.parametrize(
+    ("source", "says"),
+    [
+        ("{{ row.sentence }}", "written without {{ and }}"),
+        ("row.the sentence", r"written row\['the sentence'\]"),
+        ("What does it mean?", "written in single quotes"),
+    ],
+)
+def test_what_is_no_expression_gets_its_cure(source, says):
+    with pytest.raises(TaskError, match=says):
+        build([ROW], **with_field("query", source))
 
 
 @pytest.mark.parametrize(
@@ -187,7 +210,7 @@ def test_candidates_are_stored_once():
         ({"n": 1}, {}, r"t: row 1 of 'jsonl:rows.jsonl', field 'query': .*sentence.*; the row has n"),
         ({**ROW, "sentense": "x", "sentence": 3}, {}, "field 'query': 3 is not a string; write"),
         (ROW, with_field("query", "row.sentance"), "did you mean 'sentence'"),
-        (ROW, with_field("gold", 2), "field 'gold': 2 is out of range for 2 options"),
+        (ROW, with_field("gold", 2), r"field 'gold': 2 is out of range for 2 options \(0 to 1\); if it counts from 1"),
         (ROW, with_field("gold", -1), "field 'gold': -1 is out of range"),
         (ROW, with_field("gold", "row.idiom"), "'beans' is not an index"),
         (ROW, with_field("gold", "true"), "True is not an index"),
@@ -198,12 +221,12 @@ def test_candidates_are_stored_once():
         (ROW, with_field("gold", "'1_0' | int"), "'1_0' is not an integer"),
         ({**ROW, "pair": None}, with_field("query", "'say %s' % row.pair"), "null is no text"),
         ({**ROW, "pair": None}, with_field("query", "'say %s' | format(row.pair)"), "null is no text"),
-        (ROW, with_field("gold", "'b'"), r"write `{'A': 0, 'B': 1}\[\('b'\) . trim . upper\]`"),
+        (ROW, with_field("gold", "'b'"), r"write `\"{'A': 0, 'B': 1}\[\('b'\) . trim . upper\]\"`"),
         (ROW, with_field("gold", "'1'"), r"write `\('1'\) . int` if it counts from 0, or `\(\('1'\) . int\) - 1`"),
         (
             ROW,
             with_field("gold", "row.figurative"),
-            r"write `\(\[row.literal, row.figurative\]\).index\(row.figurative\)`",
+            r"write `\"\(\[row.literal, row.figurative\]\).index\(row.figurative\)\"`",
         ),
         (ROW, with_field("gold", "''"), "write `\\(''\\) or none` if an empty cell means that it is hidden"),
         ({**ROW, "sentence": None}, {}, "null is not a string; fill it in"),
