@@ -224,7 +224,7 @@ class Shots:
 
     @cached_property
     def leaks(self) -> Leaks:
-        """What may not be shown before a question."""
+        """The examples that may not be shown before a question."""
         return Leaks(self.pool, self.originals)
 
     def before(self, question: Example) -> list[Example]:

@@ -73,7 +73,7 @@ class Example:
 
     @property
     def identities(self) -> tuple[tuple[str, ...], ...]:
-        """What identifies the question: all texts of its input together. A type may have several such lists of texts.
+        """The texts that identify the question: all of its input together. A type may have several such lists of texts.
 
         Two examples that share one, blanks, punctuation and case aside, ask the same, whatever their ids. Neither is
         a solved example of the other (`questions.question_keys`).

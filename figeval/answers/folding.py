@@ -17,7 +17,7 @@ from functools import lru_cache
 import regex
 
 from figeval.types import Span
-from figeval.words import SYLLABLE, TATWEEL, TONE_SIGNS, UNSPACED, normalize, unify_spelling
+from figeval.words import SYLLABLE, TATWEEL, TONE_SIGNS, UNSPACED, normalize, unify_spelling, without_invisible
 
 _SAME = str.maketrans(
     dict.fromkeys('“”„‟«»‹›「」『』″"‘’‚‛ʼʻ´`′\u055a', "'")
@@ -34,7 +34,6 @@ _PART = regex.compile(
 )
 _NEEDLESS_BLANK = regex.compile(rf"(?<={UNSPACED}\p{{M}}*) | (?={UNSPACED})", regex.V1)
 _LETTER_OR_MARK = regex.compile(r"[\p{L}\p{N}\p{M}]")
-_INVISIBLE = regex.compile(r"\p{Default_Ignorable_Code_Point}+")
 _INNER = regex.compile(r"[\p{L}\p{N}](?:.*[\p{L}\p{N}\p{M}])?", regex.DOTALL)
 _SELECTOR = regex.compile(r"\p{Variation_Selector}+")
 _PICTURE = regex.compile(r"\p{Extended_Pictographic}|\p{Regional_Indicator}")
@@ -102,8 +101,10 @@ def fold(text: str, language: str = "") -> Folded:
 
 @lru_cache(maxsize=8192)
 def _fold_cluster(cluster: str, language: str) -> str:
-    shown = _SELECTOR if _PICTURE.search(cluster) else _INVISIBLE  # joiners and tags make other emoji
-    plain = unicodedata.normalize("NFKD", shown.sub("", unify_spelling(cluster)).translate(_SAME))
+    spelt = unify_spelling(cluster)
+    # Joiners and tags make other emoji.
+    shown = _SELECTOR.sub("", spelt) if _PICTURE.search(cluster) else without_invisible(spelt)
+    plain = unicodedata.normalize("NFKD", shown.translate(_SAME))
     return unicodedata.normalize("NFKD", normalize(plain, language))
 
 

@@ -55,8 +55,8 @@ def find_format(head: bytes, likeliest: str, name: str) -> TableFormat:
     is_cut = len(head) >= HEAD_BYTES and len(lines) > 1
     if is_cut:
         lines.pop()  # it may be incomplete
-    if named := NAMED_SEPARATOR.fullmatch(lines[0]):
-        return _Sample(lines[1:], is_cut).table_format(named[1] or "\t", is_named=True)
+    if match := NAMED_SEPARATOR.fullmatch(lines[0]):
+        return _Sample(lines[1:], is_cut).table_format(match[1] or "\t", is_named=True)
     sample = _Sample(lines, is_cut)
     if NAMES_NONE.fullmatch(lines[0]):
         cure = "write one, such as sep=; or remove the line"
@@ -98,10 +98,10 @@ class _Sample:
     def fit(self, separator: str, likeliest: str) -> tuple[bool, float, bool, int]:
         """Return how well a separator divides the first rows, to be compared with others."""
         rows, _ = self._rows(separated_by(separator), 1 + SAMPLE_ROWS)
-        columns, *others = map(len, rows) if rows else [0]
-        if columns < 2 or 2 * sum(width > 1 for width in others) < len(others):
+        columns, *widths = map(len, rows) if rows else [0]
+        if columns < 2 or 2 * sum(width > 1 for width in widths) < len(widths):
             return False, 0, separator == likeliest, columns
-        share = others.count(columns) / len(others) if others else 1.0
+        share = widths.count(columns) / len(widths) if widths else 1.0
         return True, share, separator == likeliest, columns
 
     def is_divided(self, separator: str) -> bool:
@@ -110,16 +110,16 @@ class _Sample:
 
     def table_format(self, separator: str, *, is_named: bool = False) -> TableFormat:
         """Return the first format with a separator that reads all rows, the usual one if none does."""
-        usual, *others = _dialects(separator)
-        dialect = next((dialect for dialect in (usual, *others) if self._columns(dialect)), usual)
+        usual, *alternatives = _dialects(separator)
+        dialect = next((dialect for dialect in (usual, *alternatives) if self._columns(dialect)), usual)
         rows, _ = self._rows(dialect)
         return TableFormat(dialect, is_named, _surplus(rows))
 
     def _columns(self, dialect: type[csv.Dialect]) -> int:
         """Return the number of columns if there are rows and all have as many cells as the header, else 0."""
         rows, is_whole = self._rows(dialect)
-        header, *others = rows or [[]]
-        widths = {len(row) - _surplus(rows) for row in others}
+        header, *rows_below = rows or [[]]
+        widths = {len(row) - _surplus(rows) for row in rows_below}
         if dialect.skipinitialspace and len(header) > 2 and not self._is_padded(dialect.delimiter):
             return 0  # `a,he said, "b, c"`: the blank may belong to a text that goes on
         if dialect.quotechar == "'" and any(cell.lstrip().startswith('"') for row in rows for cell in row):
@@ -158,7 +158,9 @@ def _dialects(separator: str) -> tuple[type[csv.Dialect], ...]:
 
 def _surplus(rows: Sequence[Sequence[str]]) -> int:
     """Return how many empty cells all rows have behind the last column, as of a separator at the end of each line."""
-    header, *others = rows or [[]]
-    columns, widths = len(header), set(map(len, others))
-    is_surplus = columns > 1 and len(widths) == 1 and not any(cell.strip() for row in others for cell in row[columns:])
+    header, *rows_below = rows or [[]]
+    columns, widths = len(header), set(map(len, rows_below))
+    is_surplus = (
+        columns > 1 and len(widths) == 1 and not any(cell.strip() for row in rows_below for cell in row[columns:])
+    )
     return max(0, widths.pop() - columns) if is_surplus else 0

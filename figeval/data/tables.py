@@ -59,11 +59,11 @@ def numbered_table(file: Traversable, dialect: str) -> Iterator[tuple[int, Row]]
         raise DataError(f"{file}:{first}: {len(names):,} columns, but at most {MAX_COLUMNS:,} are read; leave some out")
     if twice := sorted(name for name, count in Counter(names).items() if count > 1 and name):
         raise DataError(f"{file}:{first}: column {twice[0]!r:.80} is named twice")
-    padded = padded_names(names)
+    padded, surplus = padded_names(names), table_format.surplus
     for line, record in records:
         if not any(map(str.strip, record)):
             continue
-        if len(record) == len(names) + table_format.surplus and not any(map(str.strip, record[len(names) :])):
+        if surplus and len(record) == len(names) + surplus and not any(map(str.strip, record[len(names) :])):
             record = record[: len(names)]
         if len(record) != len(names):
             columns = one_line(", ".join(names), 200)

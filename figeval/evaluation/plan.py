@@ -106,7 +106,7 @@ class Plan:
 
     @property
     def words(self) -> TaskWords:
-        """How the texts of the task are divided into words; for several languages, this reads all examples."""
+        """The words of the texts of the task; for several languages, all examples are read."""
         task = self.task
         if len(task.languages) == 1:
             return TaskWords(task.reading_of(""))

@@ -18,14 +18,9 @@ def unasked(route: Route, context: PromptContext, available: Survey, examples: I
     Raises:
         CapabilityError: the route can ask about none of them.
     """
-    if available.most_options <= len(LETTERS) or not route.renders:
+    if available.most_options <= len(LETTERS):
         return ()
-    refusals = []
-    for example in (example for example in examples if len(getattr(example, "options", ())) > len(LETTERS)):
-        try:
-            route.first_requests(example, context)
-        except ExampleError as refusal:
-            refusals.append(refusal)
+    refusals = [refusal for example in examples if (refusal := find_refusal(route, context, example))]
     if len(refusals) == available.subset.n:
         raise refusals[0]
     if not refusals:
@@ -33,15 +28,20 @@ def unasked(route: Route, context: PromptContext, available: Survey, examples: I
     return (f"{route.name} cannot ask about {counted(len(refusals), 'example')}, left out (first: {refusals[0]})",)
 
 
-def is_askable(route: Route, context: PromptContext, example: Example) -> bool:
-    """Return whether a route has letters for all options of an example; `context` shows no other examples."""
+def find_refusal(route: Route, context: PromptContext, example: Example) -> ExampleError | None:
+    """Return the error of a route that has too few letters for the options of an example, or None if it can ask it."""
     if len(getattr(example, "options", ())) <= len(LETTERS) or not route.renders:
-        return True
+        return None
     try:
         route.first_requests(example, context)
-    except ExampleError:
-        return False
-    return True
+    except ExampleError as refusal:
+        return refusal
+    return None
+
+
+def is_askable(route: Route, context: PromptContext, example: Example) -> bool:
+    """Return whether a route can ask about an example; `context` shows no other examples."""
+    return find_refusal(route, context, example) is None
 
 
 def first_round(route: Route, example: Example, context: PromptContext) -> Sequence[Request]:

@@ -69,10 +69,10 @@ def reliability(scores: Sequence[Sequence[float]], gold: Sequence[int], kind: st
         kind: what the scores are, as their route declares it (`Route.scores`). Numbers do not tell log-likelihoods from
             negative distances.
     """
-    found = _probabilities(scores, kind)
-    if found is None:
+    read = _probabilities(scores, kind)
+    if read is None:
         return None
-    origin, rows = found
+    origin, rows = read
     confidence = np.array([row.max() for row in rows])
     best = [row == row.max() for row in rows]
     right = np.array([one[place] / one.sum() for one, place in zip(best, gold, strict=True)], dtype=np.float64)

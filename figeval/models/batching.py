@@ -282,13 +282,13 @@ class BatchScheduler:
         many = [request for request in different if isinstance(request, Many)]
         alike = answered_alike(self.backend, (request for request in different if not isinstance(request, Many)))
         for request, same in alike.items():
-            known = self.memo.get(request)
-            if known is None and self.replies and (stored := self.replies.get(digest_of(request))):
-                known = Answer(*stored)
-            if known is None:
+            answer = self.memo.get(request)
+            if answer is None and self.replies and (stored := self.replies.get(digest_of(request))):
+                answer = Answer(*stored)
+            if answer is None:
                 fresh[capability_of(request)].append(request)
             else:
-                answers.update(dict.fromkeys(same, known))
+                answers.update(dict.fromkeys(same, answer))
         for batch in fresh.values():
             outputs = send(self.backend, batch)
             if in_parts := isinstance(outputs, OutputStream):

@@ -119,8 +119,12 @@ def _of_run(run: RunRecord, shown: RunRecord) -> Iterator[str]:
     yield from conditions.partial(shown)
     stored = set(conditions.partial(run))  # a warning of its own in the record, about all tasks
     are_all = len(shown.tasks) == len(run.tasks)
-    kept = (one for one in run.warnings if one not in stored and (are_all or not one.startswith(LEFT_OUT)))
-    yield from filter(None, (_of_shown_tasks(warning, run, shown) for warning in kept))
+    warnings = (
+        _of_shown_tasks(warning, run, shown)
+        for warning in run.warnings
+        if warning not in stored and (are_all or not warning.startswith(LEFT_OUT))
+    )
+    yield from filter(None, warnings)
     described = run.model.description
     yield from described.get("warnings", ())
     if "fell_back_because" in described:
@@ -136,9 +140,9 @@ def _of_shown_tasks(warning: str, run: RunRecord, shown: RunRecord) -> str:
     names = head.split(", ")
     if not colon or not {task.task for task in run.tasks}.issuperset(names):
         return warning
-    shown_names = {task.task for task in shown.tasks}
-    kept = [name for name in names if name in shown_names]
-    return f"{', '.join(kept)}: {text}" if kept else ""
+    tasks = {task.task for task in shown.tasks}
+    shown_names = [name for name in names if name in tasks]
+    return f"{', '.join(shown_names)}: {text}" if shown_names else ""
 
 
 def _unanswered(record: RunRecord) -> Iterator[str]:

@@ -29,7 +29,7 @@ PLAIN = re.compile(r"[\w(][\w().'| +-]*")
 
 
 class Row(Protocol):
-    """What is needed of a row that is read: the expressions of its fields, the fields read so far, and errors."""
+    """A row that is being read: the expressions of its fields, the fields read so far, and errors about it."""
 
     @property
     def task(self) -> Any:

@@ -93,9 +93,9 @@ def by_window_cosine(example: SpanExample, _context: PromptContext) -> Dialogue:
     places = windows(example.text)
     shown = [Text(text, "document") for text in texts_of(example, places)]
     query, *vectors = yield [Text(example.given, "query"), *shown]
-    known = [index for index, vector in enumerate(vectors) if any(vector)]
-    scores = cosines(query, [vectors[index] for index in known]) if known else ()
-    return best_of(example, [places[index] for index in known], list(map(float, scores)))
+    embedded = [index for index, vector in enumerate(vectors) if any(vector)]
+    scores = cosines(query, [vectors[index] for index in embedded]) if embedded else ()
+    return best_of(example, [places[index] for index in embedded], list(map(float, scores)))
 
 
 def by_window_score(example: SpanExample, _context: PromptContext) -> Dialogue:

@@ -141,7 +141,7 @@ class SeenTexts:
 
 @dataclass(frozen=True)
 class Question:
-    """What an example asks, as it is looked up.
+    """The question of an example, as it is looked up.
 
     Attributes:
         asked: texts that are asked about, taken together.
@@ -204,7 +204,7 @@ class Words:
 
     @cached_property
     def gaps(self) -> list[int]:
-        """What stands before each word, and at last behind the last one; the ends of a text part it from others."""
+        """The sign before each word, and at last the one behind the last; the ends of a text have a sign too."""
         n, gaps = len(self.found), [PART]
         for index in range(1, n):
             between = self.between(index)

@@ -221,8 +221,7 @@ class Client:
 
     def judge(self, status: int, headers: Mapping[str, str], content: bytes) -> ApiAnswer:
         """Return the answer in a response. Raises what `attempt` raises."""
-        body = parsed(content)
-        spent = billed(body)
+        body = whole = parsed(content)
         if HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES:
             fault = fault_in(body)
             if fault is None:
@@ -241,7 +240,7 @@ class Client:
         is_temporary = status in TRANSIENT or status >= HTTPStatus.INTERNAL_SERVER_ERROR
         if is_temporary and not is_too_long(status, body, said):
             wait = retry_after(headers.get("retry-after"))
-            raise RetryableError(str(int(status)), f"{int(status)} {said}".strip(), wait=wait, spent=spent)
+            raise RetryableError(str(int(status)), f"{int(status)} {said}".strip(), wait=wait, spent=billed(whole))
         raise PermanentError(f"{int(status)} {said}".strip())
 
     def _read(self, body: JSON) -> ApiAnswer:

@@ -144,33 +144,33 @@ def fields(holder: Mapping[str, object]) -> Mapping[str, object]:
 
 def fault_in(body: JSON) -> JSON | None:
     """Return the error in a body of status 200 in its usual form, `{"error": …}`, or None if there is none."""
-    said = fields(body)
-    if says_anything(said.get("error")):
-        return {**body, "error": said["error"]}
+    by_name = fields(body)
+    if says_anything(by_name.get("error")):
+        return {**body, "error": by_name["error"]}
     choices = body.get("choices")
     first = choices[0] if isinstance(choices, list) and choices else None
     if isinstance(first, Mapping) and says_anything(first.get("error")):  # OpenRouter, of a provider that failed midway
         return {"error": first["error"]}
     if body.get("object") == "error" or body.get("type") == "error":  # vLLM before 0.10; Anthropic
         return {"error": body}
-    return _other_fault(body, said)
+    return _other_fault(body, by_name)
 
 
-def _other_fault(body: JSON, said: Mapping[str, object]) -> JSON | None:
+def _other_fault(body: JSON, by_name: Mapping[str, object]) -> JSON | None:
     """Return the error in a body that is not called one, with its `fields`."""
-    base = said.get("baseresp")
+    base = by_name.get("baseresp")
     if isinstance(base, Mapping) and is_number(fields(base).get("statuscode")):  # MiniMax, even beside half an answer
         return {"error": base}
     if any(map(body.get, ANSWERS)):
         return None
-    if says_anything(said.get("errors")):
+    if says_anything(by_name.get("errors")):
         return {"error": body["errors"]}
-    inside = said.get("response")
+    inside = by_name.get("response")
     if isinstance(inside, Mapping) and says_anything(fields(inside).get("error")):  # Tencent
         return {"error": fields(inside)["error"]}
-    has_code = is_number(said.get("errorcode")) or as_status(said.get("code"))  # Baidu; Alibaba
-    has_text = any(isinstance(said.get(key), str) and said[key] for key in MESSAGES)  # Alibaba, FastAPI
-    return {"error": body} if has_code or has_text or says_anything(said.get("detail")) else None
+    has_code = is_number(by_name.get("errorcode")) or as_status(by_name.get("code"))  # Baidu; Alibaba
+    has_text = any(isinstance(by_name.get(key), str) and by_name[key] for key in MESSAGES)  # Alibaba, FastAPI
+    return {"error": body} if has_code or has_text or says_anything(by_name.get("detail")) else None
 
 
 def is_number(code: object) -> bool:
@@ -188,9 +188,8 @@ def says_anything(error: object) -> bool:
 def status_of(fault: JSON) -> int:
     """Return the status of a response with this error: by its codes, else by its text, else 502."""
     text = complaint(fault)[:MAX_READ_CHARS]
-    named = next((status for value in identifiers(fault) if (status := as_status(value))), 0) or as_status(text)
-    if named:
-        return named
+    if status := next(filter(None, map(as_status, (*identifiers(fault), text))), 0):
+        return status
     if begins := BEGINNING.match(text):
         return int(begins[1])
     return next((status for status, phrase in PHRASES if phrase.search(text)), UNKNOWN)
@@ -231,8 +230,8 @@ def holders(fault: JSON) -> Iterator[Mapping[str, object]]:
             waiting.extend(inner[:MAX_HOLDERS])
         elif isinstance(inner, Mapping):
             yield inner
-            said = fields(inner)
-            waiting.extend(said[key] for key in INSIDE if key in said)
+            by_name = fields(inner)
+            waiting.extend(by_name[key] for key in INSIDE if key in by_name)
     yield fault
 
 
@@ -254,9 +253,9 @@ def complaint(fault: JSON, content: bytes = b"") -> str:
     error = fault.get("error")
     if isinstance(error, str) and error and as_json(error) is error:
         return one_line(error)
-    known = map(fields, holders(fault))
-    said = next((holder[key] for holder in known for key in MESSAGES if is_text(holder.get(key))), None)
-    return one_line(str(said or content.decode("utf-8", "replace") or error or ""))
+    described = map(fields, holders(fault))
+    message = next((holder[key] for holder in described for key in MESSAGES if is_text(holder.get(key))), None)
+    return one_line(str(message or content.decode("utf-8", "replace") or error or ""))
 
 
 def is_text(value: object) -> bool:
@@ -287,15 +286,20 @@ def is_too_long(status: int, fault: JSON, said: str) -> bool:
 
 def is_bad_key(status: int, fault: JSON, said: str) -> bool:
     """Return whether an error is about the key, which Gemini says with the status of a bad request."""
-    about_key = any(as_status(code) == HTTPStatus.UNAUTHORIZED for code in codes(fault)) or BAD_KEY.search(said)
-    return status == HTTPStatus.UNAUTHORIZED or (status == HTTPStatus.BAD_REQUEST and bool(about_key))
+    if status != HTTPStatus.BAD_REQUEST:
+        return status == HTTPStatus.UNAUTHORIZED
+    return names_status(fault, HTTPStatus.UNAUTHORIZED) or bool(BAD_KEY.search(said))
 
 
 def is_broke(fault: JSON, said: str) -> bool:
     """Return whether the account has no credit."""
-    known = codes(fault)
-    by_code = known & BROKE or any(as_status(code) == HTTPStatus.PAYMENT_REQUIRED for code in known)
-    return bool(by_code) or bool(BROKE_TEXT.search(said))
+    by_code = bool(codes(fault) & BROKE) or names_status(fault, HTTPStatus.PAYMENT_REQUIRED)
+    return by_code or bool(BROKE_TEXT.search(said))
+
+
+def names_status(fault: JSON, status: int) -> bool:
+    """Return whether a code of an error names a status."""
+    return any(as_status(code) == status for code in codes(fault))
 
 
 def block_reason(body: JSON) -> str:

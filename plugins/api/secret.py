@@ -74,7 +74,7 @@ class Lookalikes(dict[int, str]):
         return self[code]
 
 
-ALIKE = Lookalikes(dict.fromkeys(map(ord, "\u2010\u2011\u2012\u2013\u2014\u2015\u2212\ufe58\ufe63\uff0d"), "-"))
+LOOKALIKES = Lookalikes(dict.fromkeys(map(ord, "\u2010\u2011\u2012\u2013\u2014\u2015\u2212\ufe58\ufe63\uff0d"), "-"))
 
 
 def without_key(text: str, key: str) -> str:
@@ -104,7 +104,7 @@ class Reading:
     def masked(self, text: str) -> str:
         """Return a text without the forms of the key; a text without any is only searched, which is fast."""
         read = self.marks.sub(meaning, text)
-        read = read.translate(ALIKE) if self.folded else read
+        read = read.translate(LOOKALIKES) if self.folded else read
         if not any(form in read for form in self.wanted):
             return text
         pieces, end = [], 0
@@ -118,7 +118,7 @@ class Reading:
         """Return where the forms begin and end in a text, in order."""
         read = [*characters(text, self.marks)]
         whole = "".join(one for one, _, _ in read)
-        whole = whole.translate(ALIKE) if self.folded else whole
+        whole = whole.translate(LOOKALIKES) if self.folded else whole
         places = ((match.start(), match.end()) for form in self.wanted for match in re.finditer(re.escape(form), whole))
         return sorted(
             ((read[first][1], read[last - 1][2]) for first, last in places), key=lambda ends: (ends[0], -ends[1])
@@ -159,7 +159,7 @@ def readings_of(key: str) -> tuple[Reading, ...]:
     """
     has_digit = any(map(str.isdigit, key))
     between = BLANK if has_digit else UNSEEN
-    plain = both_ways(key.translate(ALIKE))
+    plain = both_ways(key.translate(LOOKALIKES))
     in_base32 = in_base(base64.b32encode, 5, key) | in_base(base64.b32hexencode, 5, key)
     coded = both_ways(key.encode().hex(), *map(str.lower, in_base32))
     readings = [

@@ -148,7 +148,7 @@ class PromptedSettings(EncoderSettings):
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """What an encoder has to know about a text: its prompt and its role."""
+    """The prompt and the role of a text, which an encoder has to know."""
 
     prompt: str = ""
     role: TextRole = ""

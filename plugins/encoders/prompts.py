@@ -151,7 +151,7 @@ def declared_prompts(checkpoint: Checkpoint) -> tuple[dict[str, str], str]:
     return {name: prompt or "" for name, prompt in prompts.items()}, default
 
 
-def _chosen(role: TextRole, given: str | None, declared: Mapping[str, str], checkpoint: Checkpoint) -> str | None:
+def _chosen(role: TextRole, prompt: str | None, declared: Mapping[str, str], checkpoint: Checkpoint) -> str | None:
     """Return the text of a given prompt, which may be the name of a declared one.
 
     A model that figeval trained has texts in its figeval.json, even where one looks like a name.
@@ -159,18 +159,18 @@ def _chosen(role: TextRole, given: str | None, declared: Mapping[str, str], chec
     Raises:
         ModelError: it looks like a name, which would be glued to the text, but there is no such prompt.
     """
-    if given and given in declared:
-        return declared[given]
+    if prompt and prompt in declared:
+        return declared[prompt]
     trained = checkpoint.declared.get(OPTION_NAMES[role]) if "about" in checkpoint.declared else None
-    if given and given != trained and NAME.fullmatch(given):
-        names = [name for name, prompt in declared.items() if prompt]
+    if prompt and prompt != trained and NAME.fullmatch(prompt):
+        names = [name for name, text in declared.items() if text]
         has = f"it has the {_listed('prompt', names)}" if names else "it has none"
         raise ModelError(
-            f"{OPTION_NAMES[role]}={given:.80}: {checkpoint.model!r} declares no prompt of this name ({has})"
-            f"{near(given, names)}; "
+            f"{OPTION_NAMES[role]}={prompt:.80}: {checkpoint.model!r} declares no prompt of this name ({has})"
+            f"{near(prompt, names)}; "
             f"the text of a prompt ends with a blank or a sign, e.g. '{OPTION_NAMES[role]}=query: '"
         )
-    return given
+    return prompt
 
 
 def _listed(noun: str, names: tuple[str, ...] | list[str]) -> str:

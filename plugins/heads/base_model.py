@@ -255,3 +255,20 @@ def frozen_modules(model: PreTrainedModel, names: str) -> None:
         if name not in modules:
             raise TrainError(f"--head_args freeze={name}: the model has no such module{near(name, modules)}")
         modules[name].requires_grad_(False)
+
+
+class Prompted:
+    """Base class of the learners of encoders that read texts with prompts: what they report about these."""
+
+    base: Base
+    prompts: Prompts
+
+    @property
+    def prompts_by_role(self) -> dict[str, str]:
+        """The prompts that texts are read with, by role; empty if there are none."""
+        return self.prompts.by_role
+
+    @property
+    def warnings(self) -> list[str]:
+        """A warning about prompts of the checkpoint that may be missing, if there are any."""
+        return self.prompts.warnings(self.base.setup.model, "--head_args")

@@ -30,7 +30,7 @@ from ..encoders.loading import ModelSetup
 from ..encoders.prompts import Prompts, check_prompts
 from ..encoders.settings import one_of, positive
 from ..encoders.tokens import IDS, Tokens, tokenize
-from .base_model import Base, base_of, options_of, pooled_encoder, pooling_of
+from .base_model import Base, Prompted, base_of, options_of, pooled_encoder, pooling_of
 from .inputs import gold_of, inputs_of, ranking_losses, rectangle
 
 if TYPE_CHECKING:
@@ -312,7 +312,7 @@ def filled(batches: Sequence[Batch], name: str) -> Tensor:
 
 
 @dataclass(frozen=True)
-class EncoderLearner(ABC):
+class EncoderLearner(Prompted, ABC):
     """Base class of both learners: training, reading and saving of the encoder.
 
     Texts are read with the prompts of their roles, which the trained model declares.
@@ -323,16 +323,6 @@ class EncoderLearner(ABC):
     pooling: str
     prompts: Prompts = NO_PROMPTS
     select_by: None = None
-
-    @property
-    def prompts_by_role(self) -> dict[str, str]:
-        """The prompts that texts are read with, by role; empty if there are none."""
-        return self.prompts.by_role
-
-    @property
-    def warnings(self) -> list[str]:
-        """A warning about prompts of the checkpoint that may be missing, if there are any."""
-        return self.prompts.warnings(self.base.setup.model, "--head_args")
 
     @abstractmethod
     def features(self, examples: Sequence[Example]) -> RankingFeatures:

@@ -34,7 +34,7 @@ from ..encoders.pair_encoder import (
 from ..encoders.pairs import classes_of, parse_labels, prescribed
 from ..encoders.prompts import Prompts
 from ..encoders.tokens import Tokens, tokenize
-from .base_model import Base, base_of, options_of, pooled_encoder, pooling_of
+from .base_model import Base, Prompted, base_of, options_of, pooled_encoder, pooling_of
 from .biencoder import looked_up_once
 from .cross_encoder import outputs_for
 from .inputs import IndependentFeatures, class_of, inputs_of
@@ -116,7 +116,7 @@ class PairBiencoderNetwork(Module):  # type: ignore[misc]
 
 
 @dataclass(frozen=True)
-class PairBiencoder:
+class PairBiencoder(Prompted):
     """Learner of pair labels. `names` are the classes by number; `fresh` means a linear layer with random weights."""
 
     base: Base
@@ -127,16 +127,6 @@ class PairBiencoder:
     pooling: str
     prompts: Prompts = NO_PROMPTS
     select_by: None = None
-
-    @property
-    def prompts_by_role(self) -> dict[str, str]:
-        """The prompts that texts are read with, by role; empty if there are none."""
-        return self.prompts.by_role
-
-    @property
-    def warnings(self) -> list[str]:
-        """A warning about prompts of the checkpoint that may be missing, if there are any."""
-        return self.prompts.warnings(self.base.setup.model, "--head_args")
 
     def features(self, examples: Sequence[Example]) -> ApartFeatures:
         """Return both texts, tokenized separately, and the classes of their labels, matched by name."""

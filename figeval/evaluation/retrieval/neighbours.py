@@ -79,7 +79,7 @@ class NearestExamples:
 
     @cached_property
     def leaks(self) -> Leaks:
-        """What may not be shown before a question."""
+        """The examples that may not be shown before a question."""
         return Leaks(self.pool, self.originals, self._keys)
 
     def _keys(self, example: Example) -> Iterator[Hashable]:
