@@ -5,8 +5,9 @@ Every output has the same ones: the terminal, HTML, comparisons, tables of paper
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
+from typing import Any
 
 from figeval.records import conditions
 from figeval.records.schema import RunRecord, ScoreRecord, TaskRecord
@@ -128,7 +129,15 @@ def _of_run(run: RunRecord, shown: RunRecord) -> Iterator[str]:
     described = run.model.description
     yield from described.get("warnings", ())
     if "fell_back_because" in described:
-        yield f"log-likelihoods from {described['scoring']} ({described['fell_back_because']})"
+        yield _slower(described)
+
+
+def _slower(described: Mapping[str, Any]) -> str:
+    """Return a note on log-likelihoods that took longer than they might have: by how much, why, and what helps."""
+    times, cure = described.get("times_packed"), described.get("cure")
+    more = f", {times} times as many tokens as packed trees" if times else ""
+    helps = f"; {cure}" if cure else ""
+    return f"log-likelihoods from {described['scoring']}{more} ({described['fell_back_because']}){helps}"
 
 
 def _of_shown_tasks(warning: str, run: RunRecord, shown: RunRecord) -> str:

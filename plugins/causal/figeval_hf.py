@@ -49,15 +49,20 @@ class FigevalHF(HFLM):  # type: ignore[misc]
 
     budget: TokenBudget | None = None  # figeval's own backend shares its budgets
     writing: TokenBudget | None = None
+    scoring = "auto"
 
     @cached_property
     def engine(self) -> Engine | EncoderDecoder:
-        """Engine that computes log-likelihoods; it tests itself on first use."""
+        """Engine that computes log-likelihoods; it tests itself on first use.
+
+        Raises:
+            ModelError: `scoring` is "packed", and the architecture reads trees differently from rows.
+        """
         budget = self.budget or TokenBudget.on(self.device.type)
         if self.backend == "seq2seq":
             return EncoderDecoder(self.model, self.device, budget)
         with within(None):  # its test is no progress of the call
-            return settle(Engine(self.model, self.device, budget))
+            return settle(Engine(self.model, self.device, budget), self.scoring)
 
     @cached_property
     def writer(self) -> Decoder | WholeBatches:

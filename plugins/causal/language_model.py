@@ -30,10 +30,10 @@ from ..encoders.loading import (
     prepare,
     suppress_logging,
 )
-from ..encoders.settings import Configured, Settings
+from ..encoders.settings import Configured, Settings, one_of
 from ..encoders.tokens import padded
 from .engine.bodies import kept_per_token, vocabulary
-from .engine.packed import logits_at_once
+from .engine.packed import SCORING, logits_at_once
 from .generation.grammar import Grammars, check_installed
 from .generation.row import Row
 from .lm_eval_requests import encode_pairs
@@ -66,6 +66,8 @@ class LanguageSettings(Settings):
         attn_implementation: implementation of attention in transformers, such as "eager" or "sdpa".
         enable_thinking: passed to chat templates that can switch thinking on and off; --reasoning does more.
         reasoning: whether and how long the model thinks (--reasoning); None for what its template does.
+        scoring: how a causal model reads texts to score: "packed" in trees that share beginnings, or as "rows", one for
+            each; "auto" for the fastest way that a test of the model finds right.
     """
 
     dtype: str = "auto"
@@ -77,12 +79,18 @@ class LanguageSettings(Settings):
     attn_implementation: str | None = None
     enable_thinking: bool | None = None
     reasoning: Reasoning | None = None
+    scoring: str = "auto"
+
+    def __post_init__(self) -> None:
+        # super() without arguments fails in a dataclass with slots, because the decorator creates a new class.
+        Settings.__post_init__(self)
+        one_of("scoring", self.scoring, SCORING)
 
     @property
     def passed_on(self) -> JSON:
         """Options that are passed to lm-eval unchanged."""
         shared = {field.name for field in fields(Settings)} - {"max_length", "trust_remote_code"}
-        ours = shared | {"apply_chat_template", "reasoning"}
+        ours = shared | {"apply_chat_template", "reasoning", "scoring"}
         given = {field.name: getattr(self, field.name) for field in fields(self) if field.name not in ours}
         return {name: value for name, value in given.items() if value is not None}
 
@@ -201,7 +209,7 @@ class LanguageModel(Neural[LanguageSettings, "FigevalHF"]):
                 lm = FigevalHF(**arguments, backend=self.kind, dtype=setup.dtype, device=setup.device)
         except load_errors() as error:
             raise ModelError(f"{setup.checkpoint.model!r} cannot be loaded: {one_line(error)}") from error
-        lm.budget, lm.writing = self.budget, self.writing
+        lm.budget, lm.writing, lm.scoring = self.budget, self.writing, setup.settings.scoring
         self._check(lm)
         self.writing.limit(free_memory(setup.device), kept_per_token(lm.model))
         return lm
@@ -244,12 +252,16 @@ def open_model(settings: LanguageSettings, *kinds: str) -> LanguageModel:
 
     Raises:
         ModelError: no such model, an encoder, an unavailable device, half precision on a CPU, or a chat template
-            without a choice on whether to use it; --reasoning for a model that is not known to think.
+            without a choice on whether to use it; --reasoning for a model that is not known to think; `scoring` for
+            an encoder-decoder.
     """
     checkpoint = locate(settings.model, settings.revision)
     require(checkpoint, *kinds)
     check_chat_template(checkpoint, settings.apply_chat_template)
-    model = LanguageModel(prepare(settings, checkpoint), by_class(checkpoint) or kinds[0])
+    kind = by_class(checkpoint) or kinds[0]
+    if kind != "causal" and settings.scoring != "auto":
+        raise ModelError(f"scoring={settings.scoring} is for causal models; {settings.model!r} is an encoder-decoder")
+    model = LanguageModel(prepare(settings, checkpoint), kind)
     if settings.reasoning is not None:
         model.prompting.check()
     return model

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 Kept: TypeAlias = "list[tuple[Tensor, Tensor]]"  # keys and values per layer, (1, heads, tokens, d)
 Index: TypeAlias = "Ints | Tensor"
 
+# What models raise if they are read in a way that they do not support.
+REFUSALS = (RuntimeError, TypeError, ValueError, KeyError, IndexError, AttributeError, NotImplementedError)
+
 
 def head(model: PreTrainedModel, body: Module, output: ModelOutput, states: Tensor) -> Tensor:
     """Return the scores of the vocabulary for states (n, d), as (n, vocabulary); `output` is one of the model's body.

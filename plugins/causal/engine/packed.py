@@ -31,8 +31,11 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
     from transformers.cache_utils import Cache
 
+    from .verdicts import Verdict
+
 Answer: TypeAlias = tuple[float, bool]  # Σ log P(token), and whether each token was the likeliest
 
+SCORING = ("auto", "packed", "rows")
 PLAIN = ReadStrategy("plain rows", Shape(trees=False, prefixes=False))
 SHORTEST_SHARED = 32  # least number of tokens that two calls must share for their keys and values to be kept
 LOGITS = {"cpu": 96 << 20}  # bytes for the scores of the vocabulary at a time
@@ -42,10 +45,14 @@ LOGITS_ON_ACCELERATOR = 1 << 30
 
 @dataclass(slots=True)
 class TokenCount:
-    """Number of tokens read by the model, and the number that one row per request would have taken."""
+    """Number of tokens read by the model, and those that one row per request or packed trees would have taken.
+
+    Packed trees are counted only where they could not be used.
+    """
 
     read: int = 0
     plain: int = 0
+    packed: int = 0
 
     def describe(self) -> JSON:
         """Return the counts for the record."""
@@ -63,12 +70,18 @@ class Engine:
     device: torch.device
     budget: TokenBudget
     strategy: ReadStrategy = PLAIN
-    reason: str = ""  # the reason for plain rows
+    verdict: Verdict | None = None  # that of the self-test
+    precision: torch.dtype | None = None  # that of the passes, if it is not that of the weights
     body: Module | None = None  # the module before the head; None if the head cannot be run separately
     last: Module | None = None  # the feed-forward part of its last layer; None if it cannot be run on chosen states
     tokens: TokenCount = field(default_factory=TokenCount)
     _shared_prefix: tuple[Ints, Kept] = (NONE, [])
     _last: Ints = field(default_factory=lambda: NONE)  # the common beginning of the last requests
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Precision of the passes."""
+        return self.precision or next(self.model.parameters()).dtype
 
     def score(self, requests: Sequence[TokenRequest]) -> list[Answer]:
         """Return Σ log P(token) of each continuation, in nats, and whether it is the greedy one."""
@@ -93,6 +106,8 @@ class Engine:
         tree = build(requests)
         plan = plan_of(tree, strategy.shape, self._shared_with_last(tree))
         self.tokens.plain += sum(len(request.ids) - 1 for request in requests)
+        if self.verdict is not None and self.verdict.failures and not strategy.shape.trees:
+            self.tokens.packed += plan_of(tree, Shape.on(self.device.type)).read
         with torch.inference_mode():
             reading = ForwardPass(self, tree, strategy, share / max(1, plan.read))
             reading.follow(plan, [], 0)
@@ -134,10 +149,12 @@ class Engine:
     def describe(self) -> JSON:
         """Return the strategy, and the number of tokens that it saves."""
         said: JSON = {"scoring": self.strategy.name, "head": "everywhere" if self.body is None else "where predicted"}
-        if self.reason:
-            said["fell_back_because"] = self.reason
+        if self.verdict is not None:
+            said |= self.verdict.describe()
         if self.tokens.read:
             said["tokens"] = self.tokens.describe()
+        if self.tokens.packed:
+            said["times_packed"] = round(self.tokens.read / self.tokens.packed, 1)
         return said
 
 
@@ -201,7 +218,7 @@ class ForwardPass:
         engine.tokens.read += sum(map(len, rows))
         view = View.of(self.tree, rows, before, engine.device)
         kept = {} if cache is None else {cache_argument(engine.model): cache}  # state-space models have none
-        inputs = {**self.strategy.inputs(view, engine.model), **kept, "use_cache": cache is not None}
+        inputs = {**self.strategy.inputs(view, engine.dtype), **kept, "use_cache": cache is not None}
         nodes, lines, columns = self._asked_of(rows)
         self._write_scores(nodes, *engine.states(inputs, lines, columns))
         advance(self.per_token * sum(map(len, rows)))

@@ -1,76 +1,289 @@
-"""The self-test, which finds the best strategy for a model on a small sample before the first request.
+"""The self-test, which finds the best strategy for a model before the first request.
 
-Nothing is assumed about an architecture: the first strategy that gives the same log-likelihoods as plain rows is used.
-A model that supports none of them is read in plain rows, and the record says why.
+Nothing is assumed about an architecture. Two questions are asked of each strategy, and it is used if both answers are
+good; a model that supports none is read in plain rows, and the record says why.
+
+* Does this architecture read trees as it reads rows? That is a matter of masks, positions and caches, and is asked in
+  single precision, exactly: of a small copy of the model, or of the model itself.
+* Does it still hold on this device, in this precision, with these kernels? That is judged by the truth (`judgement`).
+
+A check that cannot fail shows nothing, so each question is also asked of the strategy with a planted fault.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...encoders.batching import free_memory
+from figeval.errors import ModelError
+
+from ...encoders.batching import TokenBudget, free_memory
 from ...encoders.loading import one_line, positions
-from .bodies import bytes_per_token, fuse_activations, head, last_feed_forward, only_at
+from .bodies import REFUSALS, bytes_per_token, fuse_activations
+from .judgement import Evidence, Floats, Trial
 from .packed import PLAIN, Answer, Engine
+from .precision import computing_in
 from .prefix_tree import TokenRequest
 from .reading_plan import Shape
+from .separable import separable_parts
+from .small_copy import PRECISE, small_copy
+from .verdicts import Verdict, recall_verdict, remember_verdict
 from .views import LONGEST_TRIED, ReadStrategy, strategies_for, windows
 
 if TYPE_CHECKING:
     import torch
-    from torch import Tensor
-    from torch.nn import Module
     from transformers import PretrainedConfig, PreTrainedModel
 
 TOLERANCE = 1e-4  # nats per request, in single precision
-HALF_TOLERANCE = 0.05  # nats per token in half precision; a wrong mask costs tenths or more
-REFUSALS = (RuntimeError, TypeError, ValueError, KeyError, IndexError, AttributeError, NotImplementedError)
+VISIBLE = 1e-2  # nats that a planted fault must change, or else the test could not have failed
+HALF_TOLERANCE = 0.05  # nats per token between ways in half precision, where the truth cannot be computed
 CONTEXT = 24
+CONTEXTS = 3
+TRIAL_CONTEXTS = 6  # texts differ in their rounding, so more of them are needed to measure it
+TRIAL_WORDS = 16  # next tokens that are scored after each text: many numbers tell a small fault from rounding
+PARTS = 3  # batches into which plain rows are divided to see how they differ from themselves
 # Most tokens per batch: on a CPU, the activations of a larger one leave the caches, which costs up to a fifth.
 MOST = {"cpu": 512}
 
 
-def settle(engine: Engine) -> Engine:
-    """Set the engine to the best strategy that its model supports, within free memory."""
+def settle(engine: Engine, scoring: str = "auto") -> Engine:
+    """Set the engine to the best strategy that its model supports, within free memory.
+
+    Args:
+        engine: an engine that has not scored anything.
+        scoring: "auto" tests all strategies; "packed" takes packed trees if the architecture supports them, whatever
+            the rounding; "rows" takes plain rows.
+
+    Raises:
+        ModelError: "packed", and the architecture reads trees differently from rows.
+    """
     engine.budget.limit(free_memory(str(engine.device)), bytes_per_token(engine.model))
     engine.budget.tokens = min(engine.budget.tokens, MOST.get(engine.device.type, engine.budget.tokens))
     fuse_activations(engine.model)
-    engine.body = separable_body(engine.model, engine.device)
-    engine.last = separable_last(engine.body, engine.device)
-    failures = []
-    for strategy in strategies_for(engine.model.config, Shape.on(engine.device.type)):
-        failure = difference(engine, strategy)
-        if not failure:
-            engine.strategy = strategy
-            break
-        failures.append(f"{strategy.name}: {failure}")
-    if not engine.strategy.shape.trees:
-        engine.reason = "; ".join(failures)
+    engine.body, engine.last = separable_parts(engine.model, engine.device)
+    if scoring != "rows":
+        strategies = list(strategies_for(engine.model.config, Shape.on(engine.device.type)))
+        engine.verdict = recall_verdict(engine.model, scoring)
+        if engine.verdict is None or not engine.verdict.names_one_of([*strategies, PLAIN]):
+            engine.verdict = verdict_of(engine, strategies, scoring)
+            remember_verdict(engine.model, scoring, engine.verdict)
+        engine.strategy = engine.verdict.chosen(strategies, PLAIN)
     engine.forget()
     return engine
 
 
-def difference(engine: Engine, strategy: ReadStrategy) -> str:
-    """Return what is wrong with a strategy, or "" if nothing is."""
+def verdict_of(engine: Engine, strategies: Sequence[ReadStrategy], scoring: str) -> Verdict:
+    """Return the first strategy that passes, with what is known of those that were tried."""
+    test, cure = SelfTest(engine), ""
+    failures: dict[str, str] = {}
+    evidence: dict[str, dict[str, float]] = {}
+    for strategy in strategies:
+        if scoring == "packed" and not strategy.shape.trees:
+            continue
+        result = test.examine(strategy, by_truth=scoring == "auto")
+        if result.evidence is not None:
+            evidence[strategy.name] = result.evidence.describe()
+        if not result.failure:
+            name, reach = strategy.name, result.reach
+            return Verdict(strategy=name, reach=reach, failures=failures, evidence=evidence, cure=cure)
+        failures[strategy.name] = result.failure
+        cure = cure or cure_of(engine.model, result)
+    if scoring == "packed":
+        name, why = type(engine.model).__name__, next(iter(failures.values()), "it has no masks for them")
+        raise ModelError(f"scoring=packed: {name} cannot read packed trees ({why}); leave out scoring, or use rows")
+    return Verdict(strategy=PLAIN.name, failures=failures, evidence=evidence, cure=cure)
+
+
+def cure_of(model: PreTrainedModel, result: Result) -> str:
+    """Return what makes a strategy pass that did not, or "" if that is a matter of the architecture."""
+    if model.config._attn_implementation not in PRECISE:
+        return "--model_args attn_implementation=sdpa accepts the masks of packed trees"
+    judged = result.evidence is not None and result.evidence.error is not None
+    return (
+        "--model_args scoring=packed reads packed trees nevertheless, and dtype=float32 rounds less" if judged else ""
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a test found: why a strategy is not used ("" if it is), and the longest text that it may read, if any."""
+
+    failure: str
+    reach: int | None = None
+    evidence: Evidence | None = None
+
+
+@dataclass
+class SelfTest:
+    """The tests of the strategies of one engine, which share the scores of plain rows."""
+
+    engine: Engine
+
+    def examine(self, strategy: ReadStrategy, *, by_truth: bool = True) -> Result:
+        """Ask both questions about a strategy, or only the first one without `by_truth`."""
+        shape = replace(strategy.shape, branches=12, width=24)  # because the samples are small
+        tight = replace(strategy, shape=shape)
+        results = []
+        for reader in self._readers():
+            try:
+                gaps = reader.gaps(tight)
+            except REFUSALS as error:
+                results.append(Result(refusal(error)))
+                continue
+            if gaps[0] <= TOLERANCE and gaps[1] >= VISIBLE:
+                return self._judge(strategy, tight, reader, gaps, by_truth=by_truth)
+            differs = f"differs from rows by {gaps[0]:.2g} nats in single precision"
+            failure = differs if gaps[0] > TOLERANCE else "the test could not see a planted fault"
+            results.append(Result(failure, evidence=Evidence(*gaps)))
+        return results[0]
+
+    def _judge(
+        self, strategy: ReadStrategy, tight: ReadStrategy, reader: Reader, gaps: tuple[float, float], *, by_truth: bool
+    ) -> Result:
+        """Judge a strategy that the architecture supports."""
+        reach = strategy.reach if reader.engine is self.engine else None  # a copy has short windows
+        if not by_truth or (reader.engine is self.engine and reader.dtype is None):
+            return Result("", reach, Evidence(*gaps))
+        try:
+            if self.is_single and self._apart(tight) <= TOLERANCE:
+                return Result("", reach, Evidence(*gaps))
+            trial = self.trial(tight)
+        except REFUSALS as error:
+            return Result(refusal(error), reach, Evidence(*gaps))
+        if trial is None:  # as weights of a few bits, which cannot be cast
+            apart = self._apart(tight)
+            failure = "" if apart <= HALF_TOLERANCE else f"differs from rows by {apart:.2g} nats per token"
+            return Result(failure, reach, Evidence(*gaps))
+        precision = str(self.engine.dtype).removeprefix("torch.")
+        return Result(trial.failure(precision), reach, trial.evidence(*gaps))
+
+    def _readers(self) -> Iterator[Reader]:
+        """Yield what may answer the first question, best first.
+
+        In single precision that is the model itself, if its windows are short enough for the sample, then a copy of it.
+        """
+        itself = Reader(self.engine, None if self.is_single else truth_of(self.engine.dtype))
+        exact = self.is_single and not any(window > CONTEXT for window in windows(self.engine.model.config))
+        if exact:
+            yield itself
+        if self._copy is not None:
+            yield self._copy
+        if not exact:
+            yield itself
+
+    @cached_property
+    def is_single(self) -> bool:
+        """Whether the model computes in single precision or better."""
+        import torch
+
+        return self.engine.dtype in (torch.float32, torch.float64)
+
+    @cached_property
+    def _copy(self) -> Reader | None:
+        """A small copy, which computes in single precision."""
+        engine = self.engine
+        copy = small_copy(engine.model, engine.device)
+        if copy is None:
+            return None
+        copied = Engine(copy, engine.device, TokenBudget.on(engine.device.type))
+        copied.body, copied.last = separable_parts(copy, engine.device)
+        return Reader(copied, None)
+
+    # ---- the second question ----------------------------------------------------------------------------------------
+
+    @cached_property
+    def _sample(self) -> list[TokenRequest]:
+        model = self.engine.model
+        return with_other_words(sample_for(model.config, positions(model), TRIAL_CONTEXTS, CONTEXT))
+
+    def trial(self, strategy: ReadStrategy) -> Trial | None:
+        """Return the scores by which a strategy is judged, or None if the model cannot compute the truth."""
+        precise = Reader(self.engine, truth_of(self.engine.dtype))
+        try:
+            truth = self.truth
+            fault = log_likelihoods(precise.scores(strategy.with_fault(), self._sample))
+        except (*REFUSALS, ModelError):  # the latter if memory runs out
+            return None
+        reader = Reader(self.engine, None)
+        way, planted = (
+            log_likelihoods(reader.scores(each, self._sample)) for each in (strategy, strategy.with_fault())
+        )
+        return Trial(truth, fault, self.rows, way, planted)
+
+    @cached_property
+    def truth(self) -> Floats:
+        """Scores of plain rows in a higher precision than the model's."""
+        precise = Reader(self.engine, truth_of(self.engine.dtype))
+        return log_likelihoods(precise.scores(PLAIN, self._sample))
+
+    @cached_property
+    def rows(self) -> list[Floats]:
+        """Scores of plain rows in the model's precision: in one batch, and in several."""
+        reader, sample = Reader(self.engine, None), self._sample
+        size = -(-len(sample) // PARTS)
+        parts = [sample[start : start + size] for start in range(0, len(sample), size)]
+        divided = [answer for part in parts for answer in reader.scores(PLAIN, part)]
+        return [log_likelihoods(answers) for answers in (reader.scores(PLAIN, sample), divided)]
+
+    def _apart(self, strategy: ReadStrategy) -> float:
+        """Return the largest difference from plain rows in the model's precision, in nats per token."""
+        way = log_likelihoods(Reader(self.engine, None).scores(strategy, self._sample))
+        return float(np.abs(way - self.rows[0]).max())
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """An engine and the precision in which it is to compute, or None for its own."""
+
+    engine: Engine
+    dtype: torch.dtype | None
+
+    def gaps(self, strategy: ReadStrategy) -> tuple[float, float]:
+        """Return the largest differences from plain rows, in nats: of a strategy, and of it with a planted fault."""
+        config = self.engine.model.config
+        sample = sample_for(config, positions(self.engine.model))
+        strategy = strategy.fitted(config)
+        plain, way, planted = (self.scores(each, sample) for each in (PLAIN, strategy, strategy.with_fault()))
+        return max(gaps(plain, way)), max(gaps(plain, planted))
+
+    def scores(self, strategy: ReadStrategy, sample: Sequence[TokenRequest]) -> list[Answer]:
+        """Return the answers to a sample."""
+        engine = self.engine
+        engine.forget()  # what was kept has another precision, or was read in another way
+        budget = engine.budget
+        engine.budget = replace(budget)  # memory that runs out in a higher precision does not limit the model
+        try:
+            if self.dtype is None:
+                return engine.score_by(strategy, sample)
+            with computing_in(engine.model, self.dtype):
+                engine.precision = self.dtype
+                return engine.score_by(strategy, sample)
+        finally:
+            engine.precision, engine.budget = None, budget
+            engine.forget()
+
+
+def refusal(error: Exception) -> str:
+    """Return what a model says of a way in which it cannot be read."""
+    name, text = type(error).__name__, one_line(error)[:120]
+    return text if text.startswith(name) else f"{name}: {text}"
+
+
+def truth_of(dtype: torch.dtype) -> torch.dtype:
+    """Return the precision by whose scores those of another one are judged."""
     import torch
 
-    sample = sample_for(engine.model.config, positions(engine.model))
-    tight = replace(strategy, shape=replace(strategy.shape, branches=12, width=24))  # because the sample is small
-    plain = engine.score_by(PLAIN, sample)
-    try:
-        values = engine.score_by(tight, sample)
-    except REFUSALS as error:
-        return f"{type(error).__name__}: {one_line(error)[:120]}"
-    apart = gaps(plain, values)
-    single = next(engine.model.parameters()).dtype in (torch.float32, torch.float64)
-    allowed = [TOLERANCE if single else HALF_TOLERANCE * request.predicted for request in sample]
-    agree = all(gap <= limit for gap, limit in zip(apart, allowed, strict=True))
-    return "" if agree else f"differs by {max(apart):.2g} nats"
+    return torch.float64 if dtype == torch.float32 else torch.float32
+
+
+def log_likelihoods(answers: Sequence[Answer]) -> Floats:
+    """Return the log-likelihoods alone."""
+    return np.array([value for value, _ in answers])
 
 
 def gaps(left: Sequence[Answer], right: Sequence[Answer]) -> list[float]:
@@ -79,63 +292,31 @@ def gaps(left: Sequence[Answer], right: Sequence[Answer]) -> list[float]:
     return [math.inf if math.isnan(difference) else difference for difference in differences]
 
 
-def separable_body(model: PreTrainedModel, device: torch.device) -> Module | None:
-    """Return the module whose states give the head the same scores, tested on a few tokens; None if there is none."""
-    import torch
-
-    ids = torch.tensor([[5, 6, 7, 8]], device=device)
-    with torch.inference_mode():
-        whole = model(input_ids=ids).logits[0, 1:3]
-        for body in (model.base_model, model.get_decoder()):
-            try:
-                output = body(input_ids=ids)
-                part = head(model, body, output, output.last_hidden_state[0, 1:3])
-            except REFUSALS:
-                continue
-            if alike(part, whole):
-                return body
-    return None
-
-
-def separable_last(body: Module | None, device: torch.device) -> Module | None:
-    """Return the feed-forward part of a body's last layer if it can be run at chosen tokens only, else None.
-
-    That is so if the states at those tokens stay the same.
-    """
-    import torch
-
-    if body is None or (last := last_feed_forward(body)) is None:
-        return None
-    ids = torch.tensor([[5, 6, 7, 8], [8, 7, 6, 5]], device=device)
-    at = (torch.tensor([0, 1, 1]), torch.tensor([3, 0, 2]))
-    with torch.inference_mode():
-        whole = body(input_ids=ids).last_hidden_state[at]
-        try:
-            with only_at(last, *at):
-                part = body(input_ids=ids).last_hidden_state[at]
-        except REFUSALS:
-            return None
-    return last if alike(part, whole) else None
-
-
-def alike(part: Tensor, whole: Tensor) -> bool:
-    """Return whether two tensors are equal up to rounding."""
-    import torch
-
-    tolerance = 1e-4 if whole.dtype in (torch.float32, torch.float64) else 2e-2
-    same = part.shape == whole.shape and torch.allclose(part.float(), whole.float(), rtol=tolerance, atol=tolerance)
-    return bool(same)
-
-
-def sample_for(config: PretrainedConfig, limit: int | None) -> list[TokenRequest]:
+def sample_for(
+    config: PretrainedConfig, limit: int | None, contexts: int = CONTEXTS, length: int | None = None
+) -> list[TokenRequest]:
     """Return texts that differ where it matters.
 
-    Two contexts begin alike, they have one or several continuations that begin alike, and they are longer than every
-    window that can be tested.
+    Contexts begin alike, and they have one or several continuations that begin alike. They have `length` tokens; None
+    makes them longer than every window that can be tested.
     """
+    config = config.get_text_config(decoder=True)
     tried = [window for window in windows(config) if window <= LONGEST_TRIED]
-    context = min(max([CONTEXT, *(window + 8 for window in tried)]), (limit or LONGEST_TRIED * 2) - 12)
-    some = np.random.default_rng(0).integers(5, min(config.vocab_size, 4_096), size=(8, context + 12)).tolist()
-    shared_prefix, ends = some[0][: context // 2], [line[: context - context // 2] for line in some[1:4]]
-    continuations = [some[4][:1], some[4][:5], some[4][:3] + some[5][:4], some[6][:7], some[7][:2]]
-    return [TokenRequest((*shared_prefix, *end, *words), len(words)) for end in ends for words in continuations]
+    longest = length or max([CONTEXT, *(window + 8 for window in tried)])
+    context = min(longest, (limit or LONGEST_TRIED * 2) - 12)
+    size = (contexts + 5, context + 12)
+    lines = np.random.default_rng(0).integers(5, min(config.vocab_size, 4_096), size).tolist()
+    beginning, words = lines[0][: context // 2], lines[contexts + 1 :]
+    ends = [line[: context - context // 2] for line in lines[1 : contexts + 1]]
+    continuations = [words[0][:1], words[0][:5], words[0][:3] + words[1][:4], words[2][:7], words[3][:2]]
+    return [TokenRequest((*beginning, *end, *option), len(option)) for end in ends for option in continuations]
+
+
+def with_other_words(sample: Sequence[TokenRequest]) -> list[TokenRequest]:
+    """Return requests for some words after every token that predicts something in a sample, one token each.
+
+    They read no other texts than the sample does.
+    """
+    before = {request.ids[:end] for request in sample for end in range(-request.predicted, 0)}
+    words = np.random.default_rng(1).permutation(sorted({token for request in sample for token in request.ids}))
+    return [TokenRequest((*ids, int(word)), 1) for ids in sorted(before) for word in words[:TRIAL_WORDS]]

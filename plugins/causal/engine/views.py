@@ -22,7 +22,7 @@ from .reading_plan import PackedRow, Shape
 if TYPE_CHECKING:
     import torch
     from torch import Tensor
-    from transformers import PretrainedConfig, PreTrainedModel
+    from transformers import PretrainedConfig
 
 LONGEST_TRIED = 1_024  # tokens of the longest tested window; texts beyond a longer window are read in plain rows
 
@@ -65,6 +65,14 @@ class View:
             seen &= self.depth[:, :, None] - places[:, None, :] < window
         return seen[:, None]
 
+    def leaking(self) -> View:
+        """Return the view with a fault: every part of a row is seen by the one that follows it."""
+        import torch
+
+        last = self.end.shape[1] - 1
+        following = self.end.gather(1, self.end.clamp(max=last))
+        return replace(self, end=torch.where(self.end <= last, following, self.end))
+
     def mask(self, dtype: torch.dtype, window: int | None = None) -> Tensor:
         """Return the mask as numbers to be added to attention scores."""
         import torch
@@ -86,19 +94,32 @@ class ReadStrategy:
     shape: Shape
     masked: Mask | None = None
     reach: int | None = None
+    faulty: bool = False
 
-    def inputs(self, view: View, model: PreTrainedModel) -> JSON:
-        """Return the arguments of the model."""
+    def with_fault(self) -> ReadStrategy:
+        """Return the strategy with a planted fault: parts of a row see others, or a row does not see its beginning."""
+        return replace(self, faulty=True)
+
+    def fitted(self, config: PretrainedConfig) -> ReadStrategy:
+        """Return the strategy with the masks of another config of the same class, whose windows are others."""
+        (masked,) = (each.masked for each in strategies_for(config, self.shape) if each.name == self.name)
+        return replace(self, masked=masked)
+
+    def inputs(self, view: View, dtype: torch.dtype) -> JSON:
+        """Return the arguments of the model, which computes in `dtype`."""
         if self.masked is None:  # unbranched rows, which need no mask of ours
             rows, longest = view.ids.shape
-            real = (view.end > 0).new_ones(rows, view.before + longest)
-            return {"input_ids": view.ids, "attention_mask": real.long()}
-        mask = self.masked(view, next(model.parameters()).dtype)
+            real = view.ids.new_ones(rows, view.before + longest)
+            if self.faulty:
+                real[:, view.before // 2 : view.before] = 0
+            return {"input_ids": view.ids, "attention_mask": real}
+        mask = self.masked(view.leaking() if self.faulty else view, dtype)
         return {"input_ids": view.ids, "position_ids": view.depth, "attention_mask": mask}
 
 
 def strategies_for(config: PretrainedConfig, shape: Shape) -> Iterator[ReadStrategy]:
     """Yield the strategies to try on a model, best first; `shape` is that of packed trees."""
+    config = config.get_text_config(decoder=True)
     window = getattr(config, "sliding_window", None)
     # Beyond a window that is longer than the sample, masks were not tested.
     reach = min((size for size in windows(config) if size > LONGEST_TRIED), default=None)
@@ -125,6 +146,11 @@ def strategies_for(config: PretrainedConfig, shape: Shape) -> Iterator[ReadStrat
 
 def windows(config: PretrainedConfig) -> list[int]:
     """Return all numbers of a config that limit how far a token attends."""
+    return [getattr(config.get_text_config(decoder=True), name) for name in window_names(config)]
+
+
+def window_names(config: PretrainedConfig) -> list[str]:
+    """Return the names of the numbers of a config that limit how far a token attends."""
+    config = config.get_text_config(decoder=True)
     names = [name for name in vars(config) if ("window" in name or "chunk" in name) and "feed_forward" not in name]
-    values = [getattr(config, name) for name in names]
-    return [value for value in values if isinstance(value, int) and not isinstance(value, bool) and value > 0]
+    return [name for name in names if type(getattr(config, name)) is int and getattr(config, name) > 0]

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from ...encoders.batching import TokenBudget, free_memory
 from ...encoders.loading import one_line, positions
-from ..engine.bodies import bytes_per_token
-from ..engine.self_test import REFUSALS, sample_for
+from ..engine.bodies import REFUSALS, bytes_per_token
+from ..engine.self_test import sample_for
 from .decoder import Decoder, Waiting
 from .prefixes import Beginning, shared
 from .row import End, Row

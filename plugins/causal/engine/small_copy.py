@@ -1,0 +1,127 @@
+"""Small copies of a model, on which the self-test asks whether an architecture reads trees as it reads rows.
+
+That is a question about masks, positions and caches, and not about weights: a copy of the same class with the same
+kinds of layers answers it in single precision, where rounding cannot hide a fault, and in a fraction of the time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import deepcopy
+from typing import TYPE_CHECKING, TypeAlias
+
+from .views import window_names
+
+if TYPE_CHECKING:
+    import torch
+    from torch.nn import Module, ModuleList
+    from transformers import PretrainedConfig, PreTrainedModel
+
+Kind: TypeAlias = "frozenset[tuple[object, ...]]"
+
+MIN_LAYERS = 2
+MAX_GROUPS = 4  # heads that share keys and values
+MAX_WIDTH = 128  # of the feed-forward part
+MAX_WORDS = 512
+WINDOW_TOKENS = 6  # of the windows of a copy, so that a short text is longer
+DEVIATION = 1.5  # of the weights, times the square root of their inputs: masks then change scores by tenths of a nat
+PRECISE = ("eager", "sdpa")  # implementations of attention that compute in single precision
+
+
+def small_copy(model: PreTrainedModel, device: torch.device) -> PreTrainedModel | None:
+    """Return a narrow model of the same class and kinds of layers in single precision, or None if none can be made.
+
+    Its weights are random, and its attention windows, if it has any, shorter than the texts of the self-test.
+    """
+    import torch
+
+    layers = layers_of(model)
+    if layers is None:
+        return None
+    config = narrowed(model.config, count_layers(layers))
+    devices = [device] if device.type == "cuda" else []
+    try:
+        with torch.random.fork_rng(devices), torch.device(device):
+            torch.manual_seed(0)
+            copy = type(model)(config).float().eval()
+            for weight in copy.parameters():
+                if weight.dim() > 1:
+                    torch.nn.init.normal_(weight, 0, DEVIATION * weight.shape[-1] ** -0.5)
+    except Exception:  # a config that its class rejects fails in any way
+        return None
+    copied = layers_of(copy)
+    same = copied is not None and {kind_of(layer) for layer in copied} == {kind_of(layer) for layer in layers}
+    return copy if same else None
+
+
+def layers_of(model: PreTrainedModel) -> ModuleList | None:
+    """Return the list of a model's layers, or None if there is none of the length that its config says."""
+    import torch
+
+    count = getattr(model.config.get_text_config(decoder=True), "num_hidden_layers", None)
+    lists = (module for module in model.modules() if isinstance(module, torch.nn.ModuleList))
+    return next((modules for modules in lists if len(modules) == count), None)
+
+
+def count_layers(layers: Sequence[Module]) -> int:
+    """Return how many of the first layers have all kinds that there are; they keep the pattern of the kinds."""
+    kinds = [kind_of(layer) for layer in layers]
+    last = max(kinds.index(kind) for kind in set(kinds))
+    return min(max(MIN_LAYERS, last + 1), len(kinds))
+
+
+def kind_of(layer: Module) -> Kind:
+    """Return what makes layers differ apart from weights: their modules' classes, and attributes that are flags."""
+    return frozenset(
+        (name, type(module).__name__, *sorted(flags_of(module).items())) for name, module in layer.named_modules()
+    )
+
+
+def flags_of(module: Module) -> dict[str, str]:
+    """Return the attributes of a module that are words or flags, and whether it has a window."""
+    flags = {name: str(value) for name, value in vars(module).items() if isinstance(value, bool | str)}
+    windows = {name: str(value is not None) for name, value in vars(module).items() if "window" in name}
+    return {name: value for name, value in (flags | windows).items() if name != "training" and name[0] != "_"}
+
+
+def narrowed(config: PretrainedConfig, layers: int) -> PretrainedConfig:
+    """Return a config with few layers, heads and words, narrow feed-forward parts and short windows.
+
+    The width of a head stays, because rotary positions may divide it into parts.
+    """
+    config = deepcopy(config)
+    vars(config).pop("quantization_config", None)
+    text = config.get_text_config(decoder=True)
+    for name, value in list(vars(text).items()):
+        if isinstance(value, list | tuple) and len(value) == text.num_hidden_layers:
+            setattr(text, name, value[:layers])
+        elif isinstance(value, int) and ("intermediate" in name or "ffn" in name) and not isinstance(value, bool):
+            setattr(text, name, min(value, MAX_WIDTH))
+        elif name.endswith("token_id") and isinstance(value, int) and value >= MAX_WORDS:
+            setattr(text, name, 0)
+    for name in window_names(text):
+        setattr(text, name, WINDOW_TOKENS)
+    text.num_hidden_layers = layers
+    if getattr(text, "vocab_size", 0) > MAX_WORDS:
+        text.vocab_size = MAX_WORDS
+    narrow_heads(text)
+    if config._attn_implementation not in PRECISE:
+        config._attn_implementation = "sdpa"
+    return config
+
+
+def narrow_heads(config: PretrainedConfig) -> None:
+    """Keep few heads of their width, and groups of them that share keys and values."""
+    heads = getattr(config, "num_attention_heads", None)
+    if not isinstance(heads, int) or not getattr(config, "hidden_size", None):
+        return  # state-space models
+    kept = getattr(config, "num_key_value_heads", None) or heads
+    fewer = min(kept, 2 if kept < heads else MAX_GROUPS)
+    groups = min(heads // kept, MAX_GROUPS)
+    if fewer * groups >= heads:
+        return
+    width = config.hidden_size // heads
+    config.hidden_size = fewer * groups * width
+    config.num_attention_heads = fewer * groups
+    if getattr(config, "num_key_value_heads", None):
+        config.num_key_value_heads = fewer
