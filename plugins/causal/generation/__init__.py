@@ -8,6 +8,7 @@
 | `prefixes` | numpy only: which prompts begin alike, and what of them is read once |
 | `row_cache` | keys and values of all rows, in buffers in which rows come and go |
 | `decoder` | the loop: reads waiting prompts, writes a token of every row, and lets ended rows leave |
-| `self_test` | whether a model supports that, tested on a small sample against plain rows |
+| `self_test` | which writer a model supports |
+| `trials` | what decides it: the scores of rows of a batch beside those of plain passes, and a planted fault |
 | `whole_batches` | for all other models: transformers' own loop, in which no row leaves before the last has ended |
 """

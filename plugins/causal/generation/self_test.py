@@ -1,34 +1,23 @@
-"""The self-test: whether rows of a model may come and go, found out on a small sample before the first prompt.
+"""The self-test: which writer gives a model's rows the texts that they get alone, found out before the first prompt.
 
-Nothing is assumed about an architecture. Rows share a beginning, have different lengths, join one another and leave;
-the scores of their next tokens must be those of one plain pass per row. A model that fails is asked in whole batches.
+Nothing is assumed about an architecture. The scores of the next tokens of rows that come and go must be those of plain
+passes (`trials`). A model that fails is asked in whole batches, or row by row if they fail, too.
 """
 
 from __future__ import annotations
 
-import math
-from collections import deque
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ...encoders.batching import TokenBudget, free_memory
-from ...encoders.loading import one_line, positions
-from ..engine.bodies import REFUSALS, bytes_per_token
-from ..engine.self_test import sample_for
-from .decoder import Decoder, Waiting
-from .prefixes import Beginning, shared
-from .row import End, Row
+from ..engine.bodies import bytes_per_token
+from .decoder import Decoder
+from .trials import BatchTrial, DecoderTrial, failure
 from .whole_batches import WholeBatches, config_errors
 
 if TYPE_CHECKING:
     import torch
-    from torch import Tensor
     from transformers import GenerationConfig, LogitsProcessorList, PreTrainedModel
 
-TOLERANCE = 1e-3  # mean difference of log-probabilities over the vocabulary, in single precision
-HALF_TOLERANCE = 0.1  # the same in half precision; a wrong mask costs more
-ROOMS = (2, 5, 3, 4, 1)  # tokens that the rows of the sample write
-STEPS = 3  # tokens that follow the rows of whole batches
 # Options of a generation config that need the whole prompt or transformers' own loop.
 UNUSUAL = (
     "min_length",
@@ -59,7 +48,6 @@ def writer_for(
     Raises:
         ModelError: transformers cannot follow the model's generation config.
     """
-    reason = ""
     if model.config.is_encoder_decoder:
         reason = "an encoder-decoder"
     elif unusual := unusual_options(model.generation_config):
@@ -70,40 +58,14 @@ def writer_for(
         with config_errors():
             processors = processors_of(model.generation_config)
         decoder = Decoder(model, reading, writing, processors, autocast=autocast)
-        reason = failure(decoder)
+        reason = failure(DecoderTrial(decoder))
         if not reason:
             return decoder
     whole = WholeBatches(model, writing, padding, reason, autocast)
-    if not (model.config.is_encoder_decoder or keeps_rows_apart(whole)):
-        whole.reason += "; rows of a batch differ from rows alone, so each is written alone"
+    if not model.config.is_encoder_decoder and (apart := failure(BatchTrial(whole))):
+        whole.reason += f"; rows of a batch differ from rows alone ({apart}), so each is written alone"
         whole.writing = TokenBudget(writing.tokens, rows=1)
     return whole
-
-
-def keeps_rows_apart(writer: WholeBatches) -> bool:
-    """Return whether rows of different lengths get the scores in a batch that they get alone.
-
-    Some models read the padding, and some mix up the rows that follow the first tokens.
-    """
-    import torch
-
-    rows = [one.row for one in sample(writer.model)]
-    rows += [Row(rows[0].prompt[:3], 1, rows[0].end), rows[1]]
-    try:
-        together = writer.scores(rows, STEPS)
-        alone = torch.cat([writer.scores([row], STEPS) for row in rows])
-    except REFUSALS:
-        return False
-    apart = (together - alone).abs().mean(-1).max().item()
-    return bool(apart <= tolerance(writer))
-
-
-def tolerance(writer: Decoder | WholeBatches) -> float:
-    """Return the largest difference that is rounding, in the precision in which a writer computes."""
-    import torch
-
-    single = writer.autocast is None and writer.model.dtype in (torch.float32, torch.float64)
-    return TOLERANCE if single else HALF_TOLERANCE
 
 
 def unusual_options(config: GenerationConfig) -> str:
@@ -132,49 +94,3 @@ def processors_of(config: GenerationConfig) -> LogitsProcessorList | None:
     if config.suppress_tokens:
         found.append(SuppressTokensLogitsProcessor(config.suppress_tokens))
     return LogitsProcessorList(found) if found else None
-
-
-def failure(decoder: Decoder) -> str:
-    """Return what is wrong with the rows of a decoder, or "" if they may come and go."""
-    import torch
-
-    try:
-        with torch.inference_mode():
-            apart = difference(decoder)
-    except REFUSALS as error:
-        return f"{type(error).__name__}: {one_line(error)[:120]}"
-    return "" if apart <= tolerance(decoder) else f"differs by {apart:.2g} nats"
-
-
-def difference(decoder: Decoder) -> float:
-    """Return the largest mean difference between log-probabilities in a batch and alone; infinite if one is NaN."""
-    import torch
-
-    model = decoder.model
-    seen: list[tuple[list[int], Tensor]] = []
-
-    def listen(ids: Tensor, scores: Tensor) -> Tensor:
-        seen.append((ids[0].tolist(), scores[0]))
-        return scores
-
-    tried = replace(decoder, processors=listen, writing=TokenBudget(decoder.writing.tokens, rows=3))
-    apart = 0.0
-    for row in list(tried.continued(deque(sample(model)))):
-        alone = model(input_ids=torch.tensor([row.ids], device=model.device)).logits[0].float().log_softmax(-1)
-        for ids, scores in seen:
-            if ids == row.ids[: len(ids)]:
-                gap = (scores.log_softmax(-1) - alone[len(ids) - 1]).abs().mean().item()
-                apart = max(apart, math.inf if math.isnan(gap) else gap)
-    return apart
-
-
-def sample(model: PreTrainedModel) -> list[Waiting]:
-    """Return rows for a batch of three: some share a beginning, or a part of it, and they end one after the other."""
-    texts = [list(one.ids) for one in sample_for(model.config, positions(model))]
-    length = shared(texts[0], texts[-1])
-    short = Beginning(tuple(texts[0][: length // 2]))
-    whole = Beginning(tuple(texts[0][:length]), short)
-    begin = (whole, whole, short, whole, None)
-    never = End(None, frozenset())
-    chosen = zip(begin, texts[::3], ROOMS, strict=True)
-    return [Waiting(Row(ids, room, never), beginning) for beginning, ids, room in chosen]

@@ -63,20 +63,23 @@ class WholeBatches:
         for _, batch in finished_batches(costs, partial(self._written, rows), self.writing):
             yield from batch
 
-    def scores(self, rows: Sequence[Row], steps: int) -> Tensor:
-        """Return the log-probabilities of the first tokens that continue each row, (rows, steps, vocabulary)."""
+    def scores(self, rows: Sequence[Row], script: Sequence[int]) -> Tensor:
+        """Return log-probabilities of the next tokens, (rows, tokens, vocabulary), while all rows write a script."""
         import torch
+        from transformers import LogitsProcessorList
 
+        inputs = self._inputs(rows)
         with torch.inference_mode(), self._lowered():
             found = self.model.generate(
-                **self._inputs(rows),
-                min_new_tokens=steps,
-                max_new_tokens=steps,
+                **inputs,
+                min_new_tokens=len(script),
+                max_new_tokens=len(script),
                 do_sample=False,
                 num_beams=1,
                 num_return_sequences=1,
                 pad_token_id=self.padding,
                 output_logits=True,
+                logits_processor=LogitsProcessorList([Dictating(script, inputs["input_ids"].shape[1])]),
                 return_dict_in_generate=True,
             )
         return torch.stack(found.logits, 1).float().log_softmax(-1)
@@ -160,6 +163,25 @@ class Holding:
 
         pairs = zip(self.rows, scores.split(1), strict=True)
         return torch.cat([one if row.finish is not None else row.masked(one) for row, one in pairs])
+
+
+@dataclass(frozen=True, slots=True)
+class Dictating:
+    """A logits processor of transformers that lets all rows write the same tokens, after `columns` of prompt."""
+
+    script: Sequence[int]
+    columns: int
+
+    def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
+        """Return scores of which the next token of the script has the highest."""
+        return only(self.script[input_ids.shape[1] - self.columns], scores)
+
+
+def only(token: int, scores: Tensor) -> Tensor:
+    """Return scores (rows, vocabulary) of which a token has the highest."""
+    changed = scores.new_full(scores.shape, float("-inf"))
+    changed[:, token] = 0
+    return changed
 
 
 @contextmanager
