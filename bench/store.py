@@ -24,7 +24,18 @@ def store(name: str, figures: dict[str, Any], folder: Path = FOLDER) -> Path:
         "versions": provenance.versions(),
         "figures": figures,
     }
-    file = folder / f"{name}.json"
+    file = file_of(name, folder)
     folder.mkdir(parents=True, exist_ok=True)
     file.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     return file
+
+
+def record_of(name: str, folder: Path = FOLDER) -> dict[str, Any] | None:
+    """Return a stored record, or None if there is none."""
+    file = file_of(name, folder)
+    return json.loads(file.read_text(encoding="utf-8")) if file.is_file() else None
+
+
+def file_of(name: str, folder: Path) -> Path:
+    """Return the file of a record."""
+    return folder / f"{name}.json"

@@ -1,11 +1,13 @@
-"""Measure on a GPU, in one go and at most ten minutes, what the documentation says about GPUs.
+"""Measure on a GPU, in one go of six minutes, what the documentation says about GPUs.
 
-    python -m bench.gpu [--quick] [--seconds N]
+    python -m bench.gpu [--quick] [--seconds N]  (only what is not measured yet on this device with these versions)
+    python -m bench.gpu --again --only encoding  (measure a part anew)
     python -m bench.gpu --device cpu --tiny      (tries the code in tiny shapes; the numbers mean nothing)
 
 Parts: log-likelihoods of the packed engine beside lm-eval's `hf`, with random weights in the shapes of Llamas of 1 and
-8 billion parameters, in bfloat16 (5 options, 250 options, both also after four solved examples); an encoder in the
-shape of RoBERTa-large: throughput and memory; fine-tuning it; and writing, beside vLLM if it is installed. Every part
+8 billion parameters, in bfloat16 (5 options, 250 options, both also after four solved examples), and the engine's
+self-test; an encoder in the shape of RoBERTa-large beside sentence-transformers: throughput and memory; fine-tuning it
+beside a plain training loop; and writing beside `generate` of transformers, and vLLM if it is installed. Every part
 runs in a process of its own, so that none loses what others have measured. Results are stored after each, with the name
 of the device, in results/measured/bench/gpu.json.
 """
@@ -24,7 +26,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from bench.store import FOLDER, store
+from bench.store import FOLDER, record_of, store
 from figeval.attention import avoid_cudnn_attention
 
 from .machine import Machine
@@ -43,7 +45,8 @@ def arguments() -> argparse.Namespace:
     names = [part.name for part in PARTS]
     parser.add_argument("--quick", action="store_true", help="leave out the model of 8 billion parameters")
     parser.add_argument("--only", action="append", choices=names, help="measure only this part; may be repeated")
-    parser.add_argument("--seconds", type=float, default=600, help="most time for all parts (default: %(default)g)")
+    parser.add_argument("--again", action="store_true", help="measure what is measured, too")
+    parser.add_argument("--seconds", type=float, default=360, help="most time for all parts (default: %(default)g)")
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--tiny", action="store_true", help="tiny shapes, to try the code")
     parser.add_argument("--output", type=Path, default=FOLDER, help="folder of gpu.json (default: %(default)s)")
@@ -63,15 +66,36 @@ def main() -> int:
     if asked.device.startswith("cuda") and not has_gpu():
         print(NONE, file=sys.stderr)
         return 2
+    machine = Machine(asked.device)
     wanted = [part for part in PARTS if part.name in (asked.only or [part.name]) and (part.quick or not asked.quick)]
-    figures: dict[str, Any] = {"device": Machine(asked.device).name}
+    figures = kept(asked.output, machine.name)
+    missing = [part for part in wanted if asked.again or "failed" in figures.get(part.name, {"failed": "not measured"})]
+    for part in wanted:
+        expected = f"about {part.seconds} s" if part in missing else "measured already"
+        print(f"{part.name}: {expected}", file=sys.stderr, flush=True)
     end = time.monotonic() + asked.seconds
-    for index, part in enumerate(wanted):
-        # Time that a part leaves is for those after it.
-        figures[part.name] = measured(part, asked, max(1.0, (end - time.monotonic()) / (len(wanted) - index)))
+    for index, part in enumerate(missing):
+        # Time that a part leaves is for those after it; a part may take more than it is expected to, but not all.
+        later = sum(each.seconds for each in missing[index + 1 :])
+        figures[part.name] = measured(part, asked, max(1.0, end - time.monotonic() - later))
         print(json.dumps({part.name: figures[part.name]}, indent=1), flush=True)
-        store("gpu", figures, asked.output)
+        store("gpu", {"device": machine.name, **in_order(figures)}, asked.output)
     return 1 if any("failed" in figures[part.name] for part in wanted) else 0
+
+
+def kept(folder: Path, device: str) -> dict[str, Any]:
+    """Return the figures of the stored record by part, if they are of this device and of the installed versions."""
+    from figeval.records import provenance
+
+    record = record_of("gpu", folder)
+    if record is None or record["versions"] != provenance.versions() or record["figures"].get("device") != device:
+        return {}
+    return {name: figures for name, figures in record["figures"].items() if name != "device"}
+
+
+def in_order(figures: dict[str, Any]) -> dict[str, Any]:
+    """Return the figures in the order of the parts."""
+    return {part.name: figures[part.name] for part in PARTS if part.name in figures}
 
 
 def has_gpu() -> bool:

@@ -12,12 +12,21 @@ from .machine import Machine
 
 @dataclass(frozen=True)
 class Part:
-    """A measurement, and the shape of its model: as a rule, and the tiny one that shows that it works."""
+    """A measurement, and the shape of its model: as a rule, and the tiny one that shows that it works.
+
+    Attributes:
+        name: name of the part.
+        measure: function of a machine and a shape that returns the figures.
+        shape: shape of the model.
+        seconds: how long it takes on an H100, about, with everything that it imports and loads.
+        quick: whether --quick includes it.
+    """
 
     name: str
     measure: Callable[[Machine, str], dict[str, Any]]
     shape: str
-    quick: bool = True  # whether --quick includes it
+    seconds: int
+    quick: bool = True
 
     def figures(self, machine: Machine, *, tiny: bool) -> dict[str, Any]:
         shape = "tiny" if tiny else self.shape
@@ -25,10 +34,10 @@ class Part:
 
 
 PARTS = (
-    Part("log_likelihoods_1b", log_likelihoods.measure, "1b"),
-    Part("encoding", encoding.measure, "large"),
-    Part("training", training.measure, "large"),
-    Part("training_ddp", training.measure_ddp, "large"),
-    Part("generation", generation.measure, "1b"),
-    Part("log_likelihoods_8b", log_likelihoods.measure, "8b", quick=False),
+    Part("log_likelihoods_1b", log_likelihoods.measure, "1b", 50),
+    Part("log_likelihoods_8b", log_likelihoods.measure, "8b", 80, quick=False),
+    Part("encoding", encoding.measure, "large", 60),
+    Part("training", training.measure, "large", 60),
+    Part("training_ddp", training.measure_ddp, "large", 30),
+    Part("generation", generation.measure, "1b", 75),
 )
