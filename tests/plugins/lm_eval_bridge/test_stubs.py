@@ -63,6 +63,7 @@ def test_lm_eval_loads_every_one_of_them(real_data: str) -> None:
     for name, task in everything.items():
         assert task.task_name == name
         assert task.aggregation().keys() == task.higher_is_better().keys()
+        assert not any(scorer.metrics for scorer in getattr(task, "scorers", ())), "metrics of lm-eval's own"
         assert task.get_config("num_fewshot") is None
 
 
