@@ -165,11 +165,9 @@ def timed(
 
 
 def instances_of(texts: list[Texts]) -> list[Any]:
-    from lm_eval.api.instance import Instance
+    from figeval.builtin.plugins.lm_eval_bridge.releases import instances
 
-    return [
-        Instance("loglikelihood", {}, pair, index, metadata=("bench", index, 1)) for index, pair in enumerate(texts)
-    ]
+    return instances("loglikelihood", texts)
 
 
 @dataclass

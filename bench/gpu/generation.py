@@ -38,7 +38,7 @@ def measure(machine: Machine, shape: str) -> dict[str, Any]:
 
 def by_figeval(machine: Machine, model: Any, words: Any, prompts: list[str]) -> dict[str, float]:
     from figeval.builtin.plugins.causal.figeval_hf import FigevalHF
-    from figeval.builtin.plugins.causal.lm_eval_requests import instances
+    from figeval.builtin.plugins.lm_eval_bridge.releases import instances
 
     lm = FigevalHF(pretrained=model, tokenizer=words, batch_size=len(prompts))
     options = {"until": [], "max_gen_toks": WRITTEN[machine.kind], "do_sample": False}

@@ -8,7 +8,7 @@ does not fit loses its beginning.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
@@ -18,7 +18,6 @@ from figeval.types import JSON, Prompt, Reply
 from .engine.prefix_tree import TokenRequest
 
 if TYPE_CHECKING:
-    from lm_eval.api.instance import Instance
     from lm_eval.api.model import LM
     from lm_eval.models.huggingface import HFLM
     from transformers import PreTrainedTokenizerBase
@@ -137,14 +136,6 @@ def fitted(kind: str, context: Ids, continuation: Ids, limit: int) -> TokenReque
 def is_cut(kind: str, context: Ids, continuation: Ids, limit: int) -> bool:
     """Return whether a context loses its beginning."""
     return len(context) > (limit if kind == "seq2seq" else limit + 1 - len(continuation))
-
-
-def instances(method: str, arguments: Iterable[tuple[object, ...]]) -> list[Instance]:
-    """Return requests in the form of an LM's methods."""
-    from lm_eval.api.instance import Instance
-
-    numbered = enumerate(arguments)
-    return [Instance(method, {}, given, index, metadata=("figeval", index, 1)) for index, given in numbered]
 
 
 def decoding(request: Prompt) -> JSON:

@@ -1,7 +1,9 @@
-"""Results and samples as lm-evaluation-harness 0.4 writes them: `results_DATE.json` and `samples_TASK_DATE.jsonl`.
+"""Results and samples as lm-evaluation-harness writes them: `results_DATE.json` and `samples_TASK_DATE.jsonl`.
 
 Its tools (`lm_eval.utils.make_table`, viewers, leaderboards) read them as results of their own. Numbers that the format
-has no place for (intervals, baselines) are in the `metadata` of a task's config.
+has no place for (intervals, baselines) are in the `metadata` of a task's config. Later releases than 0.4.10 also write
+`name` and `sample_len` beside the scores. They are left out: 0.4.10 would print them as scores, and the alias and
+`n-samples` say the same.
 """
 
 from __future__ import annotations

@@ -21,13 +21,14 @@ from figeval.text import counted
 from figeval.types import JSON, Continuation, Message, Prompt, Reply
 
 from ..causal.chat import opening_warnings
-from ..causal.lm_eval_requests import decoding, instances, reply, split, written_tokens
+from ..causal.lm_eval_requests import decoding, reply, split, written_tokens
 from ..encoders.batching import release_memory
 from ..encoders.checkpoint import Checkpoint, backend_of, check_chat_template, locate
 from ..encoders.files import fingerprint
 from ..encoders.loading import choose_device, load_errors, one_line, parameters, suppress_logging
 from . import lm_eval_models
 from .lm_eval_models import Rendered, find, lm_eval_version
+from .releases import instances
 
 if TYPE_CHECKING:
     from lm_eval.api.model import LM

@@ -5,17 +5,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import click
 
 from figeval.errors import ModelError, UnknownName, near
-
-if TYPE_CHECKING:
-    pass
 
 
 @click.group("lm-eval")
@@ -68,10 +63,10 @@ def launch(arguments: Sequence[str]) -> None:
         ModelError: an unknown model.
     """
     from .lm_eval_models import model_registry
+    from .releases import without_its_tasks
     from .stubs import PREFIX, stubs_folder
 
     registry = model_registry()
-    import_module("lm_eval.evaluator")  # it imports by name what `without_its_tasks` replaces
     import_module("lm_eval.utils").setup_logging()
     command = import_module("lm_eval._cli").HarnessCLI()
     with as_arguments(["lm-eval", "run", *arguments]):
@@ -91,7 +86,7 @@ def launch(arguments: Sequence[str]) -> None:
     if not theirs:
         _check(ours, [file.stem for file in folder.glob("*.yaml")])
     if tasks and ours == tasks:
-        with without_its_tasks():
+        with without_its_tasks(given):
             command.execute(given)
     else:
         command.execute(given)
@@ -117,18 +112,3 @@ def as_arguments(arguments: list[str]) -> Iterator[None]:
         yield
     finally:
         sys.argv = before
-
-
-@contextmanager
-def without_its_tasks() -> Iterator[None]:
-    """Leave out lm-eval's own tasks within this context.
-
-    Its command line makes a TaskManager and has no flag for `include_defaults=False`.
-    """
-    tasks: Any = import_module("lm_eval.tasks")
-    manager = tasks.TaskManager
-    tasks.TaskManager = partial(manager, include_defaults=False)
-    try:
-        yield
-    finally:
-        tasks.TaskManager = manager

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from lm_eval.api.registry import Registry
     from lm_eval.models.api_models import JsonChatStr
 
-GROUP = "lm_eval.models"  # entry points; lm-eval itself reads them since the release after 0.4.13
+GROUP = "lm_eval.models"  # entry points; lm-eval itself reads them in releases after 0.4.13, but not in 0.5.0.dev1
 OURS = {"figeval-hf": "figeval.builtin.plugins.causal.figeval_hf:FigevalHF"}
 METHODS = {"loglikelihood": "loglikelihood", "generate": "generate_until"}  # capability → method of an LM
 SCORED_BY_OPENAI = frozenset({"babbage-002", "davinci-002"})

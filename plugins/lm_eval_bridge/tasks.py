@@ -16,9 +16,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
-from lm_eval.api.instance import Instance
 from lm_eval.api.metrics import mean
-from lm_eval.api.task import Task, TaskConfig
+from lm_eval.api.task import Task
+from lm_eval.config.task import TaskConfig
 
 from figeval.config import RunConfig
 from figeval.errors import TaskError, UnknownName
@@ -36,16 +36,21 @@ from figeval.types import Continuation, Example, Message, Prediction, Prompt, Re
 
 from ..causal.lm_eval_requests import decoding, reply, split
 from ..encoders.loading import suppress_logging
+from . import releases
 from .lm_eval_models import Rendered, model_registry
 
 if TYPE_CHECKING:
     from functools import _lru_cache_wrapper
 
+    from lm_eval.api.instance import Instance
     from lm_eval.api.model import LM
 
 model_registry()  # makes our models available to all users of our tasks
 
 STRICT = "acc_strict"
+# Settings of a stub that lm-eval keeps, and users may override. 0.5 adds a second name for tasks that are members of a
+# group; without it, a task has the same name in the results of all releases, and is asked once if two groups have it.
+KEPT = ("task", "task_alias", "num_fewshot", "repeats", "metadata")
 Document: TypeAlias = Mapping[str, object]  # an example in lm-eval's form
 LMResult: TypeAlias = tuple[float, bool] | str  # of an LM: a log-likelihood and whether it is greedy, or a text
 
@@ -70,15 +75,11 @@ class FigevalTask(Task):  # type: ignore[misc]  # lm-eval is not typed
         self.seed = 0
         self.setting: Setting | None = None
         self.lm: LM | None = None
-        with suppress_logging(
-            "lm_eval", errors=True
-        ):  # it warns that a task without a configuration has no decoding options
-            super().__init__()
-        kept = {
-            key: config[key] for key in ("task", "task_alias", "num_fewshot", "repeats", "metadata") if key in config
-        }
-        # Its own constructor would take all of these for the name. A task that generates would be given a stop text.
-        self._config = TaskConfig(**kept, output_type="loglikelihood")
+        kept = {name: config[name] for name in KEPT if name in config}
+        with suppress_logging("lm_eval", errors=True):  # it warns that there are no decoding options
+            # A task that generates would be given a stop text.
+            settings = TaskConfig(**kept, output_type="loglikelihood", filter_list=releases.first_answers())
+            releases.construct(self, settings)
         self.VERSION = self.spec.version
         self.OUTPUT_TYPE = "generate_until" if "generate" in self.route.needs else "loglikelihood"
         self.set_config("output_type", self.OUTPUT_TYPE)
@@ -172,9 +173,9 @@ class FigevalTask(Task):  # type: ignore[misc]  # lm-eval is not typed
 
     def construct_requests(self, doc: Document, ctx: Sequence[Request], **options: object) -> list[Instance]:
         """Return the requests in the form of lm-eval's methods."""
-        metadata = options["metadata"]
+        origin = releases.origin_of(self, options, self.doc_to_target(doc))
         asked = [self._arguments(request) for request in ctx]
-        return [Instance(kind, doc, given, index, metadata=metadata) for index, (kind, given) in enumerate(asked)]
+        return [releases.instance(method, given, origin, doc, index) for index, (method, given) in enumerate(asked)]
 
     def _arguments(self, request: Request) -> tuple[str, tuple[object, ...]]:
         """Return the method of an LM that answers a request, and its arguments."""
@@ -226,14 +227,19 @@ class FigevalTask(Task):  # type: ignore[misc]  # lm-eval is not typed
     def process_results(self, doc: Document, results: Sequence[LMResult]) -> dict[str, object]:
         """Return the metrics of one example; one that does not apply to it (no answer) is left out, not zero.
 
+        Values of several numbers are tuples: lm-eval 0.5 takes a list for the values of repeated answers.
+
         Raises:
             TaskError: the route asks a second round of questions, which lm-eval does not support.
         """
         example = self.examples[str(doc["id"])]
         prediction = self._predicted(example, results)
-        found: dict[str, object] = {**self.measures.features(example, prediction)}
+        features = self.measures.features(example, prediction)
+        found: dict[str, object] = {
+            name: tuple(value) if isinstance(value, list) else value for name, value in features.items()
+        }
         if self.is_strict and example.group is not None:
-            found[STRICT] = [example.group, example.cluster, found.get("acc")]
+            found[STRICT] = (example.group, example.cluster, found.get("acc"))
         return found
 
     def _predicted(self, example: Example, results: Sequence[LMResult]) -> Prediction:
@@ -276,6 +282,16 @@ class FigevalTask(Task):  # type: ignore[misc]  # lm-eval is not typed
         if self.is_strict:
             found[STRICT] = partial(_strict, self.measures.statistics["acc"])
         return found
+
+    def aggregate(self, bootstrap_iters: int | None = None) -> tuple[dict[str, object], int]:
+        """Return all scores and the number of examples. lm-eval calls this from 0.5 on."""
+        numbers, count = super().aggregate(0)
+        return {**numbers, **(releases.errors_of_means(self) if bootstrap_iters else {})}, count
+
+    def override_metric(self, metric_name: str) -> None:
+        """Replace all metrics by `metric_name`, as lm-eval does for --predict_only."""
+        super().override_metric(metric_name)
+        releases.leave_out_metrics(self, metric_name)
 
     def higher_is_better(self) -> dict[str, bool]:
         """Return the direction of each metric as registered."""

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from figeval.builtin.plugins.causal.language_model import causal, hf, seq2seq
+from figeval.builtin.plugins.lm_eval_bridge.releases import instances
 from figeval.errors import ModelError, TaskError
 from figeval.models.capabilities import capabilities
 from figeval.types import Continuation, Message, Prompt
@@ -166,14 +167,10 @@ def test_bad_models_are_one_line(workshop: Workshop) -> None:
 
 def lm_eval_says(folder: str, requests: list[Continuation], **options: Any) -> list[float]:
     import lm_eval.models  # noqa: F401
-    from lm_eval.api.instance import Instance
     from lm_eval.api.registry import get_model
 
     lm = get_model("hf").create_from_arg_obj({"pretrained": folder, **options}, {"batch_size": 4, "device": "cpu"})
-    asked = [
-        Instance("loglikelihood", {}, (request.context, request.continuation), index, metadata=("test", index, 1))
-        for index, request in enumerate(requests)
-    ]
+    asked = instances("loglikelihood", [(request.context, request.continuation) for request in requests])
     return [value for value, _ in lm.loglikelihood(asked, disable_tqdm=True)]
 
 

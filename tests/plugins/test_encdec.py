@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from figeval.builtin.plugins.causal.language_model import seq2seq
+from figeval.builtin.plugins.lm_eval_bridge.releases import instances
 from figeval.errors import ModelError
 from figeval.types import Continuation, Message, Prompt
 from tests.plugins.tiny import LINES, Workshop, change_config
@@ -16,14 +17,10 @@ REQUESTS = [Continuation(line, after) for line in LINES[:4] for after in (" Yes"
 
 def lm_eval_says(folder: str, requests: list[Continuation]) -> list[tuple[float, bool]]:
     import lm_eval.models  # noqa: F401
-    from lm_eval.api.instance import Instance
     from lm_eval.api.registry import get_model
 
     lm = get_model("hf").create_from_arg_obj({"pretrained": folder}, {"batch_size": 4, "device": "cpu"})
-    asked = [
-        Instance("loglikelihood", {}, (request.context, request.continuation), index, metadata=("test", index, 1))
-        for index, request in enumerate(requests)
-    ]
+    asked = instances("loglikelihood", [(request.context, request.continuation) for request in requests])
     return [tuple(answer) for answer in lm.loglikelihood(asked, disable_tqdm=True)]
 
 

@@ -54,17 +54,23 @@ def in_lm_eval(model: Any, task: str, folder: Path, **settings: Any) -> tuple[Re
     logging.getLogger("lm_eval").setLevel(logging.ERROR)
     manager = TaskManager(include_path=str(folder), include_defaults=False)
     (made,) = loaded(manager, PREFIX + task).values()
+    made.set_config("repeats", settings.pop("repeats", 1))
     by_name = {"model": "hf", "model_args": model} if isinstance(model, dict) else {"model": model}
     shots = settings.pop("num_fewshot", None)
     seed = settings.pop("seed", 0)
     settings.setdefault("device", "cpu")
+    manager.load = lambda _: {"tasks": {PREFIX + task: made}, "groups": {}}  # 0.5 refuses tasks that are already loaded
     with patch("lm_eval.evaluator.add_env_info"):  # it asks pip what is installed, for a second
         whole = simple_evaluate(
             **by_name, tasks=[made], task_manager=manager, num_fewshot=shots, fewshot_random_seed=seed, **settings
         )
     samples = whole["samples"][PREFIX + task]
-    predictions = [made._predicted(made.examples[sample["doc"]["id"]], sample["filtered_resps"]) for sample in samples]
-    metrics = [{name: sample[name] for name in sample["metrics"]} for sample in samples]
+    answers = [[repeated[0] for repeated in sample["resps"]] for sample in samples]
+    pairs = zip(samples, answers, strict=True)
+    predictions = [made._predicted(made.examples[sample["doc"]["id"]], given) for sample, given in pairs]
+    metrics = json.loads(
+        json.dumps([{name: sample[name] for name in sample["metrics"]} for sample in samples], default=str)
+    )
     numbers = {name.removesuffix(",none"): value for name, value in whole["results"][PREFIX + task].items()}
     values = [prediction.value for prediction in predictions]
     return Result(values, [list(prediction.scores) for prediction in predictions], metrics, numbers), whole

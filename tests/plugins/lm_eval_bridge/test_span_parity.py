@@ -66,3 +66,28 @@ def test_scores_that_are_no_means_over_rows(tmp_path: Path) -> None:
         assert there.numbers[name] == pytest.approx(tally.score().value)
     assert 0 < there.numbers["span_f1"] < 1
     assert (there.numbers["verbatim"], there.numbers["parse_rate"]) == (1, 1)
+    assert there.numbers["parse_rate_stderr"] == 0
+    assert there.numbers["span_f1_stderr"] == "N/A", "lm-eval 0.5 would draw 100,000 samples"
+
+
+class Wavering(Quoting):
+    """Quotes the story only when a question is asked for the first time."""
+
+    def generate_until(self, requests: Any) -> list[str]:
+        before = [None, *requests]
+        pairs = zip(super().generate_until(requests), before, requests, strict=False)
+        return [text if request is not last else "no idea" for text, last, request in pairs]
+
+
+def test_the_first_of_repeated_answers_counts() -> None:
+    once, _ = in_lm_eval(Quoting(), TASK, stubs(), limit=4)
+    thrice, whole = in_lm_eval(Wavering(), TASK, stubs(), limit=4, repeats=3)
+    assert [len(sample["resps"][0]) for sample in whole["samples"][f"figeval_{TASK}"]] == [3] * 4
+    assert thrice.metrics == once.metrics
+
+
+def test_predictions_alone() -> None:
+    there, whole = in_lm_eval(Quoting(), TASK, stubs(), limit=2, predict_only=True)
+    assert {name for name in there.numbers if not name.endswith("_stderr")} & {"bypass", "span_f1"} == {"bypass"}
+    (sample, _) = whole["samples"][f"figeval_{TASK}"]
+    assert "quote" in sample["resps"][0][0]
