@@ -99,12 +99,17 @@ def packed_row(name: str, cells: list[str]) -> list[str]:
 
 
 def real_row(name: str, cells: list[str]) -> list[str]:
-    """Return the cells after the workload: requests | the cells of `packed_row` | speed-up in processor time."""
+    """Return the cells after the workload: those of `packed_row` after the requests, and two more.
+
+    The last two are the speed-up in processor time, and the shares of the bound that lm-eval and figeval reach.
+    """
     record = benched("loglikelihood_smollm2")
     found = record["figures"].get(name) if record else None
     if found is None:
         return ["–"] * len(cells)
-    return [f"{found['requests']:,}", *compared(found), f"{found['processor_ratio']:.1f} ×"]
+    shares = [found[side].get("share_of_bound") for side in ("lm_eval", "figeval")]
+    bound = "–" if None in shares else ", ".join(f"{share:.0%}" for share in shares)
+    return [f"{found['requests']:,}", *compared(found), f"{found['processor_ratio']:.1f} ×", bound]
 
 
 def gpu_row(name: str, cells: list[str]) -> list[str]:
