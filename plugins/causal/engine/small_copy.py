@@ -38,9 +38,9 @@ def small_copy(model: PreTrainedModel, device: torch.device) -> PreTrainedModel 
     layers = layers_of(model)
     if layers is None:
         return None
-    config = narrowed(model.config, count_layers(layers))
     devices = [device] if device.type == "cuda" else []
     try:
+        config = narrowed(model.config, count_layers(layers))
         with torch.random.fork_rng(devices), torch.device(device):
             torch.manual_seed(0)
             copy = type(model)(config).float().eval()
@@ -71,17 +71,22 @@ def count_layers(layers: Sequence[Module]) -> int:
 
 
 def kind_of(layer: Module) -> Kind:
-    """Return what makes layers differ apart from weights: their modules' classes, and attributes that are flags."""
+    """Return what makes layers differ apart from weights: their modules' classes, and attributes that are flags.
+
+    Products with weights of few bits have classes of their own, which make no difference to masks and positions.
+    """
     return frozenset(
-        (name, type(module).__name__, *sorted(flags_of(module).items())) for name, module in layer.named_modules()
+        (name, "Linear") if "Linear" in (kind := type(module).__name__) else (name, kind, *flags_of(module))
+        for name, module in layer.named_modules()
     )
 
 
-def flags_of(module: Module) -> dict[str, str]:
+def flags_of(module: Module) -> list[tuple[str, str]]:
     """Return the attributes of a module that are words or flags, and whether it has a window."""
     flags = {name: str(value) for name, value in vars(module).items() if isinstance(value, bool | str)}
     windows = {name: str(value is not None) for name, value in vars(module).items() if "window" in name}
-    return {name: value for name, value in (flags | windows).items() if name != "training" and name[0] != "_"}
+    known = (flags | windows).items()
+    return sorted((name, value) for name, value in known if name != "training" and not name.startswith("_"))
 
 
 def narrowed(config: PretrainedConfig, layers: int) -> PretrainedConfig:
