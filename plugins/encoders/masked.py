@@ -20,9 +20,9 @@ from figeval.text import counted
 from figeval.types import JSON, Cloze, Continuation
 
 from .alone import Piece, encode_alone, encode_bare
-from .batching import run_batches
 from .checkpoint import locate, require
 from .loading import Neural, input_limit, load_model, load_tokenizer, measures, prepare
+from .overlapping import Copy
 from .settings import Configured, Settings, one_of
 from .tokens import IDS, Tokens, padding_of
 
@@ -283,19 +283,22 @@ class MaskedModel(Neural[MaskedSettings, MaskedNetwork]):
         tokens = Tokens({IDS: [blank.ids for blank in blanks]}, padding_of(self.network.tokenizer))
         weight = self.network.model.config.vocab_size // VOCABULARY
 
-        def forward(rows: list[int]) -> list[list[float]]:
-            batch = tokens.tensors(rows, self.setup.device)
-            return self._sums(batch, [blanks[row] for row in rows], [list(wanted[blanks[row]]) for row in rows])
+        targets = [list(wanted[blank]) for blank in blanks]
+
+        def start(batch: dict[str, Tensor], rows: list[int]) -> Copy:
+            return self._logprobs(batch, [blanks[row] for row in rows], [targets[row] for row in rows])
+
+        def fetch(copy: Copy, rows: list[int]) -> list[list[float]]:
+            logprobs = iter(copy.values.tolist())
+            return [[sum(islice(logprobs, len(target))) for target in targets[row]] for row in rows]
 
         costs = [len(blank.ids) + weight * len(blank.positions) for blank in blanks]
-        for blank, sums in zip(blanks, run_batches(costs, forward, self.budget), strict=True):
+        for blank, sums in zip(blanks, self.read_batches(costs, tokens.on_host, start, fetch), strict=True):
             wanted[blank] = dict(zip(wanted[blank], sums, strict=True))
         return [wanted[question.blank][question.targets] for question in questions]
 
-    def _sums(
-        self, batch: dict[str, Tensor], blanks: list[Blank], targets: list[list[tuple[int, ...]]]
-    ) -> list[list[float]]:
-        """Return `result[r][k]` = Σ_j log P(targets[r][k][j] at blanks[r].positions[j]), summed in float64."""
+    def _logprobs(self, batch: dict[str, Tensor], blanks: list[Blank], targets: list[list[tuple[int, ...]]]) -> Copy:
+        """Return the log-probabilities of all words of all targets, `targets[r][k][j]` at `blanks[r].positions[j]`."""
         import torch
 
         rows = [row for row, blank in enumerate(blanks) for _ in blank.positions]
@@ -306,8 +309,7 @@ class MaskedModel(Neural[MaskedSettings, MaskedNetwork]):
         with torch.inference_mode():
             logits = masked_logits(self.network.model, batch, rows, columns, sparse=self.network.sparse).float()
             norms = logits.logsumexp(-1)
-            logprobs = iter((logits[places, words].double() - norms[places].double()).tolist())
-        return [[sum(islice(logprobs, len(target))) for target in row] for row in targets]
+            return Copy(logits[places, words].double() - norms[places].double())
 
     def load(self) -> MaskedNetwork:
         """Load the model with its language-modelling head.
