@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
     from .encoder import EncoderNetwork
 
+GIVEN = "given"  # an entry of a batch that is not the model's: vectors of the given spans
 FILE = "joint.safetensors"
 LAYERS = ExtraLayers("joint", "a joint model", FILE)
 ACTIVATIONS = ("none", "tanh")
@@ -123,8 +124,11 @@ class JointEncoder(Encoder):
         pooled = self.pooled([request.given for request in requests])
         given = torch.from_numpy(pooled.values)
 
-        def start(batch: dict[str, Tensor], rows: list[int]) -> Copy:
-            vectors = given[[found.windows[row].owner for row in rows]].to(self.setup.device)
+        def prepare(rows: list[int]) -> dict[str, Tensor]:
+            return {**found.tokens.on_host(rows), GIVEN: given[[found.windows[row].owner for row in rows]]}
+
+        def start(batch: dict[str, Tensor], _rows: list[int]) -> Copy:
+            vectors = batch.pop(GIVEN)
             with torch.inference_mode():
                 states = network.model(**batch, return_dict=True).last_hidden_state
                 logits = branch_logits(self.branch, states, vectors.to(states.dtype), self.activation)
@@ -133,7 +137,7 @@ class JointEncoder(Encoder):
         def fetch(logits: Copy, rows: list[int]) -> list[Floats]:
             return found.within(fetched_rows(logits, rows), rows)
 
-        logits = self.read_batches(found.tokens.lengths, found.tokens.on_host, start, fetch)
+        logits = self.read_batches(found.tokens.lengths, prepare, start, fetch)
         return Outputs(found_spans(found, logits, texts, self.max_span), pooled.truncated)
 
     @cached_property

@@ -153,26 +153,27 @@ class RowReader:
         kind = mask.device.type
         if kind not in self.kernels or mask.shape[1] < SAMPLE_ROWS:  # too short for rows of different lengths
             return None
-        trained = [each for each in self.body.parameters() if each.requires_grad] if torch.is_grad_enabled() else []
+        is_trained = torch.is_grad_enabled() and any(each.requires_grad for each in self.body.parameters())
         precision = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else self.body.dtype
-        conditions = (kind, precision, bool(trained))
+        conditions = (kind, precision, is_trained)
         if conditions not in self.verdicts:
             try:
-                self.verdicts[conditions] = self._tried(sample_of(args, kwargs), trained)
+                self.verdicts[conditions] = self._tried(sample_of(args, kwargs), is_trained)
             except Exception as error:  # whatever it is, padded rows are right
                 self.verdicts[conditions] = f"{type(error).__name__}: {str(error)[:100]}"
             release_memory()
         verdict = self.verdicts[conditions]
         return None if isinstance(verdict, str) else verdict
 
-    def _tried(self, sample: Arguments, trained: Sequence[Parameter]) -> Kernel | str:
+    def _tried(self, sample: Arguments, is_trained: bool) -> Kernel | str:
         """Return the first kernel that reads a sample right, or why none does."""
         if any(hasattr(each, "full_tensor") or hasattr(each, "ds_id") for each in self.body.parameters()):
             return "its weights are sharded"
         implementation = self.body.config._attn_implementation
         if implementation not in ("sdpa", NAME):
             return "it has an attention of its own"
-        read = partial(readings, self.body, sample, [each for each in trained if each.dim() == 1])
+        trained = [each for each in self.body.parameters() if is_trained and each.requires_grad and each.dim() == 1]
+        read = partial(self._readings, sample, trained)
         with undisturbed(self.body) as modes:
             with self._trying(None, implementation):
                 padded = read()
@@ -181,7 +182,7 @@ class RowReader:
             why = ""
             for kernel in self.kernels[sample[1][MASK].device.type]:
                 with self._trying(kernel, NAME):
-                    why = self._fault(read, padded, truth, modes if trained else {})
+                    why = self._fault(read, padded, truth, modes if is_trained else {})
                 if not why:
                     self.body.config._attn_implementation = NAME  # a layer may be computed again in the backward pass
                     return kernel
@@ -201,6 +202,21 @@ class RowReader:
             return f"{type(error).__name__}: {str(error)[:100]}"
         return ""
 
+    def _readings(self, sample: Arguments, trained: Sequence[Parameter]) -> Readings:
+        """Return what the encoder makes of a sample: states of tokens, pooled states, and gradients of some weights.
+
+        Hooks of others do not see the sample, since they may know the batch that it is from.
+        """
+        import torch
+
+        mask = sample[1][MASK].bool()
+        with torch.set_grad_enabled(bool(trained)):
+            args, kwargs = self._begin(self.body, *sample) or sample
+            output = self.body.forward(*args, **kwargs)
+            states, pooled = output.last_hidden_state[mask].float(), getattr(output, "pooler_output", None)
+            found = [states] if pooled is None else [states, pooled.float()]
+            return [each.detach() for each in found] + ([gradients(states, trained)] if trained else [])
+
     @contextmanager
     def _trying(self, kernel: Kernel | None, implementation: str) -> Iterator[None]:
         """Read everything in this context with a kernel, or padded."""
@@ -218,6 +234,11 @@ class RowReader:
 
 def do_nothing(*_: object) -> None:
     """Take the place of a method."""
+
+
+def itself(tensor: Tensor) -> Tensor:
+    """Return the tensor."""
+    return tensor
 
 
 def needs_padding(body: Module, kwargs: Mapping[str, Any]) -> bool:
@@ -248,23 +269,13 @@ def sample_of(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Arguments:
     return tuple(map(some, args)), {**{name: some(value) for name, value in kwargs.items()}, MASK: cut}
 
 
-def readings(body: Module, sample: Arguments, trained: Sequence[Parameter]) -> Readings:
-    """Return what a model makes of a sample: states of tokens, pooled states, and gradients of some weights."""
+def gradients(states: Tensor, weights: Sequence[Parameter]) -> Tensor:
+    """Return the gradients of a sum of states with respect to some weights, whose own gradients stay as they are."""
     import torch
 
-    args, kwargs = sample
-    with torch.set_grad_enabled(bool(trained)):
-        output = body(*args, **kwargs)
-        states = output.last_hidden_state[kwargs[MASK].bool()].float()
-        pooled = getattr(output, "pooler_output", None)
-        found = [states] if pooled is None else [states, pooled.float()]
-        if not trained:
-            return found
-        weights = torch.arange(states.numel(), device=states.device).view_as(states).sin()
-        # With respect to some weights, so that nothing is added to the gradients of a step.
-        loss = (states * weights).sum()
-        gradients = torch.autograd.grad(loss, list(trained), allow_unused=True)
-        return [*(each.detach() for each in found), torch.cat([each.float() for each in gradients if each is not None])]
+    loss = (states * torch.arange(states.numel(), device=states.device).view_as(states).sin()).sum()
+    found = torch.autograd.grad(loss, list(weights), allow_unused=True)
+    return torch.cat([each.flatten().float() for each in found if each is not None])
 
 
 def is_close(found: Tensor, padded: Tensor, truth: Tensor) -> bool:
@@ -278,12 +289,17 @@ def is_close(found: Tensor, padded: Tensor, truth: Tensor) -> bool:
 
 @contextmanager
 def undisturbed(body: Module) -> Iterator[dict[Module, bool]]:
-    """Evaluate a model in this context without traces: random numbers, modes; yields the modes of its modules."""
+    """Evaluate a model in this context without traces: random numbers, modes; yields the modes of its modules.
+
+    Where a batch is computed again in the backward pass, that is not told of what is saved here for a gradient.
+    """
     import torch
+    from torch.autograd.graph import saved_tensors_hooks
 
     modes = {module: module.training for module in body.modules()}
     device = body.device
-    with torch.inference_mode(False), torch.random.fork_rng([device] if device.type == "cuda" else []):
+    random = torch.random.fork_rng([device] if device.type == "cuda" else [])
+    with torch.inference_mode(False), random, saved_tensors_hooks(itself, itself):
         body.eval()
         try:
             yield modes

@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 import torch
+from torch.utils.checkpoint import checkpoint
 
 from figeval.builtin.plugins.encoders import rows
+from figeval.builtin.plugins.encoders.masked import masked_logits
 from figeval.builtin.plugins.encoders.rows import Layout, by_flash, by_jagged, by_row
 from figeval.builtin.plugins.encoders.unpadded import describe_padding, read_without_padding
 
@@ -188,6 +190,18 @@ def test_states_of_all_layers_are_padded() -> None:
         close([one[batch()["attention_mask"].bool()]], [other[batch()["attention_mask"].bool()]])
 
 
+def test_the_trial_is_hidden_from_hooks_that_know_the_batch() -> None:
+    """The head of a masked model sees only some states of the batch; there are fewer in the sample."""
+    model = build("Bert", SIZES, "AutoModelForMaskedLM")
+    chosen = [3, 4], [11, 2]
+    with torch.inference_mode():
+        wanted = masked_logits(model, batch(), *chosen, sparse=True)
+    read_without_padding(model, ON_CPU)
+    with torch.inference_mode():
+        close([masked_logits(model, batch(), *chosen, sparse=True)], [wanted])
+    assert describe_padding(model) == {"padding": "none"}
+
+
 # ---- training --------------------------------------------------------------------------------------------------------
 
 
@@ -218,6 +232,22 @@ def test_losses_and_gradients_are_those_of_padded_rows(name: str, kernel: rows.K
     for key, value in wanted.items():
         scale = max(1.0, float(value.abs().max()))
         torch.testing.assert_close(found[key] / scale, value / scale, atol=1e-5, rtol=1e-3)
+    assert describe_padding(model) == {"padding": "none"}
+
+
+def test_an_encoder_within_a_checkpoint() -> None:
+    """As with gradient caching: what the trial computes is no part of what is computed again."""
+    model = build("Bert", SIZES)
+
+    def gradient() -> Any:
+        model.zero_grad()
+        output = checkpoint(lambda: model(**batch()).last_hidden_state, use_reentrant=False)
+        output[batch()["attention_mask"].bool()].square().mean().backward()
+        return model.encoder.layer[0].attention.self.value.weight.grad.clone()
+
+    wanted = gradient()
+    read_without_padding(model, ON_CPU)
+    close([gradient(), gradient()], [wanted, wanted])
     assert describe_padding(model) == {"padding": "none"}
 
 
@@ -260,7 +290,7 @@ def test_the_trial_leaves_no_trace() -> None:
 
 
 def test_the_first_half_precision_step_has_gradients_of_all_weights() -> None:
-    """Autocast remembers weights that it cast without gradients, in the trial."""
+    """Autocast of older versions of torch remembers weights that it cast without gradients, as in the trial."""
     model = build("Bert", SIZES, "AutoModelForSequenceClassification").train()
     for name, parameter in model.bert.named_parameters():
         parameter.requires_grad_(parameter.dim() > 1 and "pooler" not in name)
