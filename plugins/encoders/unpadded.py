@@ -15,7 +15,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from figeval.types import JSON
@@ -33,6 +32,7 @@ SAMPLE_ROWS = 4  # of different lengths
 # How far states without padding may be from those in single precision: so many times as far as padded ones, or, as a
 # part of their size, as far as kernels differ in single precision.
 FACTOR, FLOOR = 3.0, 1e-4
+SMALL_WEIGHTS = 65_536  # numbers of a tensor whose gradient is compared: biases, norms, adapters
 # Arguments of an encoder that need padded rows: states of every layer, or those of another text.
 PADDED_ONLY = ("output_hidden_states", "output_attentions", "encoder_hidden_states")
 
@@ -100,7 +100,6 @@ class RowReader:
     trial: list[Kernel | None] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        register()
         # Without padding the mask is dropped on purpose. The method would warn of that, and wait for the device.
         self.body.warn_if_padding_and_no_attention_mask = do_nothing
         self.body.register_forward_pre_hook(self._begin, with_kwargs=True)
@@ -160,7 +159,7 @@ class RowReader:
             try:
                 self.verdicts[conditions] = self._tried(sample_of(args, kwargs), is_trained)
             except Exception as error:  # whatever it is, padded rows are right
-                self.verdicts[conditions] = f"{type(error).__name__}: {str(error)[:100]}"
+                self.verdicts[conditions] = named(error)
             release_memory()
         verdict = self.verdicts[conditions]
         return None if isinstance(verdict, str) else verdict
@@ -172,7 +171,10 @@ class RowReader:
         implementation = self.body.config._attn_implementation
         if implementation not in ("sdpa", NAME):
             return "it has an attention of its own"
-        trained = [each for each in self.body.parameters() if is_trained and each.requires_grad and each.dim() == 1]
+        register()
+        # The gradient of embeddings is left alone: a step may share their lookup among its batches.
+        weights = self.stack.parameters() if is_trained else ()
+        trained = [each for each in weights if each.requires_grad and each.numel() <= SMALL_WEIGHTS]
         read = partial(self._readings, sample, trained)
         with undisturbed(self.body) as modes:
             with self._trying(None, implementation):
@@ -181,6 +183,7 @@ class RowReader:
                     truth = read()
             why = ""
             for kernel in self.kernels[sample[1][MASK].device.type]:
+                self.body.eval()
                 with self._trying(kernel, NAME):
                     why = self._fault(read, padded, truth, modes if is_trained else {})
                 if not why:
@@ -199,7 +202,7 @@ class RowReader:
             if modes:
                 read()
         except Exception as error:  # a kernel that lacks something
-            return f"{type(error).__name__}: {str(error)[:100]}"
+            return named(error)
         return ""
 
     def _readings(self, sample: Arguments, trained: Sequence[Parameter]) -> Readings:
@@ -234,6 +237,11 @@ class RowReader:
 
 def do_nothing(*_: object) -> None:
     """Take the place of a method."""
+
+
+def named(error: Exception) -> str:
+    """Return the class of an error and the beginning of its message, in a line."""
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:100]}"
 
 
 def itself(tensor: Tensor) -> Tensor:
@@ -314,7 +322,8 @@ def single_precision(body: Module) -> Iterator[None]:
     """Compute in single precision in this context, with copies of weights that have another."""
     import torch
 
-    tensors = {tensor: tensor.data for tensor in chain(body.parameters(), body.buffers())}
+    weights = {weight: weight.data for weight in body.parameters()}
+    buffers = [(module, dict(module.named_buffers(recurse=False))) for module in body.modules()]
     precision = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("highest")
     try:
@@ -323,5 +332,8 @@ def single_precision(body: Module) -> Iterator[None]:
             yield
     finally:
         torch.set_float32_matmul_precision(precision)
-        for tensor, data in tensors.items():
-            tensor.data = data
+        for weight, data in weights.items():
+            weight.data = data
+        for module, named in buffers:  # which a module replaces
+            for name, buffer in named.items():
+                setattr(module, name, buffer)

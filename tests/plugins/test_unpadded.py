@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -144,7 +145,9 @@ def test_the_next_kernel_takes_the_place_of_one_that_fails() -> None:
 
 
 def test_half_precision_is_judged_by_single_precision() -> None:
-    model = build("Roberta", SIZES).bfloat16()
+    model = build("Roberta", SIZES)
+    model.encoder.register_buffer("scale", torch.ones(1))
+    model = model.bfloat16()
     weights = {name: (id(tensor), tensor.clone()) for name, tensor in model.named_parameters()}
     read_without_padding(model, ON_CPU)
     assert all(part.dtype == torch.bfloat16 for part in states(model, batch()))
@@ -152,6 +155,7 @@ def test_half_precision_is_judged_by_single_precision() -> None:
     for name, tensor in model.named_parameters():
         assert id(tensor) == weights[name][0]
         assert torch.equal(tensor, weights[name][1])
+    assert model.encoder.scale.dtype == torch.bfloat16
 
 
 def test_without_a_kernel_for_the_device_nothing_changes() -> None:
@@ -287,6 +291,32 @@ def test_the_trial_leaves_no_trace() -> None:
     assert all(one.grad is None for one in model.parameters())
     torch.manual_seed(3)
     assert torch.equal(torch.rand(1), wanted)
+
+
+def test_a_kernel_that_fails_in_training_leaves_the_next_a_fair_trial() -> None:
+    def without_dropout(query: Any, key: Any, value: Any, layout: Layout, dropout: float, scale: float | None) -> Any:
+        return broken() if dropout else by_row(query, key, value, layout, dropout, scale)
+
+    model = build("Bert", SIZES, hidden_dropout_prob=0.5).train()
+    read_without_padding(model, {"cpu": (without_dropout, by_row)})
+    model(**batch())
+    assert describe_padding(model) == {"padding": "none"}
+    read_without_padding(other := build("Bert", SIZES).train(), {"cpu": (without_dropout,)})
+    other(**batch())
+    assert "no kernel image" in describe_padding(other)["padding"]
+
+
+def test_a_saved_model_knows_nothing_of_it(tmp_path: Path) -> None:
+    model = build("Roberta", SIZES)
+    wanted = {file.name: file.read_bytes() for file in saved(model, tmp_path / "before")}
+    read_without_padding(model, ON_CPU)
+    states(model, batch())
+    assert {file.name: file.read_bytes() for file in saved(model, tmp_path / "after")} == wanted
+
+
+def saved(model: Any, folder: Path) -> list[Path]:
+    model.save_pretrained(folder)
+    return list(folder.iterdir())
 
 
 def test_the_first_half_precision_step_has_gradients_of_all_weights() -> None:
