@@ -11,10 +11,10 @@ that does not come as close without padding as with it, or that fails, goes on b
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
+from functools import partial, update_wrapper
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from figeval.types import JSON
@@ -81,7 +81,7 @@ def stack_of(body: Module) -> Module | None:
 
 @dataclass(eq=False)
 class RowReader:
-    """Hooks on an encoder that lay its rows end to end.
+    """What an encoder does before and after its layers so that they read rows end to end.
 
     Attributes:
         body: the encoder.
@@ -90,6 +90,8 @@ class RowReader:
         verdicts: the kernel that is right under given conditions (precision, gradients), or why none is.
         layout: the rows that the encoder is reading without padding.
         trial: during a trial, the kernel that is tried, or None for padded rows.
+        forward: the method of the encoder that this takes the place of. A hook would not do, because
+            sentence-transformers calls the method itself.
     """
 
     body: Module
@@ -98,11 +100,13 @@ class RowReader:
     verdicts: dict[tuple[object, ...], Kernel | str] = field(default_factory=dict)
     layout: Layout | None = None
     trial: list[Kernel | None] = field(default_factory=list)
+    forward: Callable[..., ModelOutput] = field(init=False)
 
     def __post_init__(self) -> None:
         # Without padding the mask is dropped on purpose. The method would warn of that, and wait for the device.
         self.body.warn_if_padding_and_no_attention_mask = do_nothing
-        self.body.register_forward_pre_hook(self._begin, with_kwargs=True)
+        self.forward = self.body.forward
+        self.body.forward = update_wrapper(partial(self._read), self.forward)
         self.stack.register_forward_pre_hook(self._lay_end_to_end, with_kwargs=True)
         self.stack.register_forward_hook(self._pad)
 
@@ -112,21 +116,21 @@ class RowReader:
         reasons = [verdict if isinstance(verdict, str) else "" for verdict in self.verdicts.values()]
         return min(reasons, default=None)
 
-    # ---- hooks ------------------------------------------------------------------------------------------------------
+    # ---- one batch --------------------------------------------------------------------------------------------------
 
-    def _begin(self, body: Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments | None:
-        """Decide how a batch is read; without padding, nobody after this needs its mask."""
+    def _read(self, *args: Any, **kwargs: Any) -> ModelOutput:
+        """Read a batch; without padding, nobody needs its mask."""
         self.layout = None
         mask = kwargs.get(MASK)
-        if mask is None or mask.ndim != 2 or needs_padding(body, kwargs):
-            return None
+        if mask is None or mask.ndim != 2 or needs_padding(self.body, kwargs):
+            return self.forward(*args, **kwargs)
         kernel = self.trial[-1] if self.trial else self._kernel(args, kwargs)
         lengths = lengths_of(mask) if kernel is not None else [0]
         if kernel is None or min(lengths) == 0:
-            return None
+            return self.forward(*args, **kwargs)
         if min(lengths) < mask.shape[1]:
             self.layout = Layout.of(mask, lengths, kernel)
-        return args, {**kwargs, MASK: None}
+        return self.forward(*args, **{**kwargs, MASK: None})
 
     def _lay_end_to_end(self, _stack: Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments | None:
         if self.layout is None:
@@ -214,8 +218,7 @@ class RowReader:
 
         mask = sample[1][MASK].bool()
         with torch.set_grad_enabled(bool(trained)):
-            args, kwargs = self._begin(self.body, *sample) or sample
-            output = self.body.forward(*args, **kwargs)
+            output = self._read(*sample[0], **sample[1])
             states, pooled = output.last_hidden_state[mask].float(), getattr(output, "pooler_output", None)
             found = [states] if pooled is None else [states, pooled.float()]
             return [each.detach() for each in found] + ([gradients(states, trained)] if trained else [])

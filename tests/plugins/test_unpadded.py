@@ -5,14 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch.utils.checkpoint import checkpoint
 
-from figeval.builtin.plugins.encoders import rows
+from figeval.builtin.plugins.encoders import encoder as sentence_encoder
+from figeval.builtin.plugins.encoders import loading, rows
+from figeval.builtin.plugins.encoders.encoder import encoder
 from figeval.builtin.plugins.encoders.masked import masked_logits
 from figeval.builtin.plugins.encoders.rows import Layout, by_flash, by_jagged, by_row
 from figeval.builtin.plugins.encoders.unpadded import describe_padding, read_without_padding
+from figeval.types import Text
+from tests.plugins.tiny import LINES, LONG, Workshop
 
 # On a CPU, nested tensors are computed by a prototype.
 pytestmark = pytest.mark.filterwarnings("ignore:.*nested tensors is in prototype stage")
@@ -204,6 +209,26 @@ def test_the_trial_is_hidden_from_hooks_that_know_the_batch() -> None:
     with torch.inference_mode():
         close([masked_logits(model, batch(), *chosen, sparse=True)], [wanted])
     assert describe_padding(model) == {"padding": "none"}
+
+
+@pytest.mark.parametrize("pooling", ["mean", "", "cls"])
+def test_vectors_of_backends(pooling: str, workshop: Workshop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of raw encoders, and of sentence-transformers, which calls the method `forward` without the hooks of a module."""
+    from sentence_transformers import SentenceTransformer
+
+    model = str(workshop("bert", "Model"))
+    if not pooling:
+        SentenceTransformer(model).save(str(tmp_path))
+        model = str(tmp_path)
+    requests = [Text(text) for text in (*LINES, "a", LONG)]
+    settings = {"pooling": pooling} if pooling else {}
+    wanted = encoder(model, **settings).embed(requests)
+    monkeypatch.setitem(rows.KERNELS, "cpu", (by_row,))
+    for module in (loading, sentence_encoder):
+        monkeypatch.setattr(module, "is_accelerator", lambda _device: True)
+    backend = encoder(model, **settings)
+    np.testing.assert_allclose(backend.embed(requests).values, wanted.values, atol=1e-5)
+    assert backend.describe()["padding"] == "none"
 
 
 # ---- training --------------------------------------------------------------------------------------------------------
