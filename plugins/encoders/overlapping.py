@@ -208,10 +208,18 @@ def copied(batch: dict[str, Tensor], device: str) -> dict[str, Tensor]:
     """Return tensors of the host on a device, without waiting for what it is computing."""
     if not device.startswith("cuda"):
         return {name: tensor.to(device) for name, tensor in batch.items()}
-    moved = {name: tensor.pin_memory().to(device, non_blocking=True) for name, tensor in batch.items()}
+    moved = {name: pinned(tensor).to(device, non_blocking=True) for name, tensor in batch.items()}
     if MASK in batch:
         with_lengths(moved[MASK], lengths_of(batch[MASK]))
     return moved
+
+
+def pinned(tensor: Tensor) -> Tensor:
+    """Return a tensor in memory that a device copies from by itself; as it is, if the system gives no such memory."""
+    try:
+        return tensor.pin_memory()
+    except RuntimeError:
+        return tensor
 
 
 class Copy:

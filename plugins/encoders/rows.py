@@ -85,7 +85,7 @@ def lengths_of(mask: Tensor) -> list[int]:
 
 
 def by_flash(query: Tensor, key: Tensor, value: Tensor, layout: Layout, dropout: float, scale: float | None) -> Tensor:
-    """Attend by FlashAttention as torch brings it, called as torch's own wrappers do, which allow no dropout."""
+    """Attend by FlashAttention in half precision, called as torch's own wrappers do, which allow no dropout."""
     import torch
 
     longest = layout.shape[1]
@@ -94,8 +94,22 @@ def by_flash(query: Tensor, key: Tensor, value: Tensor, layout: Layout, dropout:
     return forward(query, key, value, *lengths, dropout, False, False, scale=scale)[0]
 
 
+def by_efficient(
+    query: Tensor, key: Tensor, value: Tensor, layout: Layout, dropout: float, scale: float | None
+) -> Tensor:
+    """Attend by torch's memory-efficient attention in any precision, called as torch does it for nested tensors."""
+    import torch
+
+    longest = layout.shape[1]
+    lengths = (layout.offsets, layout.offsets, longest, longest)
+    has_gradient = query.requires_grad or key.requires_grad or value.requires_grad
+    states = (query.unsqueeze(0), key.unsqueeze(0), value.unsqueeze(0))
+    forward = torch.ops.aten._efficient_attention_forward
+    return forward(*states, None, *lengths, dropout, 0, has_gradient, scale=scale)[0].squeeze(0)
+
+
 def by_jagged(query: Tensor, key: Tensor, value: Tensor, layout: Layout, dropout: float, scale: float | None) -> Tensor:
-    """Attend by torch's nested tensors, which take any precision and more of the host's time."""
+    """Attend by torch's nested tensors, whose interface is public; it takes more of the host's time."""
     from torch.nested import nested_tensor_from_jagged
     from torch.nn.functional import scaled_dot_product_attention
 
@@ -115,7 +129,7 @@ def by_row(query: Tensor, key: Tensor, value: Tensor, layout: Layout, dropout: f
     return torch.cat(list(map(attention, *parts)), dim=1).transpose(0, 1)
 
 
-KERNELS: dict[str, tuple[Kernel, ...]] = {"cuda": (by_flash, by_jagged)}
+KERNELS: dict[str, tuple[Kernel, ...]] = {"cuda": (by_flash, by_efficient, by_jagged)}
 """Kernels by kind of device, the fastest first. A CPU pads: its batches are small, and hardly padded."""
 
 

@@ -14,7 +14,7 @@ from figeval.builtin.plugins.encoders import encoder as sentence_encoder
 from figeval.builtin.plugins.encoders import loading, rows
 from figeval.builtin.plugins.encoders.encoder import encoder
 from figeval.builtin.plugins.encoders.masked import masked_logits
-from figeval.builtin.plugins.encoders.rows import Layout, by_flash, by_jagged, by_row
+from figeval.builtin.plugins.encoders.rows import Layout, by_efficient, by_flash, by_jagged, by_row
 from figeval.builtin.plugins.encoders.unpadded import describe_padding, read_without_padding
 from figeval.types import Text
 from tests.plugins.tiny import LINES, LONG, Workshop
@@ -367,9 +367,12 @@ def test_a_compiled_model_is_padded() -> None:
     close(states(model, batch()), wanted)
 
 
-def test_flash_attention_is_called_as_torch_defines_it() -> None:
-    """Its kernel needs a GPU; the shape of its result does not."""
-    query = torch.empty(45, 4, 8, dtype=torch.bfloat16, device="meta")
+@pytest.mark.parametrize("kernel", [by_flash, by_efficient])
+@pytest.mark.parametrize("is_trained", [False, True])
+def test_kernels_are_called_as_torch_defines_them(kernel: rows.Kernel, is_trained: bool) -> None:
+    """They need a GPU; the shapes of their results do not."""
+    query = torch.empty(45, 4, 8, dtype=torch.bfloat16, device="meta", requires_grad=is_trained)
     offsets = torch.empty(6, dtype=torch.int32, device="meta")
-    layout = Layout((5, 20), LENGTHS, offsets, offsets, by_flash)
-    assert by_flash(query, query, query, layout, 0.1, 0.5).shape == query.shape
+    layout = Layout((5, 20), LENGTHS, offsets, offsets, kernel)
+    found = kernel(query, query, query, layout, 0.1, 0.5)
+    assert (found.shape, found.requires_grad) == (query.shape, is_trained)
