@@ -60,6 +60,8 @@ def test_all_parts_measure(tmp_path: Path) -> None:
         assert packed[name]["apart_per_token"] < 1e-4
         assert packed[name]["tokens"]["read"] < packed[name]["tokens"]["one_row_per_continuation"]
     assert 0 < figures["encoding"]["throughput"]["share_of_rate"] < 1
+    assert 0 < figures["encoding"]["ways"]["forward_passes"]["share_of_rate"] < 1
+    assert figures["encoding"]["sentence_transformers"]["apart"] < 1e-4
     assert list(figures["encoding"]["memory"]["mib_by_tokens"]) == ["1024", "512", "256", "128"]
     assert 0 < figures["training"]["float32"]["share_of_rate"] < 1
     assert 0 < figures["training_ddp"]["float32"]["share_of_rate"] < 1

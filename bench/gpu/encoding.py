@@ -1,12 +1,21 @@
-"""An encoder's throughput as a share of the device's rate, and its memory when batches are halved."""
+"""An encoder's throughput as a share of the device's rate, and its memory when batches are halved.
+
+The same texts are read as figeval reads them, without its means one by one (padded, steps one after the other, one
+thread of the tokenizer), by bare forward passes on batches that lie ready on the device, and by the `encode` of
+sentence-transformers, whose fastest size of a batch counts.
+"""
 
 from __future__ import annotations
 
+import os
 import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 from figeval.errors import ModelError
 
@@ -15,9 +24,12 @@ from .shapes import ROBERTA, multiply_adds, texts, write_roberta
 
 NUMBER = {"cuda": 4_096, "cpu": 64}  # texts
 WORDS = 100
+REPEATS = 2
+BATCH_SIZES = {"cuda": (64, 128, 256), "cpu": (32,)}  # of sentence-transformers
 HALVINGS = 3
 TIGHT = 0.6  # share of the memory of a batch's activations that is left to the process
 SLACK = 64 << 20  # bytes for small tensors, in case loading the model has left large blocks that are free only in part
+PARALLELISM = "TOKENIZERS_PARALLELISM"
 
 
 def measure(machine: Machine, shape: str) -> dict[str, Any]:
@@ -29,24 +41,122 @@ def measure(machine: Machine, shape: str) -> dict[str, Any]:
         dtype = str(machine.dtype).removeprefix("torch.")
         encoder = open_encoder(PromptedSettings(model=model, device=machine.device, dtype=dtype, pooling="mean"))
         asked = texts(NUMBER[machine.kind], WORDS, ROBERTA[shape]["vocab_size"])
-        encoder.pooled(asked[:64])
-        return {"throughput": throughput(machine, encoder, asked), "memory": memory(machine, encoder, asked)}
+        vectors = encoder.pooled(asked[:64]).values
+        rates = Rates(machine, asked, multiply_adds(encoder.network.model))
+        return {
+            "throughput": rates.of(lambda: encoder.pooled(asked)),
+            "padding": encoder.describe().get("padding"),
+            "ways": ways(rates, encoder),
+            "sentence_transformers": peer(rates, model, vectors),
+            "memory": memory(machine, encoder, asked),
+        }
 
 
-def throughput(machine: Machine, encoder: Any, asked: list[str]) -> dict[str, float]:
-    """Return texts and tokens per second, and the share of the rate at which the device multiplies matrices.
+class Rates:
+    """Rates at which some texts are read.
 
-    The share counts operations on real tokens, in the matrices of the layers only: padding, attention and tokenization
-    lower it.
+    The share of the device's rate counts operations on real tokens, in the matrices of the layers only: padding,
+    attention and tokenization lower it.
     """
-    tokens = sum(len(text.split()) + 1 for text in asked)
-    seconds = min(machine.seconds(lambda: encoder.pooled(asked)) for _ in range(2))
-    operations = 2 * multiply_adds(encoder.network.model) * tokens
-    return {
-        "texts_per_second": len(asked) / seconds,
-        "tokens_per_second": tokens / seconds,
-        "share_of_rate": operations / seconds / machine.multiplications(),
-    }
+
+    def __init__(self, machine: Machine, asked: list[str], operations: int) -> None:
+        self.machine, self.asked, self.operations = machine, asked, 2 * operations
+        self.tokens = sum(len(text.split()) + 1 for text in asked)
+
+    def of(self, read: Callable[[], object]) -> dict[str, float]:
+        """Return texts and tokens per second, and the share of the rate at which the device multiplies matrices."""
+        seconds = min(self.machine.seconds(read) for _ in range(REPEATS))
+        return {
+            "texts_per_second": len(self.asked) / seconds,
+            "tokens_per_second": self.tokens / seconds,
+            "share_of_rate": self.operations * self.tokens / seconds / self.machine.multiplications(),
+        }
+
+
+def ways(rates: Rates, encoder: Any) -> dict[str, dict[str, float]]:
+    """Return the rates of reading without one of the means that make it fast, and of forward passes alone."""
+
+    def read() -> object:
+        return encoder.pooled(rates.asked)
+
+    forward = forward_passes(encoder, rates.asked)
+    found = {"forward_passes": rates.of(forward)}
+    with padded(encoder.network.model):
+        found |= {"padded": rates.of(read), "forward_passes, padded": rates.of(forward)}
+    encoder.overlap, before = False, encoder.overlap
+    found["one step after the other"] = rates.of(read)
+    encoder.overlap = before
+    with one_tokenizer_thread():
+        found["one tokenizer thread"] = rates.of(read)
+    return found
+
+
+def forward_passes(encoder: Any, asked: list[str]) -> Callable[[], None]:
+    """Return what reads all texts in figeval's batches, which lie ready on the device."""
+    from figeval.builtin.plugins.encoders.batching import finished_batches
+    from figeval.builtin.plugins.encoders.overlapping import copied
+    from figeval.builtin.plugins.encoders.tokens import tokenize
+
+    network, device = encoder.network, encoder.setup.device
+    tokens = tokenize(network.tokenizer, asked, network.limit)
+    ready: list[dict[str, Any]] = []
+
+    def keep(rows: list[int]) -> list[int]:
+        ready.append(copied(tokens.on_host(rows), device))
+        return rows
+
+    list(finished_batches(tokens.lengths, keep, encoder.budget))
+
+    def read() -> None:
+        with torch.inference_mode():
+            for batch in ready:
+                network.vectors(batch)
+
+    return read
+
+
+@contextmanager
+def padded(model: Any) -> Iterator[None]:
+    """Let a model read padded rows in this context."""
+    from figeval.builtin.plugins.encoders.unpadded import READER
+
+    reader = getattr(model, READER, None)
+    before = getattr(reader, "kernels", {})
+    if before:
+        reader.kernels = {}
+    try:
+        yield
+    finally:
+        if before:
+            reader.kernels = before
+
+
+@contextmanager
+def one_tokenizer_thread() -> Iterator[None]:
+    before = os.environ.get(PARALLELISM)
+    os.environ[PARALLELISM] = "false"
+    try:
+        yield
+    finally:
+        del os.environ[PARALLELISM]
+        if before is not None:
+            os.environ[PARALLELISM] = before
+
+
+def peer(rates: Rates, model: str, vectors: Any) -> dict[str, Any]:
+    """Return the rates of sentence-transformers, and how far its vectors are from the given first ones."""
+    from sentence_transformers import SentenceTransformer
+
+    machine = rates.machine
+    theirs = SentenceTransformer(model, device=machine.device, model_kwargs={"dtype": machine.dtype})
+
+    def encode(asked: list[str], size: int) -> Any:
+        return theirs.encode(asked, batch_size=size, show_progress_bar=False)
+
+    apart = float(np.abs(encode(rates.asked[: len(vectors)], len(vectors)) - vectors).max())
+    found = {size: rates.of(lambda size=size: encode(rates.asked, size)) for size in BATCH_SIZES[machine.kind]}
+    best = max(found, key=lambda size: found[size]["texts_per_second"])
+    return {**found[best], "batch_size": best, "apart": apart}
 
 
 def memory(machine: Machine, encoder: Any, asked: list[str]) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from figeval.models.progress import advance
 from figeval.types import JSON
 
 T = TypeVar("T")
+Batch = TypeVar("Batch")
 
 # Smallest budgets that keep the arithmetic units busy. On a CPU, a larger one only evicts activations from the caches.
 TOKENS = {"cpu": 1_024}
@@ -120,13 +121,13 @@ def finished_batches(
         yield rows, outputs
 
 
-def attempt(forward: Callable[[list[int]], Iterable[T]], rows: list[int]) -> Iterable[T] | None:
-    """Return the result of `forward`, or None if memory ran out; any other error is a bug and propagates.
+def attempt(step: Callable[[Batch], T], batch: Batch) -> T | None:
+    """Return the result of a step, or None if memory ran out; any other error is a bug and propagates.
 
     The traceback keeps the tensors of the failed batch alive, so memory is released only once the exception is gone.
     """
     try:
-        return forward(rows)
+        return step(batch)
     except (RuntimeError, MemoryError) as error:
         if not is_exhausted(error):
             raise

@@ -17,8 +17,9 @@ from figeval.types import JSON
 from .checkpoint import Checkpoint, locate, require, with_declared
 from .loading import ModelSetup, prepare
 from .pairs import PairModel, PairNetwork, PairSettings, classes_of, label_scores, parse_labels, prescribed
+from .reading import Inputs
 from .settings import Configured
-from .tokens import Floats, tokenize
+from .tokens import Floats
 
 if TYPE_CHECKING:
     from ..classification.requests import TextLabels
@@ -56,7 +57,7 @@ class TextClassifier(PairModel):
             )
         asked = {labels: prescribed(self.classes, labels) for labels in {request.labels for request in requests}}
         network = self.network
-        outputs = self.outputs(tokenize(network.tokenizer, [request.text for request in requests], network.limit))
+        outputs = self.outputs(Inputs(network.tokenizer, [request.text for request in requests], network.limit))
         reading = _sigmoids if self.several else _shares
         rows = zip(outputs.values, requests, strict=True)
         return Outputs([reading(logits, asked[request.labels]) for logits, request in rows], outputs.truncated)

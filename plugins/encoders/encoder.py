@@ -20,13 +20,13 @@ from figeval.models.capabilities import Outputs
 from figeval.models.model import refuse_model_name
 from figeval.types import JSON, Text, TextRole
 
-from .batching import run_batches
 from .checkpoint import Checkpoint, backend_of, locate, with_declared
 from .loading import (
     ModelSetup,
     Neural,
     check_weights,
     input_limit,
+    is_accelerator,
     load_errors,
     load_model,
     load_tokenizer,
@@ -35,9 +35,12 @@ from .loading import (
     prepare,
     suppress_logging,
 )
+from .overlapping import Copy, fetched_rows
 from .prompts import INSTRUCTOR, Prompts, check_prompts, place_prompts
+from .reading import Inputs
 from .settings import Configured, Settings, one_of
 from .tokens import IDS, Floats, tokenize
+from .unpadded import read_without_padding
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -52,6 +55,8 @@ HEADS = ("pairs", "spans")  # heads with backends of their own on top of an enco
 MINILM = "sentence-transformers/all-MiniLM-L6-v2"
 PROMPT_LENGTH = "prompt_length"  # sentence-transformers' key of a batch
 NO_PROMPTS = Prompts()
+# Modules of sentence-transformers that read no states at padding.
+PADDING_FREE = frozenset({"Pooling", "Normalize", "Dense", "LayerNorm", "Dropout"})
 
 
 def mean_token(states: Tensor, mask: Tensor, _output: ModelOutput) -> Tensor:
@@ -213,6 +218,8 @@ def sentence_network(setup: ModelSetup[EncoderSettings]) -> EncoderNetwork:
 
     first = modules[0]
     if hasattr(first, "auto_model"):
+        if is_accelerator(setup.device) and PADDING_FREE.issuperset(type(module).__name__ for module in modules[1:]):
+            read_without_padding(first.auto_model)
         limit = input_limit(settings.max_length, model.max_seq_length, first.auto_model)
         pools_prompt = all(getattr(module, "include_prompt", True) for module in modules)
         return EncoderNetwork(model, first.tokenizer, limit, pooling, vectors, pools_prompt=pools_prompt)
@@ -323,23 +330,21 @@ class Encoder(Neural[EncoderSettings, EncoderNetwork]):
         if network.encode is not None:
             encoded: Any = np.asarray(network.encode(list(texts), self.setup.settings.rows or 32, side), np.float32)
             return Outputs(encoded)
-        tokens = tokenize(network.tokenizer, [side.prompt + text for text in texts], network.limit)
+        inputs = Inputs(network.tokenizer, [side.prompt + text for text in texts], network.limit, skip_empty=True)
         skipped = {} if network.pools_prompt or not side.prompt else {PROMPT_LENGTH: self._prompt_length(side.prompt)}
-        lengths = tokens.lengths
-        filled = [index for index, length in enumerate(lengths) if length]
 
-        def forward(rows: list[int]) -> Floats:
+        def start(batch: dict[str, Any], _rows: list[int]) -> Copy:
             import torch
 
-            batch = tokens.tensors([filled[row] for row in rows], self.setup.device)
             with torch.inference_mode():
-                vectors: Floats = network.vectors(batch | skipped).float().cpu().numpy()
-            return vectors
+                return Copy(network.vectors(batch | skipped).float())
 
-        found: list[Floats] = run_batches([lengths[index] for index in filled], forward, self.budget)
+        read = self.read_texts(inputs, start, fetched_rows)
+        filled = [index for index, vector in enumerate(read.values) if vector is not None]
+        found = [vector for vector in read.values if vector is not None]
         vectors: Any = np.full((len(texts), len(found[0]) if found else 1), np.nan, dtype=np.float32)
         vectors[filled] = found
-        return Outputs(vectors, tokens.truncated)
+        return Outputs(vectors, read.truncated)
 
     def _prompt_length(self, prompt: str) -> int:
         """Return the number of tokens before those of the text, as sentence-transformers counts them."""

@@ -26,10 +26,10 @@ from typing import TYPE_CHECKING
 from figeval.models.capabilities import Outputs
 from figeval.types import JSON, ScoredSpan, SpanQuery
 
-from .batching import run_batches
 from .encoder import Encoder, EncoderSettings, raw_network
 from .extra_layers import ExtraLayers
 from .loading import ModelSetup
+from .overlapping import Copy, fetched_rows
 from .settings import Configured, one_of, positive
 from .span_finder import RULE, found_spans
 from .tokens import Floats, passages
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
     from .encoder import EncoderNetwork
 
+GIVEN = "given"  # an entry of a batch that is not the model's: vectors of the given spans
 FILE = "joint.safetensors"
 LAYERS = ExtraLayers("joint", "a joint model", FILE)
 ACTIVATIONS = ("none", "tanh")
@@ -123,15 +124,20 @@ class JointEncoder(Encoder):
         pooled = self.pooled([request.given for request in requests])
         given = torch.from_numpy(pooled.values)
 
-        def forward(rows: list[int]) -> list[Floats]:
-            vectors = given[[found.windows[row].owner for row in rows]].to(self.setup.device)
+        def prepare(rows: list[int]) -> dict[str, Tensor]:
+            return {**found.tokens.on_host(rows), GIVEN: given[[found.windows[row].owner for row in rows]]}
+
+        def start(batch: dict[str, Tensor], _rows: list[int]) -> Copy:
+            vectors = batch.pop(GIVEN)
             with torch.inference_mode():
-                batch = found.tokens.tensors(rows, self.setup.device)
                 states = network.model(**batch, return_dict=True).last_hidden_state
                 logits = branch_logits(self.branch, states, vectors.to(states.dtype), self.activation)
-            return found.within(logits.float().cpu().numpy(), rows)
+                return Copy(logits.float())
 
-        logits = run_batches(found.tokens.lengths, forward, self.budget)
+        def fetch(logits: Copy, rows: list[int]) -> list[Floats]:
+            return found.within(fetched_rows(logits, rows), rows)
+
+        logits = self.read_batches(found.tokens.lengths, prepare, start, fetch)
         return Outputs(found_spans(found, logits, texts, self.max_span), pooled.truncated)
 
     @cached_property

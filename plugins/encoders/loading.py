@@ -10,11 +10,11 @@ from __future__ import annotations
 import logging
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, partialmethod
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
 from figeval.attention import avoid_cudnn_attention
 from figeval.errors import ModelError
@@ -24,7 +24,10 @@ from figeval.types import JSON
 
 from .batching import TokenBudget, release_memory
 from .checkpoint import Checkpoint
+from .overlapping import Fetch, Prepare, Start, Started, on_device, run_steps
+from .reading import Inputs, Read, read_texts
 from .settings import Settings
+from .unpadded import describe_padding, read_without_padding
 
 if TYPE_CHECKING:
     from torch.nn import Module
@@ -38,6 +41,7 @@ UNLIMITED = 1_000_000  # tokenizers declare 10**30 if they know of no limit
 ABOUT = "about"  # a key of figeval.json
 S = TypeVar("S", bound=Settings)
 N = TypeVar("N")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +93,11 @@ def is_available(kind: str) -> bool:
         return True
     module = torch.backends.mps if kind == "mps" else getattr(torch, kind, None)
     return bool(module is not None and hasattr(module, "is_available") and module.is_available())
+
+
+def is_accelerator(device: str) -> bool:
+    """Return whether a device computes beside the CPU."""
+    return device.partition(":")[0] != "cpu"
 
 
 def device_count(kind: str) -> int:
@@ -166,6 +175,8 @@ def load_model(
     except load_errors() as error:
         raise ModelError(f"{checkpoint.model!r} cannot be loaded by {auto.__name__}: {one_line(error)}") from error
     check_weights(model, report, checkpoint.model, checkpoint.architecture or "something else", spare)
+    if is_accelerator(setup.device):
+        read_without_padding(model)
     return model.to(setup.device).eval()
 
 
@@ -272,11 +283,19 @@ def parameters(model: Module) -> int:
 
 
 class Neural(ABC, Generic[S, N]):
-    """Base class of torch backends. Subclasses define how the network is loaded and which details are recorded."""
+    """Base class of torch backends. Subclasses define how the network is loaded and which details are recorded.
+
+    Attributes:
+        setup: settings, checkpoint, device and precision.
+        budget: size of a batch.
+        overlap: whether batches are prepared, computed and fetched at the same time: on accelerators, not on a CPU.
+        warnings: for the record.
+    """
 
     def __init__(self, setup: ModelSetup[S]) -> None:
         self.setup = setup
         self.budget = TokenBudget.on(setup.device.partition(":")[0], setup.settings.rows)
+        self.overlap = is_accelerator(setup.device)
         self.warnings: list[str] = []
 
     @abstractmethod
@@ -297,6 +316,27 @@ class Neural(ABC, Generic[S, N]):
     def check(self) -> list[str]:
         """Return warnings about the loaded model, for the record; by default there are none."""
         return []
+
+    def read_texts(self, inputs: Inputs, start: Start[Started], fetch: Fetch[Started, T]) -> Read[T]:
+        """Tokenize texts and read them in batches; `start` and `fetch` as for the function `read_texts`."""
+        return read_texts(inputs, start, fetch, self.budget, self.setup.device, overlap=self.overlap)
+
+    def read_batches(
+        self, lengths: Sequence[int], prepare: Prepare, start: Start[Started], fetch: Fetch[Started, T]
+    ) -> list[T]:
+        """Read inputs in batches, and return one result per input.
+
+        Args:
+            lengths: tokens per input, or what else it adds to the size of a batch.
+            prepare: returns inputs, given their indexes, as tensors on the CPU.
+            start: starts the computation for a batch, given its tensors on the device and the indexes of its inputs.
+            fetch: waits for what was started and returns one result per input, given their indexes.
+
+        Raises:
+            ModelError: memory runs out and the budget cannot be halved.
+        """
+        steps = on_device(prepare, start, fetch, self.setup.device)
+        return cast("list[T]", run_steps(lengths, steps, self.budget, overlap=self.overlap))  # none is left out
 
     @cached_property
     def _fingerprint(self) -> str:
@@ -330,5 +370,6 @@ class Neural(ABC, Generic[S, N]):
 
 
 def measures(model: Module, limit: int | None) -> JSON:
-    """Return the class, number of weights and longest input of a model."""
-    return {"class": type(model).__name__, "parameters": parameters(model), "max_length": limit}
+    """Return the class, number of weights and longest input of a model, and whether it has read padded rows."""
+    known: JSON = {"class": type(model).__name__, "parameters": parameters(model), "max_length": limit}
+    return known | describe_padding(model)

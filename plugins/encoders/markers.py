@@ -31,9 +31,9 @@ from figeval.task_types.choice import ChoiceExample
 from figeval.task_types.routes import Dialogue, Route, decide
 from figeval.types import JSON
 
-from .batching import run_batches
 from .checkpoint import locate, require, with_declared
 from .loading import Neural, input_limit, load_model, load_tokenizer, measures, prepare
+from .overlapping import Copy
 from .settings import Configured, Settings
 from .tokens import IDS, LEAST, Tokens, bare_ids, padded, padding_of
 
@@ -269,15 +269,20 @@ class MarkerScorer(Neural[Settings, MarkerNetwork]):
         asked = [row for row in range(len(requests)) if row not in tokens.full]
         lengths = tokens.lengths
 
-        def forward(rows: list[int]) -> list[tuple[float, ...]]:
+        def prepare(rows: list[int]) -> dict[str, Tensor]:
+            return tokens.tensors([asked[row] for row in rows], "cpu")
+
+        def start(batch: dict[str, Tensor], _rows: list[int]) -> Copy:
             import torch
 
-            chosen = [asked[row] for row in rows]
             with torch.inference_mode():
-                scores = marker_scores(network.model, tokens.tensors(chosen, self.setup.device)).tolist()
-            return [tuple(own[: len(tokens.markers[row])]) for row, own in zip(chosen, scores, strict=True)]
+                return Copy(marker_scores(network.model, batch))
 
-        found = run_batches([lengths[row] for row in asked], forward, self.budget)
+        def fetch(copy: Copy, rows: list[int]) -> list[tuple[float, ...]]:
+            scores = zip(rows, copy.values.tolist(), strict=True)
+            return [tuple(own[: len(tokens.markers[asked[row]])]) for row, own in scores]
+
+        found = self.read_batches([lengths[row] for row in asked], prepare, start, fetch)
         values = dict(zip(asked, found, strict=True))
         return Outputs([values.get(row, ()) for row in range(len(requests))], tokens.read.truncated - tokens.full)
 

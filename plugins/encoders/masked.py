@@ -20,9 +20,9 @@ from figeval.text import counted
 from figeval.types import JSON, Cloze, Continuation
 
 from .alone import Piece, encode_alone, encode_bare
-from .batching import run_batches
 from .checkpoint import locate, require
 from .loading import Neural, input_limit, load_model, load_tokenizer, measures, prepare
+from .overlapping import Copy
 from .settings import Configured, Settings, one_of
 from .tokens import IDS, Tokens, padding_of
 
@@ -51,6 +51,7 @@ class MaskedSettings(Settings):
         one_of("pll", self.pll, tuple(PLL))
 
 
+PLACES = ("rows", "columns", "places", "words")  # entries of a batch that are not the model's
 Indexes: TypeAlias = "Sequence[int] | Tensor"
 
 # ---- texts with blanks: what is asked, and at which tokens -----------------------------------------------------------
@@ -283,31 +284,29 @@ class MaskedModel(Neural[MaskedSettings, MaskedNetwork]):
         tokens = Tokens({IDS: [blank.ids for blank in blanks]}, padding_of(self.network.tokenizer))
         weight = self.network.model.config.vocab_size // VOCABULARY
 
-        def forward(rows: list[int]) -> list[list[float]]:
-            batch = tokens.tensors(rows, self.setup.device)
-            return self._sums(batch, [blanks[row] for row in rows], [list(wanted[blanks[row]]) for row in rows])
+        targets = [list(wanted[blank]) for blank in blanks]
+
+        def prepare(rows: list[int]) -> dict[str, Tensor]:
+            return tokens.on_host(rows) | asked_places([blanks[row] for row in rows], [targets[row] for row in rows])
+
+        def fetch(copy: Copy, rows: list[int]) -> list[list[float]]:
+            logprobs = iter(copy.values.tolist())
+            return [[sum(islice(logprobs, len(target))) for target in targets[row]] for row in rows]
 
         costs = [len(blank.ids) + weight * len(blank.positions) for blank in blanks]
-        for blank, sums in zip(blanks, run_batches(costs, forward, self.budget), strict=True):
+        for blank, sums in zip(blanks, self.read_batches(costs, prepare, self._logprobs, fetch), strict=True):
             wanted[blank] = dict(zip(wanted[blank], sums, strict=True))
         return [wanted[question.blank][question.targets] for question in questions]
 
-    def _sums(
-        self, batch: dict[str, Tensor], blanks: list[Blank], targets: list[list[tuple[int, ...]]]
-    ) -> list[list[float]]:
-        """Return `result[r][k]` = Σ_j log P(targets[r][k][j] at blanks[r].positions[j]), summed in float64."""
+    def _logprobs(self, batch: dict[str, Tensor], _rows: list[int]) -> Copy:
+        """Return the log-probabilities (n,) of the words that `asked_places` lists, in float64."""
         import torch
 
-        rows = [row for row, blank in enumerate(blanks) for _ in blank.positions]
-        columns = [position for blank in blanks for position in blank.positions]
-        firsts = accumulate((len(blank.positions) for blank in blanks), initial=0)  # where each row's positions begin
-        places = [first + j for first, row in zip(firsts, targets, strict=False) for t in row for j in range(len(t))]
-        words = [word for row in targets for target in row for word in target]
+        rows, columns, places, words = (batch.pop(name) for name in PLACES)
         with torch.inference_mode():
             logits = masked_logits(self.network.model, batch, rows, columns, sparse=self.network.sparse).float()
             norms = logits.logsumexp(-1)
-            logprobs = iter((logits[places, words].double() - norms[places].double()).tolist())
-        return [[sum(islice(logprobs, len(target))) for target in row] for row in targets]
+            return Copy(logits[places, words].double() - norms[places].double())
 
     def load(self) -> MaskedNetwork:
         """Load the model with its language-modelling head.
@@ -332,6 +331,23 @@ class MaskedModel(Neural[MaskedSettings, MaskedNetwork]):
             reason = "without a token, or longer than the model takes: NaN, not a score"
             details["warnings"] = [f"{counted(self.unscored, 'option')} {reason}"]
         return details | {"head": "masked positions" if network.sparse else "all positions"}
+
+
+def asked_places(blanks: Sequence[Blank], targets: Sequence[Sequence[tuple[int, ...]]]) -> dict[str, Tensor]:
+    """Return what is asked of a batch of texts, as the tensors `PLACES`.
+
+    (rows[i], columns[i]) is the i-th position with a mask; the words `targets[r][k][j]` are asked at
+    `blanks[r].positions[j]`, which are the positions `places`.
+    """
+    import torch
+
+    rows = [row for row, blank in enumerate(blanks) for _ in blank.positions]
+    columns = [position for blank in blanks for position in blank.positions]
+    firsts = accumulate((len(blank.positions) for blank in blanks), initial=0)  # where each row's positions begin
+    places = [first + j for first, row in zip(firsts, targets, strict=False) for t in row for j in range(len(t))]
+    words = [word for row in targets for target in row for word in target]
+    values = map(partial(torch.tensor, dtype=torch.int64), (rows, columns, places, words))
+    return dict(zip(PLACES, values, strict=True))
 
 
 def masked_logits(

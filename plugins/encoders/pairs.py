@@ -16,14 +16,16 @@ from figeval.errors import ModelError, OptionNeeded
 from figeval.models.capabilities import Outputs
 from figeval.types import JSON, PairLabel, TextPair
 
-from .batching import run_batches
 from .checkpoint import locate, require, with_declared
 from .label_order import label_order_warnings, may_be_mixed_up
 from .loading import ModelSetup, Neural, input_limit, load_model, load_tokenizer, measures, prepare
+from .overlapping import Copy, fetched_rows
+from .reading import Inputs
 from .settings import Configured, Settings, one_of
-from .tokens import Floats, Tokens, tokenize
+from .tokens import Floats
 
 if TYPE_CHECKING:
+    from torch import Tensor
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 
@@ -168,24 +170,23 @@ class PairModel(Neural[PairSettings, PairNetwork]):
         """Return the head's raw outputs as an array (n, classes), float64."""
         network = self.network
         lefts, rights = [pair.left for pair in pairs], [pair.right for pair in pairs]
-        return self.outputs(tokenize(network.tokenizer, lefts, network.limit, rights))
+        return self.outputs(Inputs(network.tokenizer, lefts, network.limit, rights))
 
-    def outputs(self, tokens: Tokens) -> Outputs[Any]:
-        """Return the head's raw outputs for tokenized inputs, as `logits` does."""
+    def outputs(self, inputs: Inputs) -> Outputs[Any]:
+        """Return the head's raw outputs for texts or pairs, as `logits` does."""
         import numpy as np
 
         network = self.network
 
-        def forward(rows: list[int]) -> Floats:
+        def start(batch: dict[str, Tensor], _rows: list[int]) -> Copy:
             import torch
 
             with torch.inference_mode():
-                output = network.model(**tokens.tensors(rows, self.setup.device))
-            logits: Floats = output.logits.double().cpu().numpy()
-            return logits
+                return Copy(network.model(**batch).logits.double())
 
-        rows: Any = np.stack(run_batches(tokens.lengths, forward, self.budget))
-        return Outputs(rows, tokens.truncated)
+        read = self.read_texts(inputs, start, fetched_rows)
+        rows: Any = np.stack([row for row in read.values if row is not None])  # none is left out
+        return Outputs(rows, read.truncated)
 
     def load(self) -> PairNetwork:
         """Load the classifier with its head."""

@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING
 from figeval.errors import ModelError
 from figeval.types import JSON, NO_SPAN, ScoredSpan, Span, SpanQuery
 
-from .batching import run_batches
 from .checkpoint import locate, require, with_declared
 from .loading import Neural, input_limit, load_model, load_tokenizer, measures, prepare
+from .overlapping import Copy, fetched_rows
 from .settings import Configured, Settings, one_of, positive
 from .tokens import Floats, Passages, passages
 
 if TYPE_CHECKING:
+    from torch import Tensor
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 
@@ -187,15 +188,18 @@ class SpanFinder(Neural[SpanSettings, SpanNetwork]):
         settings, network = self.setup.settings, self.network
         found = passages_of(requests, settings, network.tokenizer, network.limit)
 
-        def forward(rows: list[int]) -> list[tuple[Floats, Floats]]:
+        def start(batch: dict[str, Tensor], _rows: list[int]) -> Copy:
             import torch
 
             with torch.inference_mode():
-                output = network.model(**found.tokens.tensors(rows, self.setup.device))
-            logits = torch.stack((output.start_logits, output.end_logits), dim=-1).float().cpu().numpy()
+                output = network.model(**batch)
+                return Copy(torch.stack((output.start_logits, output.end_logits), dim=-1).float())
+
+        def fetch(copy: Copy, rows: list[int]) -> list[tuple[Floats, Floats]]:
+            logits = fetched_rows(copy, rows)
             return list(zip(found.within(logits, rows), logits[:, 0].astype(float), strict=True))
 
-        outputs = run_batches(found.tokens.lengths, forward, self.budget)
+        outputs = self.read_batches(found.tokens.lengths, found.tokens.on_host, start, fetch)
         logits, nulls = [own for own, _ in outputs], [null for _, null in outputs]
         texts = [one.text for one in requests]
         return found_spans(found, logits, texts, settings.max_span, nulls if settings.null_score else None)

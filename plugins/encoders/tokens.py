@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from figeval.errors import ModelError
 
+from .rows import MASK, with_lengths
+
 if TYPE_CHECKING:
     import numpy as np
     import torch
@@ -38,12 +40,16 @@ class Tokens:
         """Tokens per input, including special ones."""
         return [len(ids) for ids in self.fields[IDS]]
 
+    def on_host(self, rows: Sequence[int]) -> dict[str, Tensor]:
+        """Return the rows as tensors on the CPU, as `tensors` does."""
+        return self.tensors(rows, "cpu")
+
     def tensors(self, rows: Sequence[int], device: torch.device | str) -> dict[str, Tensor]:
         """Return the rows as tensors (rows, longest), padded on the right, with their attention mask."""
         batch: dict[str, Tensor] = {}
         for name, values in self.fields.items():
             filler = self.padding if name == IDS else 0
-            batch[name], batch["attention_mask"] = padded([values[row] for row in rows], filler, device)
+            batch[name], batch[MASK] = padded([values[row] for row in rows], filler, device)
         return batch
 
 
@@ -56,7 +62,8 @@ def padded(rows: Sequence[Sequence[int]], filler: int, device: torch.device | st
     mask = np.arange(lengths.max()) < lengths[:, None]
     whole = np.full(mask.shape, filler, dtype=np.int64)
     whole[mask] = np.concatenate(rows)
-    return torch.from_numpy(whole).to(device), torch.from_numpy(mask.astype(np.int64)).to(device)
+    on_device = torch.from_numpy(mask.astype(np.int64)).to(device)
+    return torch.from_numpy(whole).to(device), with_lengths(on_device, lengths.tolist())
 
 
 def tokenize(

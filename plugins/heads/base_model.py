@@ -20,6 +20,7 @@ from ..encoders.files import weight_files
 from ..encoders.loading import (
     ModelSetup,
     input_limit,
+    is_accelerator,
     load_errors,
     load_model,
     load_tokenizer,
@@ -28,6 +29,7 @@ from ..encoders.loading import (
 )
 from ..encoders.prompts import OPTION_NAMES, Prompts, place_prompts
 from ..encoders.settings import Settings
+from ..encoders.unpadded import read_without_padding
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -76,6 +78,8 @@ class Base:
                 raise ModelError(f"a {type(model).__name__} does not support --gradient_checkpointing; leave it out")
             newer = getattr(model, "activation_checkpointing_enable", None)
             (newer or model.gradient_checkpointing_enable)({"use_reentrant": False})
+        if is_accelerator(self.setup.device):
+            read_without_padding(model)
         return model.train()
 
     def dropouts(self) -> dict[str, float]:

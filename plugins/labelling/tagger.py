@@ -19,15 +19,16 @@ from typing import TYPE_CHECKING
 from figeval.errors import ModelError
 from figeval.types import JSON
 
-from ..encoders.batching import run_batches
 from ..encoders.checkpoint import locate, require, with_declared
 from ..encoders.loading import Neural, input_limit, load_model, load_tokenizer, measures, prepare
+from ..encoders.overlapping import Copy, fetched_rows
 from ..encoders.settings import Configured, Settings
 from ..encoders.tokens import Floats, Passages, passages
 from .requests import LabelWords
 from .tags import OUTSIDE
 
 if TYPE_CHECKING:
+    from torch import Tensor
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 RULE = "the first token of a word has its label; of several windows, the one with the most context counts"
@@ -93,14 +94,16 @@ class Tagger(Neural[TaggerSettings, TaggerNetwork]):
             refuse_strange(self.setup.settings.model, list(own.values()), labels)
         pieces = word_pieces([one.words for one in requests], network.tokenizer, network.limit)
 
-        def forward(rows: list[int]) -> list[Floats]:
+        def start(batch: dict[str, Tensor], _rows: list[int]) -> Copy:
             import torch
 
             with torch.inference_mode():
-                output = network.model(**pieces.passages.tokens.tensors(rows, self.setup.device))
-            return pieces.passages.within(output.logits.float().softmax(dim=-1).cpu().numpy(), rows)
+                return Copy(network.model(**batch).logits.float().softmax(dim=-1))
 
-        outputs = run_batches(pieces.passages.tokens.lengths, forward, self.budget)
+        def fetch(copy: Copy, rows: list[int]) -> list[Floats]:
+            return pieces.passages.within(fetched_rows(copy, rows), rows)
+
+        outputs = self.read_batches(pieces.passages.tokens.lengths, pieces.passages.tokens.on_host, start, fetch)
         whole = zip(requests, pieces.passages.joined(outputs), pieces.first, strict=True)
         return [
             [probabilities(own, table[piece] if piece >= 0 else None, request.labels) for piece in first]

@@ -1,0 +1,64 @@
+"""Networks of heads whose encoders read rows without padding: losses and gradients are those of padded rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from figeval.builtin.plugins.encoders import rows
+from figeval.builtin.plugins.encoders.unpadded import describe_padding
+from figeval.builtin.plugins.heads import biencoder, cross_encoder, posttraining
+from figeval.task_types.pairs import PairExample
+from figeval.task_types.ranking import RankingExample
+from figeval.training.contract import Setup
+from tests.plugins.tiny import LINES, LONG, Workshop
+
+LABELS = ("entailment", "neutral", "contradiction")
+TEXTS = [*LINES, "Yes.", LONG[:200]]
+PAIRS = [PairExample(id=f"p{n}", left=text, right=TEXTS[n // 2], label=LABELS[n % 3]) for n, text in enumerate(TEXTS)]
+CANDIDATES = (*(line[:20] for line in LINES), "yes", "no, it is not")
+RANKED = [
+    RankingExample(id=f"r{n}", query=text, candidates=CANDIDATES, relevant=frozenset({n}))
+    for n, text in enumerate(TEXTS)
+]
+VECTORS = {"pooling": "mean"}
+HEADS: dict[str, tuple[Callable[[Setup], Any], str, list[Any], dict[str, Any]]] = {
+    "pairs": (cross_encoder.pairs, "ForSequenceClassification", PAIRS, {}),
+    "ranking": (biencoder.ranking, "Model", RANKED, VECTORS),
+    "ranking, cached": (biencoder.ranking, "Model", RANKED, {**VECTORS, "caching": "on"}),
+    "mlm": (posttraining.mlm, "ForMaskedLM", RANKED, {}),
+}
+
+
+def losses_and_gradients(head: str, folder: str, device: str, **changes: Any) -> tuple[Any, dict[str, Any], Any]:
+    """What a step computes on a CPU with the network that is made for a device."""
+    factory, _, examples, options = HEADS[head]
+    torch.manual_seed(0)
+    setup = Setup(model=folder, labels=LABELS, options=options, dropout=0.0, device=device, max_length=90, **changes)
+    learner = factory(setup)
+    features = learner.features(examples)
+    network = learner.network().train()
+    chosen = range(len(features.lengths))
+    losses = network([features.batch(chosen, 0)], features.beside(chosen))
+    losses.sum().backward()
+    return losses, {name: one.grad for name, one in network.named_parameters() if one.grad is not None}, network
+
+
+@pytest.mark.parametrize("checkpointing", [False, True])
+@pytest.mark.parametrize("kind", ["bert", "roberta"])
+@pytest.mark.parametrize("head", HEADS)
+def test_losses_and_gradients_are_those_of_padded_rows(
+    head: str, kind: str, checkpointing: bool, workshop: Workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(rows.KERNELS, "cpu", (rows.by_row,))
+    folder = str(workshop(kind, HEADS[head][1], **({"num_labels": 3} if head == "pairs" else {})))
+    wanted, of_padded, padded = losses_and_gradients(head, folder, "cpu", gradient_checkpointing=checkpointing)
+    found, of_rows, network = losses_and_gradients(head, folder, "cuda", gradient_checkpointing=checkpointing)
+    assert (describe_padding(padded), describe_padding(network)) == ({}, {"padding": "none"})
+    torch.testing.assert_close(found, wanted, atol=1e-5, rtol=1e-5)
+    assert of_rows.keys() == of_padded.keys()
+    for name, gradient in of_padded.items():
+        torch.testing.assert_close(of_rows[name], gradient, atol=1e-5, rtol=1e-3)

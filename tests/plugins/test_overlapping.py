@@ -1,0 +1,200 @@
+"""Batches that are prepared, computed and fetched at the same time: the same results as one step after the other."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from figeval.builtin.plugins.encoders.batching import TokenBudget
+from figeval.builtin.plugins.encoders.encoder import encoder
+from figeval.builtin.plugins.encoders.masked import masked
+from figeval.builtin.plugins.encoders.overlapping import Steps, run_steps
+from figeval.builtin.plugins.encoders.pairs import pairs
+from figeval.builtin.plugins.encoders.reading import Inputs, Tokenizing
+from figeval.builtin.plugins.encoders.span_finder import spans
+from figeval.builtin.plugins.encoders.tokens import IDS, tokenize
+from figeval.errors import ModelError
+from figeval.types import Continuation, SpanQuery, Text, TextPair
+from tests.plugins.tiny import LINES, LONG, Workshop
+
+lengths = st.lists(st.integers(1, 200), max_size=60)
+EXHAUSTED = "CUDA out of memory. Tried to allocate 20.00 MiB"
+Event = tuple[str, tuple[int, ...]]
+
+
+class Device:
+    """Steps of batches that multiply indexes by ten, and the order in which they were taken."""
+
+    def __init__(self, lengths: list[int], fits: int = 10**9, late: bool = False) -> None:
+        self.lengths, self.fits, self.late = lengths, fits, late
+        self.events: list[Event] = []
+
+    def check(self, rows: list[int]) -> None:
+        if len(rows) > 1 and len(rows) * max(self.lengths[row] for row in rows) > self.fits:
+            raise torch.OutOfMemoryError(EXHAUSTED)
+
+    def start(self, rows: list[int]) -> list[int]:
+        self.events.append(("start", tuple(rows)))
+        if not self.late:
+            self.check(rows)
+        return rows
+
+    def fetch(self, started: list[int], rows: list[int]) -> Iterator[int]:
+        self.events.append(("fetch", tuple(rows)))
+        self.check(rows if self.late else [])
+        return iter([10 * row for row in started])
+
+    @property
+    def steps(self) -> Steps[list[int], list[int], int]:
+        return Steps(list, self.start, self.fetch)
+
+
+def is_alone() -> bool:
+    return not [thread for thread in threading.enumerate() if thread.name.startswith("figeval-batches")]
+
+
+@given(lengths=lengths, tokens=st.integers(1, 500), size=st.integers(1, 20))
+def test_results_come_in_the_order_of_the_inputs_within_the_budget(lengths: list[int], tokens: int, size: int) -> None:
+    device = Device(lengths)
+    known = [0] * len(lengths)
+
+    def slices() -> Iterator[list[int]]:
+        """As a tokenizer does it, which tells lengths only with the slice."""
+        for first in range(0, len(lengths), size):
+            rows = list(range(first, min(first + size, len(lengths))))
+            for row in rows:
+                known[row] = lengths[row]
+            yield rows
+
+    found = run_steps(known, device.steps, TokenBudget(tokens), overlap=True, slices=slices(), weights=lengths)
+    assert found == [10 * row for row in range(len(lengths))]
+    started = [rows for event, rows in device.events if event == "start"]
+    assert sorted(row for rows in started for row in rows) == list(range(len(lengths)))
+    assert all(len(rows) == 1 or len(rows) * max(lengths[row] for row in rows) <= tokens for rows in started)
+    assert is_alone()
+
+
+@given(lengths=lengths, tokens=st.integers(1, 500))
+def test_batches_of_inputs_known_at_once_are_those_of_successive_steps(lengths: list[int], tokens: int) -> None:
+    one, other = Device(lengths), Device(lengths)
+    run_steps(lengths, one.steps, TokenBudget(tokens), overlap=True)
+    run_steps(lengths, other.steps, TokenBudget(tokens), overlap=False)
+    assert sorted(one.events) == sorted(other.events)
+
+
+def test_a_batch_is_fetched_once_the_next_has_been_started() -> None:
+    device = Device([5, 4, 3])
+    run_steps([5, 4, 3], device.steps, TokenBudget(1), overlap=True)
+    steps = [f"{event} {rows[0]}" for event, rows in device.events]
+    assert steps == ["start 0", "start 1", "fetch 0", "start 2", "fetch 1", "fetch 2"]
+
+
+@settings(max_examples=15)  # each halving collects garbage
+@given(lengths=lengths, fits=st.integers(1, 400), late=st.booleans())
+def test_the_budget_halves_until_it_fits_and_loses_nothing(lengths: list[int], fits: int, late: bool) -> None:
+    device = Device(lengths, fits, late)
+    found = run_steps(lengths, device.steps, TokenBudget(2_000), overlap=True)
+    assert found == [10 * row for row in range(len(lengths))]
+
+
+@pytest.mark.parametrize(
+    ("budget", "cure"), [(TokenBudget(1, 64), "auto or a smaller one"), (TokenBudget(10), "max_length")]
+)
+@pytest.mark.parametrize("step", ["start", "fetch"])
+def test_what_cannot_be_halved_is_an_error_with_a_cure(step: str, budget: TokenBudget, cure: str) -> None:
+    def fails(*_: object) -> Any:
+        raise MemoryError
+
+    steps = Steps(list, fails, lambda started, _rows: started)
+    late = Steps(list, list, fails)
+    with pytest.raises(ModelError, match=cure):
+        run_steps([10, 10, 10], steps if step == "start" else late, budget, overlap=True)
+    assert is_alone()
+
+
+@pytest.mark.parametrize("error", [RuntimeError("shapes"), KeyboardInterrupt("now"), ValueError("no such token")])
+@pytest.mark.parametrize("step", ["prepare", "start", "fetch"])
+def test_an_exception_ends_all_steps(step: str, error: BaseException) -> None:
+    calls: list[object] = []
+
+    def fails(batch: Any, *_: object) -> Any:
+        calls.append(batch)
+        if len(calls) == 2:
+            raise error
+        return batch
+
+    chosen = {name: fails if name == step else lambda batch, *_: batch for name in ("prepare", "start", "fetch")}
+    with pytest.raises(type(error), match=str(error)):
+        run_steps([1] * 50, Steps(**chosen), TokenBudget(1), overlap=True)
+    assert len(calls) < 10
+    assert is_alone()
+
+
+def test_nothing_to_read() -> None:
+    assert run_steps([], Device([]).steps, TokenBudget(10), overlap=True) == []
+
+
+# ---- texts and models ------------------------------------------------------------------------------------------------
+
+TEXTS = [*LINES, "Yes.", "", "a", LINES[1] + " " + LINES[4], "Zwölf Boxkämpfer jagen 東京", LONG] * 3
+
+
+@pytest.fixture
+def short_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("figeval.builtin.plugins.encoders.reading.SLICE_TEXTS", 5)
+
+
+@pytest.mark.parametrize("seconds", [None, TEXTS[::-1]])
+def test_slices_hold_the_tokens_of_all_texts(seconds: list[str] | None, workshop: Workshop) -> None:
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(workshop("bert", "Model"))
+    wanted = tokenize(tokenizer, TEXTS, 12, seconds)
+    tokenizing = Tokenizing(Inputs(tokenizer, TEXTS, 12, seconds), 4)
+    slices = list(tokenizing.slices())
+    assert tokenizing.tokens.fields == wanted.fields
+    assert tokenizing.truncated == wanted.truncated
+    assert tokenizing.lengths == list(map(len, wanted.fields[IDS]))
+    sizes = [len(TEXTS[row]) + len(seconds[row] if seconds else "") for rows in slices for row in rows]
+    assert sizes == sorted(sizes, reverse=True)
+
+
+@pytest.mark.parametrize(("kind", "pooling"), [("bert", "mean"), ("roberta", "cls"), ("gpt2", "last")])
+def test_vectors_do_not_depend_on_it(kind: str, pooling: str, workshop: Workshop, short_slices: None) -> None:
+    """GPT-2's tokenizer adds no special tokens: an empty text has no vector."""
+    backend = encoder(str(workshop(kind, "Model")), pooling=pooling)
+    wanted = backend.embed([Text(text) for text in TEXTS])
+    backend.overlap, backend.budget.tokens = True, 100
+    found = backend.embed([Text(text) for text in TEXTS])
+    np.testing.assert_allclose(found.values, wanted.values, atol=1e-5)
+    assert np.isnan(found.values).any() == (kind == "gpt2")
+    assert found.truncated == wanted.truncated
+
+
+def test_scores_of_other_models_do_not_depend_on_it(workshop: Workshop, short_slices: None) -> None:
+    queries = [SpanQuery(text, LINES[0], LINES[0][:8]) for text in LINES]
+    asked: list[tuple[Any, str, list[Any]]] = [
+        (pairs(str(workshop("bert", "ForSequenceClassification", num_labels=1))), "score_pairs",
+         [TextPair(one, other) for one in LINES for other in LINES]),
+        (masked(str(workshop("bert"))), "loglikelihood", [Continuation("", text) for text in LINES]),
+        (spans(str(workshop("bert", "ForQuestionAnswering"))), "find_spans", queries),
+    ]  # fmt: skip
+    for backend, method, requests in asked:
+        wanted = numbers(getattr(backend, method)(requests))
+        backend.overlap, backend.budget.tokens = True, 100
+        assert numbers(getattr(backend, method)(requests)) == pytest.approx(wanted, abs=1e-4)
+
+
+def numbers(outputs: Any) -> list[float]:
+    """Scores, or the spans and scores of texts."""
+    values = getattr(outputs, "values", outputs)
+    if isinstance(values[0], float):
+        return list(values)
+    return [number for found in values for one in found for number in (one.span.start, one.span.end, one.score)]
