@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from figeval.types import JSON
 
 from .batching import release_memory
+from .precision import computing_in
 from .rows import KERNELS, LAYOUT, MASK, NAME, Kernel, Layout, lengths_of, register
 
 if TYPE_CHECKING:
@@ -322,21 +323,13 @@ def undisturbed(body: Module) -> Iterator[dict[Module, bool]]:
 
 @contextmanager
 def single_precision(body: Module) -> Iterator[None]:
-    """Compute in single precision in this context, with copies of weights that have another."""
+    """Compute in single precision in this context, whatever the precision of the weights and of the passes."""
     import torch
 
-    weights = {weight: weight.data for weight in body.parameters()}
-    buffers = [(module, dict(module.named_buffers(recurse=False))) for module in body.modules()]
     precision = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("highest")
     try:
-        body.float()
-        with torch.autocast(body.device.type, enabled=False):
+        with torch.autocast(body.device.type, enabled=False), computing_in(body, torch.float32):
             yield
     finally:
         torch.set_float32_matmul_precision(precision)
-        for weight, data in weights.items():
-            weight.data = data
-        for module, named in buffers:  # which a module replaces
-            for name, buffer in named.items():
-                setattr(module, name, buffer)

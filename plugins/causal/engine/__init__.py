@@ -9,7 +9,6 @@
 | `packed` | the engine: executes a plan and collects log-probabilities |
 | `self_test` | which strategy a model supports: by its architecture, and on this device in this precision |
 | `small_copy` | a narrow copy of a model, of which the first question is asked in single precision |
-| `precision` | a model's passes in a higher precision than that of its weights |
 | `judgement` | what rounding explains, by the distance from the scores in that precision |
 | `verdicts` | the results of self-tests, kept for later runs |
 | `separable` | which parts of a model can be run apart from the rest |

@@ -24,10 +24,10 @@ from figeval.errors import ModelError
 
 from ...encoders.batching import TokenBudget, free_memory
 from ...encoders.loading import one_line, positions
+from ...encoders.precision import computing_in
 from .bodies import REFUSALS, bytes_per_token, fuse_activations
 from .judgement import Evidence, Floats, Trial
 from .packed import PLAIN, Answer, Engine
-from .precision import computing_in
 from .prefix_tree import TokenRequest
 from .reading_plan import Shape
 from .separable import separable_parts

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ...encoders.precision import computing_in
 from .bodies import REFUSALS, head, last_feed_forward, only_at
-from .precision import computing_in
 
 if TYPE_CHECKING:
     import torch

@@ -22,10 +22,10 @@ from figeval.errors import ModelError
 
 from ...encoders.batching import TokenBudget
 from ...encoders.loading import positions
+from ...encoders.precision import computing_in
 from ...encoders.tokens import padded
 from ..engine.bodies import REFUSALS
 from ..engine.judgement import Floats, Trial
-from ..engine.precision import computing_in
 from ..engine.self_test import VISIBLE, refusal, sample_for, truth_of
 from ..engine.small_copy import small_copy
 from ..engine.verdicts import Verdict, recall_verdict, remember_verdict
