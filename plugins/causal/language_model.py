@@ -30,7 +30,7 @@ from ..encoders.loading import (
     prepare,
     suppress_logging,
 )
-from ..encoders.settings import Configured, Settings
+from ..encoders.settings import Configured, Settings, one_of
 from ..encoders.tokens import padded
 from .engine.bodies import kept_per_token, vocabulary
 from .engine.packed import logits_at_once
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 
     from .figeval_hf import FigevalHF
 
+WAYS = ("auto", "own", "generate", "continuous", "static")  # of writing (`generation.ways`)
 IMPOSSIBLE = -1e4  # lowest log P of a token
 
 
@@ -64,8 +65,13 @@ class LanguageSettings(Settings):
         mixed_precision_dtype: precision of the forward pass under autocast; None for that of the weights.
         parallelize: whether the layers are distributed over all GPUs.
         attn_implementation: implementation of attention in transformers, such as "eager" or "sdpa".
+        writing: way of writing texts: "own" decoding, or transformers' "generate", "static" (generate with a compiled
+            pass) or "continuous" batching; "auto" for the fastest one on a GPU, and own decoding on a CPU.
         enable_thinking: passed to chat templates that can switch thinking on and off; --reasoning does more.
         reasoning: whether and how long the model thinks (--reasoning); None for what its template does.
+
+    Raises:
+        ModelError: a value of the wrong kind.
     """
 
     dtype: str = "auto"
@@ -75,14 +81,19 @@ class LanguageSettings(Settings):
     mixed_precision_dtype: str | None = None
     parallelize: bool | None = None
     attn_implementation: str | None = None
+    writing: str = "auto"
     enable_thinking: bool | None = None
     reasoning: Reasoning | None = None
+
+    def __post_init__(self) -> None:
+        Settings.__post_init__(self)
+        one_of("writing", self.writing, WAYS)
 
     @property
     def passed_on(self) -> JSON:
         """Options that are passed to lm-eval unchanged."""
         shared = {field.name for field in fields(Settings)} - {"max_length", "trust_remote_code"}
-        ours = shared | {"apply_chat_template", "reasoning"}
+        ours = shared | {"apply_chat_template", "reasoning", "writing"}
         given = {field.name: getattr(self, field.name) for field in fields(self) if field.name not in ours}
         return {name: value for name, value in given.items() if value is not None}
 
@@ -201,7 +212,7 @@ class LanguageModel(Neural[LanguageSettings, "FigevalHF"]):
                 lm = FigevalHF(**arguments, backend=self.kind, dtype=setup.dtype, device=setup.device)
         except load_errors() as error:
             raise ModelError(f"{setup.checkpoint.model!r} cannot be loaded: {one_line(error)}") from error
-        lm.budget, lm.writing = self.budget, self.writing
+        lm.budget, lm.writing, lm.way = self.budget, self.writing, setup.settings.writing
         self._check(lm)
         self.writing.limit(free_memory(setup.device), kept_per_token(lm.model))
         return lm

@@ -15,6 +15,7 @@ from ...encoders.batching import TokenBudget, free_memory
 from ...encoders.loading import one_line, positions
 from ..engine.bodies import bytes_per_token
 from ..engine.self_test import REFUSALS, sample_for
+from .attention import can_group
 from .decoder import Decoder, Waiting
 from .prefixes import Beginning, shared
 from .row import End, Row
@@ -69,8 +70,11 @@ def writer_for(
         reading.limit(free_memory(str(model.device)), bytes_per_token(model))
         with config_errors():
             processors = processors_of(model.generation_config)
-        decoder = Decoder(model, reading, writing, processors, autocast=autocast)
+        decoder = Decoder(model, reading, writing, processors, autocast=autocast, grouped=can_group(model))
         reason = failure(decoder)
+        if reason and decoder.grouped:
+            decoder.grouped = False
+            reason = failure(decoder)
         if not reason:
             return decoder
     whole = WholeBatches(model, writing, padding, reason, autocast)
