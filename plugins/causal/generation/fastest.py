@@ -173,6 +173,8 @@ class Fastest:
                 yield row
         except Exception as error:  # whatever transformers, a compiler or a kernel raises
             self._drop(way, f"{type(error).__name__}: {one_line(error)[:200]}")
+        if left:
+            way.pause()
         for row in left.values():
             row.restart()
         yield from self._measured(self.own, list(left.values()), counts=False)
@@ -206,6 +208,7 @@ class Fastest:
 
     def _checked(self, way: Way[Any], rows: Sequence[Row]) -> Sequence[Row]:
         """Return the rows of a way's first batch, or none of them if their texts are not the model's."""
+        way.pause()  # while a thread uses the model, it must not be used here
         free = [row for row in rows if row.format is None]
         difference = self.disagreement(free[:CHECKED_ROWS]) if free else ""
         if not difference:
@@ -222,7 +225,8 @@ class Fastest:
     def describe(self) -> JSON:
         """Return the budget, in which way the last texts were written, and what is known of each."""
         prepares = {way.name for way in self.others if way.prepares}
-        ways = {name: tried.describe(prepares=name in prepares) for name, tried in self.tried.items()}
+        tried = {name: one for name, one in self.tried.items() if one.tokens or one.dropped}
+        ways = {name: one.describe(prepares=name in prepares) for name, one in tried.items()}
         found = {
             "way": self.last,
             "chosen": "by --model_args writing" if self.chosen else "by measurement",
