@@ -10,4 +10,8 @@
 | `decoder` | the loop: reads waiting prompts, writes a token of every row, and lets ended rows leave |
 | `self_test` | whether a model supports that, tested on a small sample against plain rows |
 | `whole_batches` | for all other models: transformers' own loop, in which no row leaves before the last has ended |
+| `attention` | attention of one token per row without copies of its keys, on accelerators |
+| `ways` | the ways of writing on an accelerator: own decoding and those of transformers |
+| `continuous` | transformers' continuous batching as one of them |
+| `fastest` | which way is the fastest, measured on the texts that are asked for |
 """

@@ -7,7 +7,7 @@ it reports, and what goes on after them is called off.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from copy import deepcopy
 from dataclasses import dataclass, field
 from importlib.util import find_spec
@@ -111,7 +111,8 @@ class Continuous:
     def close(self) -> None:
         """End the thread, and release its memory."""
         self._manager = None
-        self._session.close()
+        with suppress(Exception):  # of a thread that has failed before; the texts are written
+            self._session.close()
 
     def describe(self) -> JSON:
         """Return the budget, and how rows are written."""

@@ -33,6 +33,7 @@ OTHERS = ("generate", "continuous", "static")  # in the order in which they are 
 MEASURING_SECONDS = 10.0  # of writing that are at stake before another way is tried; it is seldom twice as slow
 COMPILING_SECONDS = 60.0  # the same before a pass is compiled, which takes 20 to 30 s: at half the time it pays
 COMPILING_DEVICES = ("cuda", "xpu")  # transformers compiles on these
+CHECKED_TOKENS = 256  # of a text that is compared with the model: the scores of more need much memory
 COLUMNS = 128  # a fixed shape has a multiple of so many columns, so that texts a little longer fit as well
 
 
@@ -84,7 +85,7 @@ class Static(Way[WholeBatches]):
     """Batches of one shape, that of the first ones."""
 
     def takes(self, row: Row) -> bool:
-        """Return whether a row is no longer than the first ones."""
+        """Return whether a row is about as short as the first ones."""
         return self.writer.fixed is None or self.writer.fixed.fits(row)
 
     def write(self, rows: Sequence[Row]) -> Iterator[Row]:
@@ -127,9 +128,14 @@ def way_of(name: str, own: Decoder, padding: int) -> Way[Any]:
 
 def shape_for(rows: Sequence[Row], budget: TokenBudget) -> FixedShape:
     """Return the shape of a batch with all of these rows, or with as many as a budget allows."""
-    longest = max(len(row.prompt) + row.most for row in rows)
-    columns = -(-longest // COLUMNS) * COLUMNS
-    return FixedShape(budget.rows or min(budget.fitting(columns), 1 << (len(rows) - 1).bit_length()), columns)
+    read, written = max(len(row.prompt) for row in rows), max(row.most for row in rows)
+    read += -(read + written) % COLUMNS
+    return FixedShape(budget.rows or min(budget.fitting(read + written), next_power(len(rows))), read, written)
+
+
+def next_power(number: int) -> int:
+    """Return the smallest power of 2 that is no less than a positive number."""
+    return 1 << (number - 1).bit_length()
 
 
 def refusal(name: str, own: Decoder) -> str:
@@ -163,12 +169,12 @@ def _scores_of(own: Decoder, row: Row) -> tuple[Tensor, Tensor]:
     """Return the scores of the likeliest tokens and of those that a row has, from a plain pass over its text."""
     import torch
 
-    model = own.model
-    ids = torch.tensor([row.ids], device=model.device)
-    keep = {"logits_to_keep": len(row.written) + 1} if "logits_to_keep" in arguments_of(type(model).forward) else {}
+    model, written = own.model, row.written[:CHECKED_TOKENS]
+    ids = torch.tensor([[*row.prompt, *written]], device=model.device)
+    keep = {"logits_to_keep": len(written) + 1} if "logits_to_keep" in arguments_of(type(model).forward) else {}
     lowered = torch.autocast(ids.device.type, own.autocast, enabled=own.autocast is not None)
     with torch.inference_mode(), lowered:
-        scores = model(input_ids=ids, **keep).logits[0, -len(row.written) - 1 : -1].float()
+        scores = model(input_ids=ids, **keep).logits[0, -len(written) - 1 : -1].float()
     return scores.max(-1).values, scores.gather(-1, ids[0, len(row.prompt) :, None])[:, 0]
 
 

@@ -152,16 +152,18 @@ class FixedShape:
 
     Attributes:
         rows: number of rows of a batch; missing ones are filled up.
-        columns: most tokens of a prompt and its text.
+        read: most tokens of a prompt; prompts are padded to the longest one, and texts follow after it.
+        written: most tokens of a text.
     """
 
     rows: int
-    columns: int
+    read: int
+    written: int
     _cache: Cache | None = None
 
     def fits(self, row: Row) -> bool:
-        """Return whether a row is no longer than the columns."""
-        return len(row.prompt) + row.most <= self.columns
+        """Return whether neither the prompt nor the text of a row is too long."""
+        return len(row.prompt) <= self.read and row.most <= self.written
 
     def filled(self, rows: Sequence[Row]) -> list[Row]:
         """Return rows with others that fill the batch up: they end after a token, and nobody reads them."""
@@ -173,7 +175,8 @@ class FixedShape:
         from transformers import StaticCache
 
         if self._cache is None:
-            self._cache = StaticCache(config=model.config.get_text_config(decoder=True), max_cache_len=self.columns)
+            config = model.config.get_text_config(decoder=True)
+            self._cache = StaticCache(config=config, max_cache_len=self.read + self.written)
         self._cache.reset()
         return {cache_argument(model): self._cache}
 
