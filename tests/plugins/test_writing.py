@@ -118,7 +118,9 @@ def test_batches_of_a_fixed_shape_have_it_also_in_later_calls(monkeypatch: pytes
     assert [row.written for row in fewer] == [row.written for row in first[:3]]
     longer, more = Row([5] * (fixed.read + 1), 2, END), Row([5], fixed.written + 1, END)
     assert set(map(id, writer.write([longer, more]))) == {id(longer), id(more)}
-    assert writer.describe()["ways"]["own"]["tokens"] == len(longer.written) + len(more.written)
+    ways = writer.describe()["ways"]
+    assert ways["own"]["tokens"] == len(longer.written) + len(more.written)
+    assert "dropped" not in ways["static"]
 
 
 def test_a_fixed_shape_has_room_for_a_long_text_after_the_longest_prompt() -> None:
@@ -337,6 +339,28 @@ def test_rows_of_another_magnitude_are_measured_anew() -> None:
     assert writer.describe()["ways"]["own"]["tokens"] == own + 1_000
     write(writer, calls=3, rows=10)
     assert writer.describe()["way"] == "generate"
+
+
+class Unwilling(Way[Any]):
+    def takes(self, _row: Row) -> bool:
+        return False
+
+
+def test_rows_that_a_way_does_not_take_do_not_keep_others_from_being_tried() -> None:
+    writer = chooser(Clock(), own=5_000, continuous=9_000, static=13_000)
+    unwilling = Unwilling("continuous", writer.others[0].writer, MEASURING_SECONDS)
+    writer.others = [unwilling, *writer.others[1:]]
+    write(writer, calls=60, rows=100)
+    assert list(writer.describe()["ways"]) == ["own", "static"]
+    assert writer.describe()["way"] == "static"
+
+
+def test_a_small_fixed_shape_is_not_tried_on_many_rows() -> None:
+    (way,) = writer_in("static", made("Llama")).others
+    list(way.write(rows_of(SHORT)[:1]))
+    assert way.suits(rows_of(SHORT)[:2])
+    assert not way.suits(rows_of(SHORT))
+    assert not way.suits([Row([5] * 500, 3, END), *rows_of(SHORT)[1:2], Row([5] * 500, 3, END)])
 
 
 # ---- attention -------------------------------------------------------------------------------------------------------

@@ -30,6 +30,7 @@ from .row import Row
 from .ways import Way, Writer, disagreement, refusal, way_of, worth_trying
 
 CHECKED_ROWS = 4  # of the first batch of a way, whose texts are compared with the model
+REASON = 200  # characters of an error in the record
 BATCHES = 3  # rows of so many batches are more than a measurement needs
 VLLM = "vLLM is installed: --model vllm:NAME writes with it"
 
@@ -141,6 +142,7 @@ class Fastest:
         number = batch if len(rows) >= BATCHES * batch else len(rows)
         size = number.bit_length()
         at_stake = self._at_stake(rows)
+        usable = [way for way in usable if way.suits(rows[:number])]
         for way in usable:
             if size not in self.tried[way.name].speeds and at_stake >= way.patience:
                 return way, number
@@ -161,26 +163,27 @@ class Fastest:
 
     def _written(self, way: Way[Any], rows: Sequence[Row]) -> Iterator[Row]:
         """Write rows in a way, and those that it does not take, or fails on, by own decoding."""
+        size = len(rows).bit_length()
         if way is self.own:
-            yield from self._measured(way, rows)
+            yield from self._measured(way, rows, size)
             return
         left = {id(row): row for row in rows}
-        taken = [row for row in rows if way.takes(row)]
         try:
-            texts = self._measured(way, taken)
+            texts = self._measured(way, [row for row in rows if way.takes(row)], size)
             for row in texts if self.tried[way.name].tokens else self._checked(way, list(texts)):
                 del left[id(row)]
                 yield row
         except Exception as error:  # whatever transformers, a compiler or a kernel raises
-            self._drop(way, f"{type(error).__name__}: {one_line(error)[:200]}")
+            name, reason = type(error).__name__, one_line(error)[:REASON]
+            self._drop(way, reason if reason.startswith(name) else f"{name}: {reason}")
         if left:
             way.pause()
         for row in left.values():
             row.restart()
-        yield from self._measured(self.own, list(left.values()), counts=False)
+        yield from self._measured(self.own, list(left.values()))
 
-    def _measured(self, way: Way[Any], rows: Sequence[Row], *, counts: bool = True) -> Iterator[Row]:
-        """Write rows in a way, and take note of its speed if it `counts`."""
+    def _measured(self, way: Way[Any], rows: Sequence[Row], size: int | None = None) -> Iterator[Row]:
+        """Write rows in a way, and take note of its speed if the magnitude of their number is given."""
         if not rows:
             return
         texts, tokens, seconds = way.write(rows), 0, 0.0
@@ -193,18 +196,18 @@ class Fastest:
                 break
             tokens += len(row.written)
             yield row
-        self._note(way, len(rows), Speed(tokens, seconds), counts=counts)
+        self.texts += len(rows)
+        self._note(way, Speed(tokens, seconds), size)
 
-    def _note(self, way: Way[Any], rows: int, speed: Speed, *, counts: bool) -> None:
+    def _note(self, way: Way[Any], speed: Speed, size: int | None) -> None:
         tried = self.tried[way.name]
         tried.tokens += speed.tokens
         self.seconds += speed.seconds
-        self.texts += rows
         self.last = way.name
         if way.prepares and tried.first is None:
             tried.first = speed
-        elif counts:
-            tried.speeds[rows.bit_length()] = speed
+        elif size is not None:
+            tried.speeds[size] = speed
 
     def _checked(self, way: Way[Any], rows: Sequence[Row]) -> Sequence[Row]:
         """Return the rows of a way's first batch, or none of them if their texts are not the model's."""
@@ -233,4 +236,4 @@ class Fastest:
             "ways": ways,
         }
         hint = {"vllm": VLLM} if find_spec("vllm") is not None else {}
-        return {**self.own.writer.describe(), **found, **hint}
+        return {**self.own.writer.writing.describe(), **found, **hint}

@@ -34,6 +34,7 @@ MEASURING_SECONDS = 10.0  # of writing that are at stake before another way is t
 COMPILING_SECONDS = 60.0  # the same before a pass is compiled, which takes 20 to 30 s: at half the time it pays
 COMPILING_DEVICES = ("cuda", "xpu")  # transformers compiles on these
 CHECKED_TOKENS = 256  # of a text that is compared with the model: the scores of more need much memory
+MOST_BATCHES = 2  # of a fixed shape that is smaller than memory allows
 COLUMNS = 128  # a fixed shape has a multiple of so many columns, so that texts a little longer fit as well
 
 
@@ -70,6 +71,10 @@ class Way(Generic[W]):
         """Return whether a row can be written in this way."""
         return True
 
+    def suits(self, rows: Sequence[Row]) -> bool:
+        """Return whether it is worth a try on these rows: it takes half of them or more."""
+        return 2 * sum(map(self.takes, rows)) >= len(rows)
+
     def write(self, rows: Sequence[Row]) -> Iterator[Row]:
         """Continue rows that it takes up to their ends, and yield each when it has ended."""
         return self.writer.write(rows)
@@ -83,6 +88,13 @@ class Way(Generic[W]):
 
 class Static(Way[WholeBatches]):
     """Batches of one shape, that of the first ones."""
+
+    def suits(self, rows: Sequence[Row]) -> bool:
+        """Return whether it takes half of the rows or more, without many batches where memory allows one."""
+        fixed, budget = self.writer.fixed, self.writer.writing
+        batches = 1 if fixed is None else len(rows) / fixed.rows
+        fills = fixed is not None and budget.tokens // (fixed.read + fixed.written) <= fixed.rows
+        return (batches <= MOST_BATCHES or fills) and Way.suits(self, rows)
 
     def takes(self, row: Row) -> bool:
         """Return whether a row is about as short as the first ones."""
