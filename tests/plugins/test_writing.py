@@ -21,7 +21,7 @@ from figeval.builtin.plugins.causal.generation.ways import COMPILING_SECONDS, ME
 from figeval.builtin.plugins.causal.language_model import hf
 from figeval.builtin.plugins.encoders.batching import TokenBudget
 from figeval.errors import ModelError
-from tests.plugins.architectures import build
+from tests.plugins.architectures import PACKED, SHARING, build
 from tests.plugins.test_generation import END, FORMATS, LONG, SHORT, alone, prompts, rows_of, spied
 from tests.plugins.tiny import Workshop
 
@@ -66,6 +66,18 @@ def test_every_way_writes_the_texts_of_the_model(name: str, way: str) -> None:
             assert row.written == alone(model, row)
             assert row.finish == ("stop" if row.written[-1] == 0 else "length")
     assert used(writer, way), writer.describe()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [*PACKED, *SHARING])
+def test_every_architecture_gets_its_texts_whatever_way_fails_on_it(name: str, everywhere: None) -> None:
+    del everywhere
+    model = build(name)
+    model.generation_config.eos_token_id = 0
+    for way in OTHERS:
+        rows = rows_of(LONG)
+        list(writer_in(way, model, rows=4).write(rows))
+        assert [row.written for row in rows] == [alone(model, row) for row in rows]
 
 
 @pytest.mark.parametrize("way", OTHERS)

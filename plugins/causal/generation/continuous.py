@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 SILENCE_SECONDS = 300  # without any token, after which the thread is taken to hang
 WAIT_SECONDS = 1.0  # between two looks at whether the thread is alive
 NEVER = -1  # transformers' id of a token that ends no text
-LOGGER = "ContinuousBatchingLogger"  # tells of every token that is written too much
+LOGGER = "ContinuousBatchingLogger"  # its errors are in our record
 MAX_BATCH_TOKENS = 2_048  # read at a time; torch's attention needs a mask of these by all kept tokens
 
 
@@ -90,7 +90,7 @@ class Continuous:
         if self._manager is None:
             config = deepcopy(self.model.generation_config)
             config.do_sample, config.num_return_sequences, config.eos_token_id = False, 1, NEVER  # rows know their ends
-            self._session.enter_context(suppress_logging(LOGGER))
+            self._session.enter_context(suppress_logging(LOGGER, errors=True))
             with torch.inference_mode():
                 manager = self.model.continuous_batching_context_manager(
                     generation_config=config, continuous_batching_config=self._options()

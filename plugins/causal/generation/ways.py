@@ -5,7 +5,7 @@
 | `own` | come and go (`decoder`) | nothing |
 | `generate` | whole batches of transformers, with a cache that grows | nothing |
 | `continuous` | come and go, in transformers' continuous batching | seconds: pages, and CUDA graphs |
-| `static` | whole batches of one shape, with a pass that transformers compiles | half a minute: the compiler |
+| `static` | whole batches of one shape, with a pass that transformers compiles | tens of seconds: the compiler |
 """
 
 from __future__ import annotations
@@ -30,8 +30,10 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 OTHERS = ("generate", "continuous", "static")  # in the order in which they are tried
-MEASURING_SECONDS = 10.0  # of writing that are at stake before another way is tried; it is seldom twice as slow
-COMPILING_SECONDS = 60.0  # the same before a pass is compiled, which takes 20 to 30 s: at half the time it pays
+MEASURING_SECONDS = 10.0  # of writing that are at stake before another way, which may be slower, is tried
+COMPILING_SECONDS = (
+    60.0  # the same before a pass is compiled, which takes 20 to 30 s: at half the time per text it pays
+)
 COMPILING_DEVICES = ("cuda", "xpu")  # transformers compiles on these
 CHECKED_TOKENS = 256  # of a text that is compared with the model: the scores of more need much memory
 MOST_BATCHES = 2  # of a fixed shape that is smaller than memory allows
