@@ -31,9 +31,7 @@ if TYPE_CHECKING:
 
 OTHERS = ("generate", "continuous", "static")  # in the order in which they are tried
 MEASURING_SECONDS = 10.0  # of writing that are at stake before another way, which may be slower, is tried
-COMPILING_SECONDS = (
-    60.0  # the same before a pass is compiled, which takes 20 to 30 s: at half the time per text it pays
-)
+COMPILING_SECONDS = 60.0  # the same before a pass is compiled: 20 to 30 s pay if texts then take half the time
 COMPILING_DEVICES = ("cuda", "xpu")  # transformers compiles on these
 CHECKED_TOKENS = 256  # of a text that is compared with the model: the scores of more need much memory
 MOST_BATCHES = 2  # of a fixed shape that is smaller than memory allows
