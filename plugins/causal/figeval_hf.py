@@ -23,10 +23,10 @@ from ..encoders.tokens import padded
 from .engine.encoder_decoder import EncoderDecoder
 from .engine.packed import Answer, Engine
 from .engine.self_test import settle
-from .generation.decoder import Decoder
+from .generation.fastest import fastest
 from .generation.row import End, Row
 from .generation.self_test import writer_for
-from .generation.whole_batches import WholeBatches
+from .generation.ways import Writer
 from .lm_eval_requests import Ids, encode_pairs, fitted
 from .prompting import final_tokens
 
@@ -49,7 +49,8 @@ class FigevalHF(HFLM):  # type: ignore[misc]
 
     budget: TokenBudget | None = None  # figeval's own backend shares its budgets
     writing: TokenBudget | None = None
-    scoring = "auto"
+    scoring = "auto"  # how texts are read to be scored (`engine.self_test.settle`)
+    way = "auto"  # in which texts are written (`generation.ways`)
 
     @cached_property
     def engine(self) -> Engine | EncoderDecoder:
@@ -65,11 +66,12 @@ class FigevalHF(HFLM):  # type: ignore[misc]
             return settle(Engine(self.model, self.device, budget), self.scoring)
 
     @cached_property
-    def writer(self) -> Decoder | WholeBatches:
+    def writer(self) -> Writer:
         """Writer of greedy texts; it tests itself on first use."""
-        budget = self.writing or TokenBudget.for_writing(self.device.type)
+        budget, padding = self.writing or TokenBudget.for_writing(self.device.type), self.tokenizer.pad_token_id
         with within(None):
-            return writer_for(self.model, self.tokenizer.pad_token_id, budget, self.mixed_precision_dtype)
+            own = writer_for(self.model, padding, budget, self.mixed_precision_dtype)
+        return fastest(own, padding, self.way)
 
     @property
     def final(self) -> frozenset[int]:

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 
     from .figeval_hf import FigevalHF
 
+WAYS = ("auto", "own", "generate", "continuous", "static")  # of writing (`generation.ways`)
 IMPOSSIBLE = -1e4  # lowest log P of a token
 
 
@@ -64,10 +65,15 @@ class LanguageSettings(Settings):
         mixed_precision_dtype: precision of the forward pass under autocast; None for that of the weights.
         parallelize: whether the layers are distributed over all GPUs.
         attn_implementation: implementation of attention in transformers, such as "eager" or "sdpa".
+        writing: way of writing texts: "own" decoding, or transformers' "generate", "static" (generate with a compiled
+            pass) or "continuous" batching; "auto" for the fastest one on a GPU, and own decoding on a CPU.
         enable_thinking: passed to chat templates that can switch thinking on and off; --reasoning does more.
         reasoning: whether and how long the model thinks (--reasoning); None for what its template does.
         scoring: how a causal model reads texts to score: "packed" in trees that share beginnings, or as "rows", one for
             each; "auto" for the fastest way that a test of the model finds right.
+
+    Raises:
+        ModelError: a value of the wrong kind.
     """
 
     dtype: str = "auto"
@@ -77,6 +83,7 @@ class LanguageSettings(Settings):
     mixed_precision_dtype: str | None = None
     parallelize: bool | None = None
     attn_implementation: str | None = None
+    writing: str = "auto"
     enable_thinking: bool | None = None
     reasoning: Reasoning | None = None
     scoring: str = "auto"
@@ -85,12 +92,13 @@ class LanguageSettings(Settings):
         # super() without arguments fails in a dataclass with slots, because the decorator creates a new class.
         Settings.__post_init__(self)
         one_of("scoring", self.scoring, SCORING)
+        one_of("writing", self.writing, WAYS)
 
     @property
     def passed_on(self) -> JSON:
         """Options that are passed to lm-eval unchanged."""
         shared = {field.name for field in fields(Settings)} - {"max_length", "trust_remote_code"}
-        ours = shared | {"apply_chat_template", "reasoning", "scoring"}
+        ours = shared | {"apply_chat_template", "reasoning", "scoring", "writing"}
         given = {field.name: getattr(self, field.name) for field in fields(self) if field.name not in ours}
         return {name: value for name, value in given.items() if value is not None}
 
@@ -209,7 +217,8 @@ class LanguageModel(Neural[LanguageSettings, "FigevalHF"]):
                 lm = FigevalHF(**arguments, backend=self.kind, dtype=setup.dtype, device=setup.device)
         except load_errors() as error:
             raise ModelError(f"{setup.checkpoint.model!r} cannot be loaded: {one_line(error)}") from error
-        lm.budget, lm.writing, lm.scoring = self.budget, self.writing, setup.settings.scoring
+        lm.budget, lm.writing = self.budget, self.writing
+        lm.scoring, lm.way = setup.settings.scoring, setup.settings.writing
         self._check(lm)
         self.writing.limit(free_memory(setup.device), kept_per_token(lm.model))
         return lm

@@ -11,4 +11,8 @@
 | `self_test` | which writer a model supports |
 | `trials` | what decides it: the scores of rows of a batch beside those of plain passes, and a planted fault |
 | `whole_batches` | for all other models: transformers' own loop, in which no row leaves before the last has ended |
+| `attention` | attention of one token per row without copies of its keys, on accelerators |
+| `ways` | the ways of writing on an accelerator: own decoding and those of transformers |
+| `continuous` | transformers' continuous batching as one of them |
+| `fastest` | which way is the fastest, measured on the texts that are asked for |
 """

@@ -18,6 +18,7 @@ from figeval.types import JSON
 
 from ...encoders.batching import TokenBudget, is_exhausted, release_memory
 from ..engine.bodies import Kept, arguments_of, cache_argument, growing
+from .attention import grouped
 from .prefixes import Beginning, by_beginning, shared
 from .row import Row
 from .row_cache import RowCache
@@ -51,6 +52,7 @@ class Decoder:
             returns the scores to use instead; None for the scores as they are.
         refill: whether prompts join before all rows of the batch have ended.
         autocast: lower precision of the passes, if it is not that of the weights.
+        grouped: whether attention is computed by groups (see `attention`).
     """
 
     model: PreTrainedModel
@@ -59,6 +61,7 @@ class Decoder:
     processors: Callable[[Tensor, Tensor], Tensor] | None = None
     refill: bool = True
     autocast: torch.dtype | None = None
+    grouped: bool = False
     _kept: dict[Beginning, Kept] = field(default_factory=dict)  # the beginning that was read last, and its parents
 
     def write(self, rows: Sequence[Row]) -> Iterator[Row]:
@@ -154,7 +157,8 @@ class Decoder:
             inputs["position_ids"] = places[:, -ids.shape[1] :]
         if "logits_to_keep" in known:
             inputs["logits_to_keep"] = 1
-        with torch.autocast(ids.device.type, self.autocast, enabled=self.autocast is not None):
+        lowered = torch.autocast(ids.device.type, self.autocast, enabled=self.autocast is not None)
+        with lowered, grouped(self.model, on=self.grouped):
             return self.model(**inputs).logits[:, -1].float()
 
     def describe(self) -> JSON:

@@ -175,6 +175,8 @@ class Row:
     @property
     def answered(self) -> list[int]:
         """The tokens of the answer so far, without blank ones that only part it from the thinking."""
+        if self.thinking is None:
+            return self.written
         ids = self.written[self.thoughts :]
         blanks = takewhile(self._is_blank, ids if self.thoughts else ())
         return ids[len(list(blanks)) :]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from ...encoders.batching import TokenBudget, free_memory
 from ..engine.bodies import bytes_per_token
+from .attention import can_group
 from .decoder import Decoder
 from .trials import BatchTrial, DecoderTrial, failure
 from .whole_batches import WholeBatches, config_errors
@@ -57,8 +58,11 @@ def writer_for(
         reading.limit(free_memory(str(model.device)), bytes_per_token(model))
         with config_errors():
             processors = processors_of(model.generation_config)
-        decoder = Decoder(model, reading, writing, processors, autocast=autocast)
+        decoder = Decoder(model, reading, writing, processors, autocast=autocast, grouped=can_group(model))
         reason = failure(DecoderTrial(decoder))
+        if reason and decoder.grouped:
+            decoder.grouped = False
+            reason = failure(DecoderTrial(decoder))
         if not reason:
             return decoder
     whole = WholeBatches(model, writing, padding, reason, autocast)

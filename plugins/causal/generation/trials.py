@@ -209,7 +209,7 @@ class BatchTrial(WriterTrial[WholeBatches]):
 
 def failure(trial: WriterTrial[W]) -> str:
     """Return what is wrong with the rows of a writer, or "" if they get the scores that they get alone."""
-    model, name = trial.writer.model, f"{type(trial).__name__} {trial.writer.autocast}"
+    model, name = trial.writer.model, f"{type(trial).__name__} {trial.writer.autocast} {trial.writer.grouped}"
     verdict = recall_verdict(model, name)
     if verdict is None:
         reason = fresh_failure(trial)

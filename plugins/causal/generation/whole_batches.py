@@ -1,14 +1,14 @@
 """Generation by transformers' own loop, for models whose caches cannot lose or gain rows, and for unusual decoding.
 
 State-space models and hybrids have caches of their own kind, and beam search has one row per beam. Rows that have ended
-stay in the batch until all have.
+stay in the batch until all have. On an accelerator, it is also one of the `ways` that are tried on other models.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -18,12 +18,15 @@ from figeval.types import JSON
 from ...encoders.batching import TokenBudget, finished_batches
 from ...encoders.loading import one_line
 from ...encoders.tokens import padded
+from ..engine.bodies import cache_argument
+from .attention import grouped
 from .row import Row
 
 if TYPE_CHECKING:
     import torch
     from torch import Tensor
     from transformers import PreTrainedModel
+    from transformers.cache_utils import Cache
 
 
 # Options of a generation config that force or forbid tokens, which may leave none that a format allows: checkpoints of
@@ -45,6 +48,8 @@ class WholeBatches:
         padding: id of the token that fills rows up.
         reason: why rows stay until the end of a batch.
         autocast: lower precision of the passes, if it is not that of the weights.
+        grouped: whether attention is computed by groups (see `attention`).
+        fixed: rows and columns of every batch, with the cache that holds them; None for batches of any shape.
     """
 
     model: PreTrainedModel
@@ -52,6 +57,8 @@ class WholeBatches:
     padding: int
     reason: str
     autocast: torch.dtype | None = None
+    grouped: bool = False
+    fixed: FixedShape | None = None
 
     def write(self, rows: Sequence[Row]) -> Iterator[Row]:
         """Continue rows up to their ends, and yield those of a batch when all of them have ended.
@@ -69,7 +76,7 @@ class WholeBatches:
         from transformers import LogitsProcessorList
 
         inputs = self._inputs(rows)
-        with torch.inference_mode(), self._lowered():
+        with self._context():
             found = self.model.generate(
                 **inputs,
                 min_new_tokens=len(script),
@@ -85,21 +92,22 @@ class WholeBatches:
         return torch.stack(found.logits, 1).float().log_softmax(-1)
 
     def _written(self, texts: Sequence[Row], chosen: list[int]) -> list[Row]:
-        import torch
         from transformers import LogitsProcessorList, StoppingCriteriaList
 
-        rows = [texts[index] for index in chosen]
-        for row in rows:  # an earlier attempt may have run out of memory
+        asked = [texts[index] for index in chosen]
+        for row in asked:  # an earlier attempt may have run out of memory
             row.restart()
+        rows = asked if self.fixed is None else self.fixed.filled(asked)
         model = self.model
         held = any(row.format is not None for row in rows)
         # There is one row per beam, and the best of them is known at the end only.
         beams = not held and (model.generation_config.num_beams or 1) > 1
         # A beam would need a format of its own.
         changed: JSON = {"num_beams": 1, **dict.fromkeys(FORCING)} if held else {}
-        with torch.inference_mode(), self._lowered(), config_errors():
+        with self._context(), config_errors():
             written = model.generate(
                 **self._inputs(rows),
+                **({} if self.fixed is None else self.fixed.cache_of(model)),
                 max_new_tokens=max(row.most for row in rows),
                 do_sample=False,
                 num_return_sequences=1,
@@ -115,13 +123,17 @@ class WholeBatches:
                 take(rows, tokens)
         for row in rows:
             row.finish = row.finish or "length"  # cut off by the model's own generation config
-        return rows
+        return asked
 
-    def _lowered(self) -> torch.autocast:
-        """Return the context of a pass in lower precision, which changes nothing if there is none."""
+    @contextmanager
+    def _context(self) -> Iterator[None]:
+        """Enter the context of a pass: its precision and its attention, and no gradients."""
         import torch
 
-        return torch.autocast(self.model.device.type, self.autocast, enabled=self.autocast is not None)
+        lowered = torch.autocast(self.model.device.type, self.autocast, enabled=self.autocast is not None)
+        without = torch.no_grad() if self.fixed else torch.inference_mode()  # as transformers compiles a pass
+        with without, lowered, grouped(self.model, on=self.grouped):
+            yield
 
     def _inputs(self, rows: Sequence[Row]) -> dict[str, Tensor]:
         """Return the prompts, padded on the left unless a decoder of its own continues them."""
@@ -135,6 +147,41 @@ class WholeBatches:
     def describe(self) -> JSON:
         """Return the budget, and why no row leaves its batch."""
         return {"rows": "stay until all have ended", "because": self.reason, **self.writing.describe()}
+
+
+@dataclass(slots=True)
+class FixedShape:
+    """Batches of one shape, which a pass that was compiled for it can read.
+
+    Attributes:
+        rows: number of rows of a batch; missing ones are filled up.
+        read: most tokens of a prompt; prompts are padded to the longest one, and texts follow after it.
+        written: most tokens of a text.
+    """
+
+    rows: int
+    read: int
+    written: int
+    _cache: Cache | None = None
+
+    def fits(self, row: Row) -> bool:
+        """Return whether neither the prompt nor the text of a row is too long."""
+        return len(row.prompt) <= self.read and row.most <= self.written
+
+    def filled(self, rows: Sequence[Row]) -> list[Row]:
+        """Return rows with others that fill the batch up: they end after a token, and nobody reads them."""
+        spare = [Row(rows[-1].prompt[-1:], 1, replace(rows[-1].end, stop=())) for _ in range(self.rows - len(rows))]
+        return [*rows, *spare]
+
+    def cache_of(self, model: PreTrainedModel) -> JSON:
+        """Return the empty cache as an argument of `generate`. Its addresses are compiled, so it stays the same."""
+        from transformers import StaticCache
+
+        if self._cache is None:
+            config = model.config.get_text_config(decoder=True)
+            self._cache = StaticCache(config=config, max_cache_len=self.read + self.written)
+        self._cache.reset()
+        return {cache_argument(model): self._cache}
 
 
 @dataclass(frozen=True, slots=True)

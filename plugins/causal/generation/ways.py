@@ -1,0 +1,204 @@
+"""The ways in which a model's rows can be written on an accelerator, each faster than the others for some models.
+
+| way | rows | before the first text |
+|---|---|---|
+| `own` | come and go (`decoder`) | nothing |
+| `generate` | whole batches of transformers, with a cache that grows | nothing |
+| `continuous` | come and go, in transformers' continuous batching | seconds: pages, and CUDA graphs |
+| `static` | whole batches of one shape, with a pass that transformers compiles | tens of seconds: the compiler |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+
+from figeval.types import JSON
+
+from ...encoders.batching import TokenBudget
+from ..engine.bodies import arguments_of
+from .continuous import Continuous
+from .decoder import Decoder
+from .row import Row
+from .trials import tolerance
+from .whole_batches import FixedShape, WholeBatches
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from transformers import PreTrainedModel
+
+OTHERS = ("generate", "continuous", "static")  # in the order in which they are tried
+MEASURING_SECONDS = 10.0  # of writing that are at stake before another way, which may be slower, is tried
+COMPILING_SECONDS = 60.0  # the same before a pass is compiled: 20 to 30 s pay if texts then take half the time
+COMPILING_DEVICES = ("cuda", "xpu")  # transformers compiles on these
+CHECKED_TOKENS = 256  # of a text that is compared with the model: the scores of more need much memory
+MOST_BATCHES = 2  # of a fixed shape that is smaller than memory allows
+COLUMNS = 128  # a fixed shape has a multiple of so many columns, so that texts a little longer fit as well
+
+
+class Writer(Protocol):
+    """Writes texts."""
+
+    def write(self, rows: Sequence[Row]) -> Iterator[Row]:
+        """Continue rows up to their ends, and yield each when it has ended."""
+
+    def describe(self) -> JSON:
+        """Return what the record says about how rows are written."""
+
+
+W = TypeVar("W", bound=Writer)
+
+
+@dataclass(slots=True)
+class Way(Generic[W]):
+    """One way of writing rows.
+
+    Attributes:
+        name: "own" or one of `OTHERS`.
+        writer: what writes.
+        patience: seconds of writing that must be at stake before it is tried.
+        prepares: whether it needs time before the first text, which its speed does not count.
+    """
+
+    name: str
+    writer: W
+    patience: float = 0.0
+    prepares: bool = False
+
+    def takes(self, _row: Row) -> bool:
+        """Return whether a row can be written in this way."""
+        return True
+
+    def suits(self, rows: Sequence[Row]) -> bool:
+        """Return whether it is worth a try on these rows: it takes half of them or more."""
+        return 2 * sum(map(self.takes, rows)) >= len(rows)
+
+    def write(self, rows: Sequence[Row]) -> Iterator[Row]:
+        """Continue rows that it takes up to their ends, and yield each when it has ended."""
+        return self.writer.write(rows)
+
+    def pause(self) -> None:
+        """Release what the next call can make again in little time."""
+
+    def close(self) -> None:
+        """Release everything: the way is not used any more."""
+
+
+class Static(Way[WholeBatches]):
+    """Batches of one shape, that of the first ones."""
+
+    def suits(self, rows: Sequence[Row]) -> bool:
+        """Return whether it takes half of the rows or more, without many batches where memory allows one."""
+        fixed, budget = self.writer.fixed, self.writer.writing
+        batches = 1 if fixed is None else len(rows) / fixed.rows
+        fills = fixed is not None and budget.tokens // (fixed.read + fixed.written) <= fixed.rows
+        return (batches <= MOST_BATCHES or fills) and Way.suits(self, rows)
+
+    def takes(self, row: Row) -> bool:
+        """Return whether a row is about as short as the first ones."""
+        return self.writer.fixed is None or self.writer.fixed.fits(row)
+
+    def write(self, rows: Sequence[Row]) -> Iterator[Row]:
+        """Continue rows like `Way.write`; the first call chooses the shape."""
+        if self.writer.fixed is None:
+            self.writer.fixed = fixed = shape_for(rows, self.writer.writing)
+            self.writer.writing = TokenBudget(self.writer.writing.tokens, fixed.rows)
+        return self.writer.write(rows)
+
+    def close(self) -> None:
+        """Release the cache."""
+        self.writer.fixed = None
+
+
+class InPages(Way[Continuous]):
+    """Continuous batching, which cannot hold rows to formats."""
+
+    def takes(self, row: Row) -> bool:
+        """Return whether a row has no format."""
+        return row.format is None
+
+    def pause(self) -> None:
+        """Release the pages."""
+        self.writer.close()
+
+    def close(self) -> None:
+        """Release the pages."""
+        self.writer.close()
+
+
+def way_of(name: str, own: Decoder, padding: int) -> Way[Any]:
+    """Return a way by its name, for a model whose rows may come and go."""
+    if name == "continuous":
+        return InPages(name, Continuous(own.model, replace(own.writing)), MEASURING_SECONDS, prepares=True)
+    whole = WholeBatches(own.model, replace(own.writing), padding, f"writing={name}", own.autocast, own.grouped)
+    if name == "static":
+        return Static(name, whole, COMPILING_SECONDS, prepares=True)
+    return Way(name, whole, MEASURING_SECONDS)
+
+
+def shape_for(rows: Sequence[Row], budget: TokenBudget) -> FixedShape:
+    """Return the shape of a batch with all of these rows, or with as many as a budget allows."""
+    read, written = max(len(row.prompt) for row in rows), max(row.most for row in rows)
+    read += -(read + written) % COLUMNS
+    return FixedShape(budget.rows or min(budget.fitting(read + written), next_power(len(rows))), read, written)
+
+
+def next_power(number: int) -> int:
+    """Return the smallest power of 2 that is no less than a positive number."""
+    return 1 << (number - 1).bit_length()
+
+
+def refusal(name: str, own: Decoder) -> str:
+    """Return why a model cannot be written for in a way, or "" if it can."""
+    if name == "continuous" and own.processors:
+        return "the generation config changes scores"
+    if name == "continuous" and own.autocast is not None:
+        return "mixed_precision_dtype"
+    if name != "generate" and is_distributed(own.model):
+        return "several devices"
+    return ""
+
+
+def disagreement(own: Decoder, rows: Sequence[Row]) -> str:
+    """Return how far the texts of rows are from the likeliest ones, or "" if that is rounding: two tokens may be equal.
+
+    Args:
+        own: own decoding of the model.
+        rows: rows that have ended and have no formats.
+    """
+    import torch
+
+    if own.processors:  # which transformers' loop applies itself
+        return ""
+    gaps = [likeliest - chosen for likeliest, chosen in map(partial(_scores_of, own), rows)]
+    gap = torch.cat(gaps).mean().item()
+    return "" if gap <= tolerance(own) else f"its tokens are {gap:.2g} nats below the likeliest ones"
+
+
+def _scores_of(own: Decoder, row: Row) -> tuple[Tensor, Tensor]:
+    """Return the scores of the likeliest tokens and of those that a row has, from a plain pass over its text."""
+    import torch
+
+    model, written = own.model, row.written[:CHECKED_TOKENS]
+    ids = torch.tensor([[*row.prompt, *written]], device=model.device)
+    keep = {"logits_to_keep": len(written) + 1} if "logits_to_keep" in arguments_of(type(model).forward) else {}
+    lowered = torch.autocast(ids.device.type, own.autocast, enabled=own.autocast is not None)
+    with torch.inference_mode(), lowered:
+        scores = model(input_ids=ids, **keep).logits[0, -len(written) - 1 : -1].float()
+    return scores.max(-1).values, scores.gather(-1, ids[0, len(row.prompt) :, None])[:, 0]
+
+
+def worth_trying(own: Decoder) -> list[str]:
+    """Return the names of the ways that are tried on a model: none on a CPU, where own decoding is faster."""
+    device = own.model.device.type
+    if device == "cpu":
+        return []
+    names = OTHERS if device in COMPILING_DEVICES else ("generate",)
+    return [name for name in names if not refusal(name, own)]
+
+
+def is_distributed(model: PreTrainedModel) -> bool:
+    """Return whether a model's layers are on several devices."""
+    return len(set((getattr(model, "hf_device_map", None) or {}).values())) > 1
