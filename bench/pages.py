@@ -114,14 +114,58 @@ def real_row(name: str, cells: list[str]) -> list[str]:
 
 def gpu_row(name: str, cells: list[str]) -> list[str]:
     """Return the cells after the workload: requests | lm-eval | figeval | speed-up | fewer tokens | difference."""
-    record = benched("gpu")
-    found = record["figures"].get("log_likelihoods_1b", {}).get(name) if record else None
+    size, _, workload = name.partition(" B, ")
+    found = gpu_figures(f"log_likelihoods_{size}b").get(workload)
     if found is None:
         return ["–"] * len(cells)
     theirs, ours = (f"{found['seconds'][side]:.2f} s" for side in ("lm_eval", "figeval"))
     fewer = found["tokens"]["one_row_per_continuation"] / found["tokens"]["read"]
     ratios = [f"**{found['ratio']:.1f} ×**", f"{fewer:.1f} ×"]
     return [f"{found['requests']:,}", theirs, ours, *ratios, f"{found['apart_per_token']:.1e}"]
+
+
+def gpu_part_row(name: str, cells: list[str]) -> list[str]:
+    """Return the cells after the part: figeval | the other one | faster by | share of the device's rate."""
+    part, ours, theirs, unit, is_time = GPU_PARTS[name]
+    figures = gpu_figures(part)
+    sides = [value_at(figures, path) for path in (ours, theirs)]
+    if None in sides:
+        return ["–"] * len(cells)
+    share = value_at(figures, f"{ours.rpartition('.')[0]}.share_of_rate")
+    ratio = sides[1] / sides[0] if is_time else sides[0] / sides[1]
+    shown_sides = [f"{side:.3f} {unit}" if is_time else f"{side:,.0f} {unit}" for side in sides]
+    return [*shown_sides, f"**{ratio:.1f} ×**", "–" if share is None else f"{share:.0%}"]
+
+
+# part of the page → part of the record, figeval's figure and the other one's, their unit, and whether it is a time
+GPU_PARTS = {
+    "encoding, beside sentence-transformers": (
+        "encoding", "throughput.texts_per_second", "sentence_transformers.texts_per_second", "texts/s", False,
+    ),
+    "fine-tuning, 64 pairs a step, beside a plain loop": (
+        "training", "bf16.seconds_per_step", "plain.seconds_per_step", "s", True,
+    ),
+    "fine-tuning, 256 pairs a step, beside a plain loop": (
+        "training", "bf16, 256 pairs.seconds_per_step", "plain, 256 pairs.seconds_per_step", "s", True,
+    ),
+    "writing, beside the fastest way of transformers": (
+        "generation", "figeval.tokens_per_second", "transformers.tokens_per_second", "tokens/s", False,
+    ),
+}  # fmt: skip
+
+
+def gpu_figures(part: str) -> dict[str, Any]:
+    """Return the figures of a part of the record for GPUs; none if it was not measured."""
+    record = benched("gpu")
+    return dict(record["figures"].get(part, {})) if record else {}
+
+
+def value_at(figures: dict[str, Any], path: str) -> Any:
+    """Return the figure at a path such as `throughput.share_of_rate`, or None."""
+    found: Any = figures
+    for name in path.split("."):
+        found = found.get(name) if isinstance(found, dict) else None
+    return found
 
 
 def compared(found: dict[str, Any]) -> list[str]:
@@ -171,6 +215,7 @@ TABLES: dict[str, dict[str, Row]] = {  # page → beginning of a table's first l
         "| | lm-eval `hf` | figeval |": packed_row,
         "| real weights | requests |": real_row,
         "| on a GPU | requests |": gpu_row,
+        "| on a GPU | figeval |": gpu_part_row,
         "| | one prompt at a time | best batch |": generation_row,
     },
 }

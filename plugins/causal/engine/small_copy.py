@@ -100,15 +100,15 @@ def narrowed(config: PretrainedConfig, layers: int) -> PretrainedConfig:
     for name, value in list(vars(text).items()):
         if isinstance(value, list | tuple) and len(value) == text.num_hidden_layers:
             setattr(text, name, value[:layers])
-        elif isinstance(value, int) and ("intermediate" in name or "ffn" in name) and not isinstance(value, bool):
+        elif type(value) is int and ("intermediate" in name or "ffn" in name):
             setattr(text, name, min(value, MAX_WIDTH))
+        elif type(value) is int and "vocab_size" in name:
+            setattr(text, name, min(value, MAX_WORDS))
         elif name.endswith("token_id") and isinstance(value, int) and value >= MAX_WORDS:
             setattr(text, name, 0)
     for name in window_names(text):
         setattr(text, name, WINDOW_TOKENS)
     text.num_hidden_layers = layers
-    if getattr(text, "vocab_size", 0) > MAX_WORDS:
-        text.vocab_size = MAX_WORDS
     narrow_heads(text)
     if config._attn_implementation not in PRECISE:
         config._attn_implementation = "sdpa"
