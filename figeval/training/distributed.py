@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -15,6 +15,7 @@ from figeval.attention import avoid_cudnn_attention
 from figeval.errors import TrainError, near
 from figeval.training.config import TrainConfig
 from figeval.training.contract import Batch
+from figeval.training.probe import Gauge, gauge_of
 from figeval.training.sharding import Replicated, Sharded
 from figeval.training.state import gathered, load_moments, load_weights, read_state, write_state
 
@@ -30,12 +31,24 @@ T = TypeVar("T")
 
 
 class Distributed:
-    """One of the processes that train together; `sharding` knows which process holds which part of the weights."""
+    """One of the processes that train together.
 
-    def __init__(self, accelerator: Accelerator, sharding: Replicated | None = None, *, compiled: bool = False) -> None:
+    `sharding` knows which process holds which part of the weights. `gauge` measures what a pass costs on the device; it
+    is None on a CPU, where this is not measured.
+    """
+
+    def __init__(
+        self,
+        accelerator: Accelerator,
+        sharding: Replicated | None = None,
+        *,
+        compiled: bool = False,
+        gauge: Gauge | None = None,
+    ) -> None:
         self.accelerator = accelerator
         self.sharding = sharding or Replicated()
         self.compiled = compiled
+        self.gauge = gauge
 
     # ---- the processes -----------------------------------------------------------------------------------------------
 
@@ -58,6 +71,23 @@ class Distributed:
     def device(self) -> str:
         """Device of this process."""
         return str(self.accelerator.device)
+
+    @property
+    def on_accelerator(self) -> bool:
+        """True unless the device is a CPU."""
+        return bool(self.accelerator.device.type != "cpu")
+
+    @property
+    def repeatable(self) -> bool:
+        """True if a step can be taken again after it failed: no other process or wrapper knows of its gradients."""
+        return self.sharding.repeatable and self.accelerator.distributed_type.value == "NO"
+
+    @property
+    def where(self) -> str:
+        """The devices, and how processes share the work: what a pass costs depends on these."""
+        name = "" if self.gauge is None else self.gauge.name
+        how = f"{self.processes} x {type(self.sharding).__name__}"
+        return self.broadcast(f"{name}, {how}{', compiled' if self.compiled else ''}")
 
     def wait(self) -> None:
         """Wait for all processes (barrier)."""
@@ -137,11 +167,33 @@ class Distributed:
 
     def on_device(self, batch: Batch) -> Batch:
         """Move the tensors of a batch to the device of the network."""
-        return {name: tensor.to(self.accelerator.device) for name, tensor in batch.items()}
+        return {name: self._moved(tensor) for name, tensor in batch.items()}
 
     def numbers(self, values: Sequence[float], like: Tensor) -> Tensor:
-        """Return numbers as a tensor with the type and device of another one."""
-        return like.new_tensor(values)
+        """Return numbers as a tensor with the type of another one, on the device of the network."""
+        import torch
+
+        return self._moved(torch.tensor(values, dtype=like.dtype))
+
+    def _moved(self, tensor: Tensor) -> Tensor:
+        """Move a tensor from the CPU to the device; from pinned memory, the host does not wait for CUDA's copy."""
+        if self.accelerator.device.type != "cuda":
+            return tensor.to(self.accelerator.device)
+        return tensor.pin_memory().to(self.accelerator.device, non_blocking=True)
+
+    def casting_once(self) -> AbstractContextManager[object]:
+        """Return a context in which weights are cast to half precision once and not in every pass.
+
+        Autocast keeps the casts of weights until its outermost context ends. This one is disabled, so that everything
+        outside the forward passes, such as the backward passes, is computed as without it. Weights must not be updated
+        within it.
+        """
+        import torch
+
+        if self.accelerator.mixed_precision == "no":
+            return nullcontext()
+        context: AbstractContextManager[object] = torch.autocast(self.accelerator.device.type, enabled=False)
+        return context
 
     @contextmanager
     def syncing(self, network: Module, last: bool) -> Iterator[None]:
@@ -240,7 +292,8 @@ def connect(config: TrainConfig) -> Distributed:
     named = {"wandb": {"name": name}, "mlflow": {"run_name": name}}
     accelerator.init_trackers("figeval", config=flat(config), init_kwargs=named)
     sharding.on_initialized()
-    return Distributed(accelerator, sharding, compiled=config.compile)
+    gauge = gauge_of(str(accelerator.device))
+    return Distributed(accelerator, sharding, compiled=config.compile, gauge=gauge)
 
 
 def check_trackers(asked: Sequence[str]) -> None:

@@ -28,6 +28,8 @@ class Replicated:
     """
 
     independent = True  # one process can run the network while the others do not
+    repeatable = True  # after a failed pass, nothing but the gradients remains of a step
+    disposable = True  # gradients can be thrown away, since a backward pass does not update weights
 
     def options(self, device: str) -> dict[str, object]:
         """Return the arguments of `Accelerator`.
@@ -86,6 +88,7 @@ class Sharded(Replicated):
     """
 
     independent = False
+    repeatable = False
 
     def options(self, device: str) -> dict[str, object]:
         """Return the arguments of `Accelerator`, which only connects the processes."""

@@ -26,6 +26,7 @@ from figeval.jsonfile import parse_json, read_model
 from figeval.storage import cure, locked, replace_text
 from figeval.text import clean
 from figeval.training.config import TrainConfig
+from figeval.training.passes import PassCost
 from figeval.training.selection import Evaluation
 from figeval.types import JSON
 
@@ -49,6 +50,8 @@ class Progress(BaseModel):
     evaluations: list[Evaluation] = []
     seconds: float = 0.0  # training time over all sessions
     tokens: int = 0
+    passes: int = 0  # of each process through the network
+    cost: PassCost | None = None  # of a pass; None on a CPU, and in folders of an older figeval
     parameters: dict[str, int] | None = None  # `total` and `trainable`; None in folders of an older figeval
     complete: bool = False
     why: str = ""  # reason for the end

@@ -25,6 +25,9 @@ OURS = ("optimizer", "scheduler")  # sections of a DeepSpeed configuration that 
 class Zero(Replicated):
     """DeepSpeed's ZeRO; in stage 3 weights are sharded as well, so no process can run the network alone."""
 
+    repeatable = False
+    disposable = False
+
     def __init__(self, configuration: JSONObject) -> None:
         self.configuration = configuration
         self.independent = stage(configuration) < 3
