@@ -73,11 +73,6 @@ class Distributed:
         return str(self.accelerator.device)
 
     @property
-    def on_accelerator(self) -> bool:
-        """True unless the device is a CPU."""
-        return bool(self.accelerator.device.type != "cpu")
-
-    @property
     def repeatable(self) -> bool:
         """True if a step can be taken again after it failed: no other process or wrapper knows of its gradients."""
         return self.sharding.repeatable and self.accelerator.distributed_type.value == "NO"

@@ -125,7 +125,7 @@ class Session:
         network, self.adapters = self._made()
         self.progress.parameters = sizes(network)  # before it is sharded
         checkpoint = self.job.folder.checkpoint(self.progress.step) if self.progress.step else None
-        optimizer = partial(optimizer_of, config=self.job.config)
+        optimizer = partial(optimizer_of, config=self.job.config, fused=self.distributed.device.startswith("cuda"))
         self.network, self.optimizer = self.distributed.prepare(network, optimizer, checkpoint)
         if self.distributed.gauge is not None:
             self._choose(self._known_cost() or self._measure(self.distributed.gauge))

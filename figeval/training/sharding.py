@@ -72,13 +72,19 @@ class Replicated:
         """Restore the optimizer's state for weights."""
         for weight, moments in known:
             for key, tensor in moments.items():
-                value = counter(tensor) if key == STEP else self.part(tensor, weight)
+                value = counter(tensor, optimizer, weight) if key == STEP else self.part(tensor, weight)
                 optimizer.state[weight][key] = value
 
 
-def counter(tensor: Tensor) -> Tensor | int | float:
-    """Return a step counter as its optimizer keeps it: Adafactor as a number, AdamW as a tensor on the CPU."""
-    return tensor if tensor.is_floating_point() else tensor.item()
+def counter(tensor: Tensor, optimizer: Optimizer, weight: Tensor) -> Tensor | int | float:
+    """Return a step counter as its optimizer keeps it.
+
+    Adafactor keeps a number; AdamW a tensor, on the CPU or, if it is fused, on the device of the weights.
+    """
+    if not tensor.is_floating_point():
+        number: int | float = tensor.item()
+        return number
+    return tensor.to(weight.device) if optimizer.param_groups[0].get("fused") else tensor
 
 
 class Sharded(Replicated):

@@ -281,11 +281,13 @@ def memory_of(device: torch.device) -> int:
 
 @contextmanager
 def looked_up_once(embeddings: Module, batches: Sequence[Batch]) -> Iterator[None]:
-    """Share one embedding lookup, of the distinct tokens, among all batches.
+    """Share one embedding lookup, of the distinct tokens, among all batches, on a CPU.
 
-    The gradient of a lookup is as large as the vocabulary; one for every batch would cost as much as a layer.
+    The gradient of a lookup is as large as the vocabulary; one for every batch would cost as much as a layer there. An
+    accelerator would have to wait for the number of distinct tokens, which costs more. A shard is looked up for every
+    batch, too, since FSDP holds the whole weight only while its layer computes.
     """
-    if hasattr(embeddings.weight, "full_tensor"):  # a shard: FSDP holds the whole weight only while its layer computes
+    if embeddings.weight.device.type != "cpu" or hasattr(embeddings.weight, "full_tensor"):
         yield
         return
     ids = torch.cat([tensor.flatten() for batch in batches for name, tensor in batch.items() if name.endswith(IDS)])
