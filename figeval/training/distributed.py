@@ -17,7 +17,7 @@ from figeval.training.config import TrainConfig
 from figeval.training.contract import Batch
 from figeval.training.probe import Gauge, gauge_of
 from figeval.training.sharding import Replicated, Sharded
-from figeval.training.state import gathered, load_moments, load_weights, read_state, write_state
+from figeval.training.state import WEIGHT, gathered, load_moments, load_weights, read_state, trained, write_state
 
 if TYPE_CHECKING:
     from accelerate import Accelerator
@@ -204,6 +204,11 @@ class Distributed:
         """Add to the gradients, within `syncing`."""
         self.accelerator.backward(loss)
 
+    def discard(self, network: Module) -> None:
+        """Throw gradients away; under ZeRO there are none without a whole step."""
+        if self.sharding.disposable:
+            network.zero_grad(set_to_none=True)
+
     def update(self, network: Module, optimizer: AcceleratedOptimizer, clip: float | None) -> None:
         """Clip the whole gradient, take a step, and reset the gradient."""
         if clip is not None:
@@ -213,10 +218,16 @@ class Distributed:
 
     # ---- checkpoints ------------------------------------------------------------------------------------------------
 
-    def weights(self, network: Module) -> Mapping[str, Tensor]:
-        """Return the full state dict on the CPU; it is empty except in process 0. Tied weights are gathered once."""
+    def weights(self, network: Module, state: Mapping[str, Tensor] | None = None) -> Mapping[str, Tensor]:
+        """Return the full state dict on the CPU; it is empty except in process 0.
+
+        Tied weights are gathered once, and those in `state`, if it is given, are not gathered again.
+        """
+        network = self.unwrapped(network)
+        names = dict(named_tensors(network))
         found: dict[int, Tensor | None] = {}
-        names = dict(named_tensors(self.unwrapped(network)))
+        if state is not None:
+            found = {id(weight): state.get(f"{name}/{WEIGHT}") for name, weight in trained(network)}
         for weight in names.values():
             if id(weight) not in found:
                 whole = self.sharding.whole(weight)

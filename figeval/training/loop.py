@@ -104,20 +104,24 @@ class Session:
 
     def go(self) -> None:
         """Take all remaining steps, with the evaluations and checkpoints that are due after each."""
-        self._open()
-        self._score_before()
+        if not self._over:
+            self._open()
+            self._score_before()
         self.job.observer.began(self.total, self.progress.step)
-        why = "all epochs done"
-        while self.progress.step < self.total:
+        while not self._over:
             self._step(self.progress.step)
             if self._due(self.every) and self.job.config.select_on != "none":
                 self._evaluate()
-                if exhausted(self.progress.evaluations, self.job.criterion, self.job.config.patience):
-                    why = f"no improvement for {self.job.config.patience} evaluations"
-                    break
             elif self._due(self.job.config.checkpoint_every or self.every):
                 self._keep(self.progress.best)
-        self._end(why)
+        self._end(self._over)
+
+    @property
+    def _over(self) -> str:
+        """Why no steps remain; empty as long as some do."""
+        if exhausted(self.progress.evaluations, self.job.criterion, self.job.config.patience):
+            return f"no improvement for {self.job.config.patience} evaluations"
+        return "all epochs done" if self.progress.step >= self.total else ""
 
     def _open(self) -> None:
         """Create or restore the network and its optimizer on the device."""
@@ -171,7 +175,7 @@ class Session:
             tokens = half_of(min(tokens, largest), lengths[rows[0]], repeatable=repeatable)
         free = gauge.free_memory() if distributed.sharding.disposable else None  # what a backward pass leaves
         free = None if free is None else max(1, free - bytes_of_moments(self.optimizer))
-        self.network.zero_grad(set_to_none=True)
+        self.distributed.discard(self.network)
         per_pass, per_token = fitted(measured)
         cost = PassCost(
             seconds_per_pass=per_pass,
@@ -250,7 +254,7 @@ class Session:
         Raises:
             TrainError: the step cannot be taken again, or the size of passes was configured.
         """
-        self.network.zero_grad(set_to_none=True)
+        self.distributed.discard(self.network)
         lengths, cost = self.job.train.lengths, self.progress.cost
         longest = max(lengths[row] for row in rows)
         parts, _ = self._divided(self.job.train, rows, self.plan)
@@ -359,17 +363,17 @@ class Session:
         return self.distributed.mean(total * (self.distributed.processes / sum(dev.weights)))
 
     def _keep(self, best: int | None) -> None:
-        """Write a checkpoint."""
+        """Write a checkpoint, with the state for resuming unless no steps remain."""
         job, progress = self.job, self.progress
         progress.best = best
-        tensors = self.distributed.state(self.network, self.optimizer)
-        weights = self.adapters.merged(self.distributed.weights(self.network))
+        tensors = None if self._over else self.distributed.state(self.network, self.optimizer)
+        weights = self.adapters.merged(self.distributed.weights(self.network, tensors))
         if self.distributed.is_main:
             module = self.distributed.unwrapped(self.network)
             job.folder.write_checkpoint(
                 progress.step,
                 lambda place: self._saved(module, weights, place),
-                lambda place: self.distributed.write(tensors, place),
+                None if tensors is None else partial(self.distributed.write, tensors),
             )
             job.folder.commit(progress)
         self.distributed.wait()
