@@ -22,10 +22,18 @@ from figeval.training.batches import TOKENS_ON_ACCELERATOR, Epochs, Plan, Share,
 from figeval.training.config import TrainConfig
 from figeval.training.contract import Batch, Features, Learner
 from figeval.training.distributed import Distributed
-from figeval.training.memory import attempt, half_of
 from figeval.training.optimizers import optimizer_of, rate, set_rate
 from figeval.training.passes import CheapestPasses, PassCost
-from figeval.training.probe import Gauge, Work, bytes_of_moments, fitted, probes, tokens_in_memory
+from figeval.training.probe import (
+    Gauge,
+    Work,
+    attempt,
+    bytes_of_moments,
+    fitted,
+    half_of,
+    probes,
+    tokens_in_memory,
+)
 from figeval.training.selection import Criterion, Evaluation, best_of, exhausted
 from figeval.training.state import sizes
 from figeval.training.train_folder import Progress, TrainFolder
@@ -168,6 +176,7 @@ class Session:
         self.job.observer.preparing("measuring what a pass costs")
         config, lengths, distributed = self.job.config, self.job.train.lengths, self.distributed
         rows = sorted(range(len(lengths)), key=lengths.__getitem__, reverse=True)[: config.batch_size]
+        buffers = [(buffer, buffer.clone()) for buffer in self.network.buffers()]
         largest = max(1, lengths[rows[0]]) * -(-len(rows) // distributed.processes)
         tokens = config.tokens_per_batch or TOKENS_ON_ACCELERATOR
         while (measured := attempt(partial(probes, gauge, partial(self._try, rows), tokens, largest))) is None:
@@ -175,7 +184,9 @@ class Session:
             tokens = half_of(min(tokens, largest), lengths[rows[0]], repeatable=repeatable)
         free = gauge.free_memory() if distributed.sharding.disposable else None  # what a backward pass leaves
         free = None if free is None else max(1, free - bytes_of_moments(self.optimizer))
-        self.distributed.discard(self.network)
+        distributed.discard(self.network)
+        for buffer, before in buffers:
+            buffer.copy_(before)
         per_pass, per_token = fitted(measured)
         cost = PassCost(
             seconds_per_pass=per_pass,
@@ -257,10 +268,9 @@ class Session:
         self.distributed.discard(self.network)
         lengths, cost = self.job.train.lengths, self.progress.cost
         longest = max(lengths[row] for row in rows)
-        parts, _ = self._divided(self.job.train, rows, self.plan)
-        largest = max(len(part.rows) * max(lengths[row] for row in part.rows) for part in parts)
+        work = work_of(self.job.train, *self._divided(self.job.train, rows, self.plan))
         repeatable = self.distributed.repeatable and not self.job.config.tokens_per_batch and cost is not None
-        half = half_of(largest, longest, repeatable=repeatable)
+        half = half_of(min(work.at_once, self.plan.tokens), longest, repeatable=repeatable)
         assert cost is not None  # otherwise the step is not repeatable
         self._choose(cost.model_copy(update={"tokens": half}))
 
@@ -400,7 +410,8 @@ def counts_of(parts: Sequence[Share]) -> list[float]:
 
 
 def work_of(features: Features, parts: Sequence[Share], beside: Sequence[Batch]) -> Work:
-    """Return the passes of a process's batches and of the inputs that these share, and the tokens of all of them."""
-    tokens = sum(len(part.rows) * max(features.lengths[row] for row in part.rows) for part in parts)
+    """Return the work on a process's batches and on the inputs that these share, for which all are in one call."""
+    tokens = [len(part.rows) * max(1, *map(features.lengths.__getitem__, part.rows)) for part in parts]
     shared = sum(max(tensor.numel() for tensor in batch.values()) for batch in beside)
-    return Work(len(parts) + len(beside), max(1, tokens + shared))
+    total = sum(tokens) + shared
+    return Work(passes=len(parts) + len(beside), tokens=total, at_once=total if beside else max(tokens))

@@ -1,17 +1,23 @@
-"""Measuring what a pass costs on an accelerator, with the longest rows, before the first step."""
+"""What a pass costs in time and memory, measured on an accelerator with the longest rows before the first step.
+
+Also what to do if a pass does not fit in memory all the same.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from figeval.errors import TrainError
 from figeval.training.batches import Plan
 from figeval.training.passes import fewest_passes
 
 if TYPE_CHECKING:
     from torch.optim import Optimizer
+
+T = TypeVar("T")
 
 REPEATS = 3  # measurements of each plan
 QUARTERS = 4  # the second plan cuts the largest pass of the first into so many
@@ -21,10 +27,17 @@ BYTES_OF_MOMENTS = 8  # per trained weight, until the optimizer has made its mom
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What one process does in a step: its passes, and their tokens, padding included."""
+    """What one process does in a step.
+
+    Attributes:
+        passes: passes of batches through the network.
+        tokens: tokens of all of them, padding included.
+        at_once: tokens whose activations are in memory at once.
+    """
 
     passes: int
     tokens: int
+    at_once: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +149,7 @@ def fitted(measured: Iterable[Probe]) -> tuple[float, float]:
 
 def tokens_in_memory(measured: Sequence[Probe], free: int | None, default: int) -> int:
     """Return how many tokens of a pass fit in a share of the free memory, as seen with the longest rows."""
-    per_token = max((probe.activations or 0) / probe.work.tokens for probe in measured)
+    per_token = max((probe.activations or 0) / probe.work.at_once for probe in measured)
     return max(1, int(MEMORY_SHARE * free / per_token)) if free and per_token else default
 
 
@@ -147,3 +160,44 @@ def bytes_of_moments(optimizer: Optimizer) -> int:
     weights = (weight for group in optimizer.param_groups for weight in group["params"])
     local = (weight.to_local() if hasattr(weight, "to_local") else weight for weight in weights)
     return BYTES_OF_MOMENTS * sum(int(weight.numel()) for weight in local)
+
+
+# ---- too little memory ----------------------------------------------------------------------------------------------
+
+
+def attempt(call: Callable[[], T]) -> T | None:
+    """Return the result of a call, or None if memory ran out; any other error propagates.
+
+    The traceback keeps the tensors of the failed call alive, so memory is released only once the exception is gone.
+    """
+    from accelerate.utils import release_memory
+    from accelerate.utils.memory import should_reduce_batch_size
+
+    try:
+        return call()
+    except RuntimeError as error:
+        if not should_reduce_batch_size(error):
+            raise
+    release_memory()
+    return None
+
+
+def half_of(tokens: int, longest: int, *, repeatable: bool) -> int:
+    """Return half of the tokens of a pass that did not fit.
+
+    Args:
+        tokens: tokens of the pass, padding included.
+        longest: tokens of its longest row.
+        repeatable: whether the step can be taken again with smaller passes.
+
+    Raises:
+        TrainError: the step cannot be taken again, or a single row does not fit.
+    """
+    half = tokens // 2
+    if half < longest:
+        cure = "use --gradient_checkpointing, or a smaller --max_length or --batch_size"
+    elif repeatable:
+        return half
+    else:
+        cure = f"use --tokens_per_batch {half}"
+    raise TrainError(f"memory ran out in a pass of {tokens} tokens; {cure}")

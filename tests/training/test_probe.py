@@ -34,25 +34,29 @@ def weights(folder: Path) -> dict[str, Any]:
     return dict(load_file(folder / "model.safetensors"))
 
 
+def work(passes: int, tokens: int) -> Work:
+    return Work(passes, tokens, at_once=tokens)
+
+
 def test_a_cpu_is_not_measured(tmp_path: Path) -> None:
     assert gauge_of("cpu") is None
     assert trained(tmp_path / "out", None).cost is None
 
 
 def test_both_costs_are_recovered_and_neither_is_negative() -> None:
-    works = [Work(1, 800), Work(4, 760), Work(1, 300)]
-    exact = [Probe(work, 0.04 * work.passes + 1e-5 * work.tokens) for work in works]
+    works = [work(1, 800), work(4, 760), work(1, 300)]
+    exact = [Probe(one, 0.04 * one.passes + 1e-5 * one.tokens) for one in works]
     assert fitted(exact) == pytest.approx((0.04, 1e-5))
-    assert fitted([Probe(Work(1, 800), 0.8), Probe(Work(4, 800), 0.7)])[0] == 0
-    assert fitted([Probe(Work(1, 800), 0.1), Probe(Work(4, 200), 0.5)])[1] == 0
-    assert fitted([Probe(Work(2, 80), 0.4), Probe(Work(2, 80), 0.6)]) == pytest.approx((0.25, 0.0))
+    assert fitted([Probe(work(1, 800), 0.8), Probe(work(4, 800), 0.7)])[0] == 0
+    assert fitted([Probe(work(1, 800), 0.1), Probe(work(4, 200), 0.5)])[1] == 0
+    assert fitted([Probe(work(2, 80), 0.4), Probe(work(2, 80), 0.6)]) == pytest.approx((0.25, 0.0))
 
 
 def test_the_memory_of_a_token_limits_a_pass() -> None:
-    measured = [Probe(Work(1, 100), 1.0, 5_000), Probe(Work(4, 100), 1.0, 1_000)]
-    assert tokens_in_memory(measured, 1_000_000, default=7) == 10_000
+    measured = [Probe(Work(2, 100, at_once=50), 1.0, 5_000), Probe(Work(4, 100, at_once=25), 1.0, 1_000)]
+    assert tokens_in_memory(measured, 1_000_000, default=7) == 5_000, "half of the memory, 100 bytes per token"
     assert tokens_in_memory(measured, None, default=7) == 7
-    assert tokens_in_memory([Probe(Work(1, 100), 1.0)], 1_000_000, default=7) == 7
+    assert tokens_in_memory([Probe(work(1, 100), 1.0)], 1_000_000, default=7) == 7
 
 
 def test_losses_are_those_of_the_plan_for_a_cpu(tmp_path: Path) -> None:
@@ -67,16 +71,35 @@ def test_losses_are_those_of_the_plan_for_a_cpu(tmp_path: Path) -> None:
     assert after.cost.tokens == TOKENS_ON_ACCELERATOR
     assert after.passes == after.step < before.passes, "a pass costs a hundred tokens, and a step has fewer"
     longest = gauge.works[0]
-    assert longest == Work(1, 8 * 7), "eight of the longest rows"
+    assert longest == work(1, 8 * 7), "eight of the longest rows"
 
 
-def test_measuring_changes_no_weight(tmp_path: Path) -> None:
+class Counting(LinearNetwork):
+    """Its forward passes in training mode are counted in a buffer, as statistics of batches would be."""
+
+    def __init__(self, dropout: float) -> None:
+        super().__init__(dropout)
+        self.register_buffer("count", torch.zeros(1))
+
+    def forward(self, batches: Sequence[dict[str, Any]], beside: Sequence[dict[str, Any]]) -> Any:
+        if self.training:
+            self.count += 1
+        return super().forward(batches, beside)
+
+
+class Counted(Linear):
+    def network(self) -> Any:
+        return Counting(self.dropout)
+
+
+def test_measuring_changes_no_weight_and_no_buffer(tmp_path: Path) -> None:
     """One row is a pass of its own in both trainings, so they differ in the measurement alone."""
-    learner = Linear(dropout=0.3)
+    learner = Counted(dropout=0.3)
     trained(tmp_path / "plain", None, learner=learner, tokens_per_batch=1)
     trained(tmp_path / "measured", MadeUp(), learner=learner, tokens_per_batch=1)
     left, right = weights(tmp_path / "plain"), weights(tmp_path / "measured")
     assert all(left[name].equal(right[name]) for name in left)
+    assert left["count"] == 4 * 42
 
 
 def test_a_resumed_training_keeps_its_plan(tmp_path: Path) -> None:
@@ -135,7 +158,7 @@ def test_a_probe_that_does_not_fit_is_halved(tmp_path: Path) -> None:
     progress = trained(tmp_path / "cramped", gauge := MadeUp(), cramped, Cramped())
     assert progress.cost is not None
     assert progress.cost.tokens <= 8 * 7 // 2
-    assert {work.passes for work in gauge.works} == {2, 8}
+    assert {one.passes for one in gauge.works} == {2, 8}
     assert cramped.losses == pytest.approx(plain.losses, abs=1e-5)
 
 
