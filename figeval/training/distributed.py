@@ -41,13 +41,10 @@ class Distributed:
         self,
         accelerator: Accelerator,
         sharding: Replicated | None = None,
-        *,
-        compiled: bool = False,
         gauge: Gauge | None = None,
     ) -> None:
         self.accelerator = accelerator
         self.sharding = sharding or Replicated()
-        self.compiled = compiled
         self.gauge = gauge
 
     # ---- the processes -----------------------------------------------------------------------------------------------
@@ -82,7 +79,7 @@ class Distributed:
         """The devices, and how processes share the work: what a pass costs depends on these."""
         name = "" if self.gauge is None else self.gauge.name
         how = f"{self.processes} x {type(self.sharding).__name__}"
-        return self.broadcast(f"{name}, {how}{', compiled' if self.compiled else ''}")
+        return self.broadcast(f"{name}, {how}")
 
     def wait(self) -> None:
         """Wait for all processes (barrier)."""
@@ -135,8 +132,6 @@ class Distributed:
         tensors = {} if checkpoint is None else read_state(checkpoint / "state")
         if checkpoint is not None:
             load_weights(network, tensors)
-        if self.compiled:
-            network.compile(dynamic=True)
         network, optimizer = self.sharding.prepare(self.accelerator, network, optimizer_of)
         if checkpoint is not None:
             load_moments(self.unwrapped(network), optimizer.optimizer, tensors, self.sharding)
@@ -298,8 +293,7 @@ def connect(config: TrainConfig) -> Distributed:
     named = {"wandb": {"name": name}, "mlflow": {"run_name": name}}
     accelerator.init_trackers("figeval", config=flat(config), init_kwargs=named)
     sharding.on_initialized()
-    gauge = gauge_of(str(accelerator.device))
-    return Distributed(accelerator, sharding, compiled=config.compile, gauge=gauge)
+    return Distributed(accelerator, sharding, gauge_of(str(accelerator.device)))
 
 
 def check_trackers(asked: Sequence[str]) -> None:
