@@ -88,7 +88,7 @@ class TrainConfig(BaseModel):
     )
     gradient_checkpointing: bool = Field(False, description="Recompute activations instead of keeping them.")
     tokens_per_batch: PositiveInt | None = Field(
-        None, description="Padded tokens per forward pass; a step accumulates as many passes as it needs."
+        None, description="Most tokens of a forward pass, with padding; a step takes several passes."
     )
     lora: PositiveInt | None = Field(None, description="Train adapters of this rank instead of all weights.")
     lora_alpha: PositiveFloat | None = Field(None, description="Scale of the adapters; by default twice the rank.")
