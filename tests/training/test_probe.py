@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -135,19 +135,25 @@ class Cramped(Linear):
     """A learner whose network has memory for so many rows at once."""
 
     rows: int = 4
+    begins: list[tuple[torch.Tensor, bool]] = field(
+        default_factory=list
+    )  # random state of each pass; whether it failed
 
     def network(self) -> Any:
-        return CrampedNetwork(self.dropout, self.rows)
+        return CrampedNetwork(self.dropout, self.rows, self.begins)
 
 
 class CrampedNetwork(LinearNetwork):
-    def __init__(self, dropout: float, rows: int) -> None:
+    def __init__(self, dropout: float, rows: int, begins: list[tuple[torch.Tensor, bool]]) -> None:
         super().__init__(dropout)
-        self.rows = rows
+        self.rows, self.begins = rows, begins
 
     def forward(self, batches: Sequence[dict[str, Any]], beside: Sequence[dict[str, Any]]) -> Any:
+        state = torch.get_rng_state()
         losses = super().forward(batches, beside)
-        if len(losses) > self.rows and self.training:
+        fails = len(losses) > self.rows and self.training
+        self.begins.append((state, fails))
+        if fails:
             raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
         return losses
 
@@ -172,6 +178,16 @@ def test_a_step_that_does_not_fit_is_taken_again_in_smaller_passes(tmp_path: Pat
     assert progress.cost.tokens < 8 * 7
     assert cramped.losses == pytest.approx(plain.losses, abs=1e-5)
     assert Counter(cramped.steps) == Counter(range(1, progress.step + 1))
+
+
+def test_a_step_that_is_taken_again_draws_the_same_random_numbers(tmp_path: Path) -> None:
+    learner = Cramped(dropout=0.3)
+    trained(tmp_path / "out", MadeUp(bytes_per_token=1, free=1_000_000), learner=learner)
+    states = [state for state, _ in learner.begins]
+    again = [index + 1 for index, (_, fails) in enumerate(learner.begins) if fails]
+    assert len(again) > 1
+    for index in again:
+        assert any(state.equal(states[index]) for state in states[:index]), "as when the step began first"
 
 
 @pytest.mark.parametrize(
