@@ -77,7 +77,7 @@ class DeviceGauge:
         """Run a step and measure it between two synchronisations of the device."""
         import torch
 
-        backend: Any = torch.get_device_module(self.device)
+        backend: Any = getattr(torch, self.device.partition(":")[0])
         memory = backend if self.device.startswith("cuda") else None
         backend.synchronize()
         if memory is not None:

@@ -15,7 +15,7 @@ from safetensors.torch import load_file
 from figeval.errors import TrainError
 from figeval.training.batches import TOKENS_ON_ACCELERATOR
 from figeval.training.loop import train
-from figeval.training.probe import Probe, Work, fitted, gauge_of, tokens_in_memory
+from figeval.training.probe import DeviceGauge, Probe, Work, fitted, gauge_of, tokens_in_memory
 from figeval.training.train_folder import Progress, TrainFolder
 from tests.training.gauges import MadeUp
 from tests.training.linear import Heard, Linear, LinearNetwork, Vectors, config, job, processes
@@ -41,6 +41,37 @@ def work(passes: int, tokens: int) -> Work:
 def test_a_cpu_is_not_measured(tmp_path: Path) -> None:
     assert gauge_of("cpu") is None
     assert trained(tmp_path / "out", None).cost is None
+
+
+def test_a_device_without_known_memory_has_times_alone() -> None:
+    gauge = DeviceGauge("a CPU", "cpu")
+    probe = gauge.measure(lambda: work(2, 80))
+    assert (probe.work, probe.activations, gauge.free_memory()) == (work(2, 80), None, None)
+    assert probe.seconds > 0
+
+
+def test_on_cuda_the_peak_above_what_was_held_is_measured_while_the_device_is_idle(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    calls: list[str] = []
+    memory = {"memory_allocated": 1_000, "max_memory_allocated": 5_000, "memory_reserved": 7_000}
+    for name, value in memory.items():
+        monkeypatch.setattr(torch.cuda, name, lambda _device, value=value: value)
+    for name in ("synchronize", "reset_peak_memory_stats"):
+        monkeypatch.setattr(torch.cuda, name, lambda *_, name=name: calls.append(name))
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _device: (10_000, 20_000))
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda _device: "a card")
+    gauge = gauge_of("cuda:0")
+    assert gauge is not None
+    assert gauge.name == "a card"
+
+    def run() -> Work:
+        calls.append("run")
+        return work(1, 8)
+
+    assert gauge.measure(run).activations == 4_000
+    assert calls == ["synchronize", "reset_peak_memory_stats", "run", "synchronize"]
+    assert gauge.free_memory() == 16_000
 
 
 def test_both_costs_are_recovered_and_neither_is_negative() -> None:
