@@ -6,8 +6,10 @@ task files of third parties, and some are kept between runs in the folder `home`
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Iterator
+from functools import lru_cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path, PurePosixPath
@@ -54,6 +56,18 @@ def read_text(
             (reading one may never end), is too large, or is not UTF-8 (with line and byte).
     """
     return decoded(read_bytes(file, failure, cure=cure, max_bytes=max_bytes), str(file), failure)
+
+
+def digest_of_file(file: Path) -> bytes:
+    """Return the SHA-256 of a file of any size. It is read again only if it was replaced or written to."""
+    status = file.stat()
+    return _digest(file, status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+
+
+@lru_cache(maxsize=1024)
+def _digest(file: Path, *_status: int) -> bytes:
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").digest()
 
 
 def decoded(data: bytes, name: str, failure: type[FigevalError]) -> str:

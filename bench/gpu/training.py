@@ -46,25 +46,21 @@ class Clock:
 
 
 def measure(machine: Machine, shape: str) -> dict[str, Any]:
-    """Return the figures for a shape of `ROBERTA`: in bfloat16 as it is and compiled; on a CPU in single precision."""
-    ways = {"bf16": {}, "bf16, compiled": {"compile": True}} if machine.kind == "cuda" else {"float32": {}}
-    return in_ways(machine, shape, ways)
+    """Return the figures for a shape of `ROBERTA`, in bfloat16, on a CPU in single precision."""
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder)
+        write_roberta(place / "model", shape)
+        rows = BATCH[machine.kind] * STEPS[machine.kind]
+        write_task(place, rows, ROBERTA[shape]["vocab_size"])
+        precision = "bf16" if machine.kind == "cuda" else "float32"
+        return {precision: trained(machine, place, precision)}
 
 
 def measure_ddp(machine: Machine, shape: str) -> dict[str, Any]:
     """Return the figures with PyTorch's DistributedDataParallel, with this as the only process."""
     os.environ |= {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0"}
     os.environ |= {"ACCELERATE_USE_CPU": "true"} if machine.kind == "cpu" else {}
-    return in_ways(machine, shape, {"bf16" if machine.kind == "cuda" else "float32": {}})
-
-
-def in_ways(machine: Machine, shape: str, ways: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    with tempfile.TemporaryDirectory() as folder:
-        place = Path(folder)
-        write_roberta(place / "model", shape)
-        rows = BATCH[machine.kind] * STEPS[machine.kind]
-        write_task(place, rows, ROBERTA[shape]["vocab_size"])
-        return {name: trained(machine, place, name, changes) for name, changes in ways.items()}
+    return measure(machine, shape)
 
 
 def write_task(folder: Path, rows: int, size: int) -> None:
@@ -78,19 +74,19 @@ def write_task(folder: Path, rows: int, size: int) -> None:
     (folder / "gpu_pairs.task.yaml").write_text(TASK, encoding="utf-8")
 
 
-def trained(machine: Machine, folder: Path, name: str, changes: dict[str, Any]) -> dict[str, float]:
-    """Return what a training of some steps takes; the first quarter warms up, and compiles."""
+def trained(machine: Machine, folder: Path, precision: str) -> dict[str, float]:
+    """Return what a training of some steps takes; the first quarter warms up."""
     from transformers import AutoModel
 
     from figeval.evaluation import Harness
     from figeval.evaluation.training.train import train_here
     from figeval.training.config import TrainConfig
 
-    half = {} if machine.kind == "cpu" else {"mixed_precision": "bf16"}
+    mixed = "bf16" if precision == "bf16" else "no"
     config = TrainConfig(
-        task="gpu_pairs", model=str(folder / "model"), output=folder / name.replace(", ", "-"), include_path=(folder,),
+        task="gpu_pairs", model=str(folder / "model"), output=folder / precision, include_path=(folder,),
         device=machine.device, select_on="none", evaluate=(), batch_size=BATCH[machine.kind],
-        max_steps=STEPS[machine.kind], **half, **changes,
+        max_steps=STEPS[machine.kind], mixed_precision=mixed,
     )  # fmt: skip
     clock = Clock()
     peak: list[Any] = []
@@ -102,6 +98,8 @@ def trained(machine: Machine, folder: Path, name: str, changes: dict[str, Any]) 
     return {
         "seconds_per_step": median(steps),
         "tokens_per_step": tokens,
+        "passes_per_step": peak[0].passes / peak[0].step,
+        **({} if peak[0].cost is None else peak[0].cost.model_dump(exclude={"device"})),
         "examples_per_second": BATCH[machine.kind] / median(steps),
         "share_of_rate": PASSES * forward / median(steps) / machine.multiplications(),
         "memory_mib": mib,

@@ -63,6 +63,15 @@ class Parameters(Stored):
     trainable: int
 
 
+class Passes(Stored):
+    """How the rows of a step were divided into passes through the network."""
+
+    per_step: float = Field(ge=0, description="mean number of passes of each process")
+    tokens: int | None = Field(default=None, description="tokens of a pass that fit in memory, if it was measured")
+    seconds_per_pass: float | None = Field(default=None, description="what a pass costs, if it was measured")
+    seconds_per_token: float | None = Field(default=None, description="what a token of it costs, padding included")
+
+
 class Origin(Stored):
     """Versions, hardware and commit."""
 
@@ -93,6 +102,7 @@ class TrainingRecord(Stored):
     seconds: float = Field(ge=0, le=LONGEST)
     tokens: int
     parameters: Parameters | None = None
+    passes: Passes | None = Field(default=None, description="missing in records of an older figeval")
     peak_memory_mb: float = Field(ge=0, allow_inf_nan=False)
     provenance: Origin = Origin()
     preset: dict[str, Any] | None = Field(default=None, description="the published row behind the configuration")

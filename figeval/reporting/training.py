@@ -54,6 +54,8 @@ def notes(record: TrainingRecord, floor: str = "") -> Iterator[str]:
     if gained := gain(record):
         yield gained
     yield f"{took} and {record.tokens:,} tokens, peak memory {record.peak_memory_mb:,.0f} MB"
+    if passes := record.passes:
+        yield f"{passes.per_step:g} passes per step"
     if sizes := record.parameters:
         yield f"{sizes.trainable:,} of {sizes.total:,} parameters trained"
     if probe := record.config.probe:

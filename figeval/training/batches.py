@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 # Padded tokens per call of the network. On a CPU, more would only push activations out of the caches.
 TOKENS = {"cpu": 1_024}
@@ -59,16 +60,48 @@ class Share:
     counts: list[float]
 
 
-def shares(rows: Sequence[int], lengths: Sequence[int], tokens: int, process: int, processes: int) -> Iterator[Share]:
-    """Yield one process's batches of a step: rows of similar length, at most `tokens` per batch after padding.
+class Plan(Protocol):
+    """Division of a step's rows into batches, each of which is one pass through the network."""
+
+    @property
+    def tokens(self) -> int:
+        """Most tokens of one process in one pass, padding included, unless a single row has more."""
+        ...
+
+    def sizes(self, lengths: Sequence[int], processes: int) -> Iterator[int]:
+        """Yield the number of rows of every batch, for all processes together; the lengths are sorted, longest first.
+
+        The rows of a batch are dealt out to the processes in turn. The same arguments give the same sizes everywhere.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class SimilarLengths:
+    """Batches of similar lengths: the plan for devices on which padding is expensive and a pass is not, as on a CPU."""
+
+    tokens: int
+
+    def sizes(self, lengths: Sequence[int], processes: int) -> Iterator[int]:
+        """Yield the sizes of batches that have as many rows as fit and are not much shorter than the longest."""
+        first = 0
+        while first < len(lengths):
+            size = min(together(lengths[first:], self.tokens, processes), len(lengths) - first)
+            yield size
+            first += size
+
+
+def shares(rows: Sequence[int], lengths: Sequence[int], plan: Plan, process: int, processes: int) -> Iterator[Share]:
+    """Yield one process's batches of a step, as the plan divides its rows.
 
     Every process gets the same number of batches and no empty one, since the exchange of gradients or weights waits
     for all processes.
     """
     ordered = sorted(rows, key=lengths.__getitem__, reverse=True)
-    while ordered:
-        count = together([lengths[row] for row in ordered], tokens, processes)
-        batch, ordered = ordered[:count], ordered[count:]
+    first = 0
+    for size in plan.sizes([lengths[row] for row in ordered], processes):
+        batch = ordered[first : first + size]
+        first += size
         own = batch[process::processes]
         yield Share(own, [1.0] * len(own)) if own else Share([batch[0]], [0.0])
 
@@ -86,6 +119,6 @@ def together(lengths: Sequence[int], tokens: int, processes: int) -> int:
     return min(most, max(near, least))
 
 
-def budget(asked: int | None, device: str) -> int:
+def budget(tokens_per_batch: int | None, device: str) -> int:
     """Return the padded tokens per batch: the configured number, or else enough to keep the device busy."""
-    return asked or TOKENS.get(device.partition(":")[0], TOKENS_ON_ACCELERATOR)
+    return tokens_per_batch or TOKENS.get(device.partition(":")[0], TOKENS_ON_ACCELERATOR)

@@ -13,10 +13,12 @@ from figeval.config import Augment, Size
 
 Share = Annotated[float, Field(ge=0, lt=1)]
 
+REMOVED = frozenset(("compile",))  # fields of an older figeval; its config files have them still
+
 # Settings that change how fast or where a model is trained, but not the result.
 ELSEWHERE = frozenset(
     (
-        *("output", "device", "processes", "nodes", "node_rank", "master", "deepspeed", "fsdp", "compile"),
+        *("output", "device", "processes", "nodes", "node_rank", "master", "deepspeed", "fsdp", *REMOVED),
         *("tokens_per_batch", "checkpoint_every", "trackers", "evaluate", "include_path", "floor"),
     )
 )
@@ -84,10 +86,9 @@ class TrainConfig(BaseModel):
     mixed_precision: Literal["no", "bf16", "fp16"] = Field(
         "no", description="Precision of the forward pass; on GPUs only."
     )
-    compile: bool = Field(False, description="Compile the network; worthwhile for large models and long trainings.")
     gradient_checkpointing: bool = Field(False, description="Recompute activations instead of keeping them.")
     tokens_per_batch: PositiveInt | None = Field(
-        None, description="Padded tokens per forward pass; a step accumulates as many passes as it needs."
+        None, description="Most tokens of a forward pass, with padding; a step takes several passes."
     )
     lora: PositiveInt | None = Field(None, description="Train adapters of this rank instead of all weights.")
     lora_alpha: PositiveFloat | None = Field(None, description="Scale of the adapters; by default twice the rank.")
@@ -106,6 +107,11 @@ class TrainConfig(BaseModel):
         None, description="Also save a checkpoint every N steps, between evaluations."
     )
     trackers: tuple[str, ...] = Field((), description="Trackers of accelerate: wandb, tensorboard, mlflow …")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_removed(cls, values: Any) -> Any:
+        return {name: value for name, value in values.items() if name not in REMOVED}
 
     @model_validator(mode="after")
     def _consistent(self) -> TrainConfig:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -15,8 +15,9 @@ from figeval.attention import avoid_cudnn_attention
 from figeval.errors import TrainError, near
 from figeval.training.config import TrainConfig
 from figeval.training.contract import Batch
+from figeval.training.probe import Gauge, gauge_of
 from figeval.training.sharding import Replicated, Sharded
-from figeval.training.state import gathered, load_moments, load_weights, read_state, write_state
+from figeval.training.state import WEIGHT, gathered, load_moments, load_weights, read_state, trained, write_state
 
 if TYPE_CHECKING:
     from accelerate import Accelerator
@@ -30,12 +31,21 @@ T = TypeVar("T")
 
 
 class Distributed:
-    """One of the processes that train together; `sharding` knows which process holds which part of the weights."""
+    """One of the processes that train together.
 
-    def __init__(self, accelerator: Accelerator, sharding: Replicated | None = None, *, compiled: bool = False) -> None:
+    `sharding` knows which process holds which part of the weights. `gauge` measures what a pass costs on the device; it
+    is None on a CPU, where this is not measured.
+    """
+
+    def __init__(
+        self,
+        accelerator: Accelerator,
+        sharding: Replicated | None = None,
+        gauge: Gauge | None = None,
+    ) -> None:
         self.accelerator = accelerator
         self.sharding = sharding or Replicated()
-        self.compiled = compiled
+        self.gauge = gauge
 
     # ---- the processes -----------------------------------------------------------------------------------------------
 
@@ -58,6 +68,18 @@ class Distributed:
     def device(self) -> str:
         """Device of this process."""
         return str(self.accelerator.device)
+
+    @property
+    def repeatable(self) -> bool:
+        """True if a step can be taken again after it failed: no other process or wrapper knows of its gradients."""
+        return self.sharding.repeatable and self.accelerator.distributed_type.value == "NO"
+
+    @property
+    def where(self) -> str:
+        """The devices, and how processes share the work: what a pass costs depends on these."""
+        name = "" if self.gauge is None else self.gauge.name
+        how = f"{self.processes} x {type(self.sharding).__name__}"
+        return self.broadcast(f"{name}, {how}")
 
     def wait(self) -> None:
         """Wait for all processes (barrier)."""
@@ -110,8 +132,6 @@ class Distributed:
         tensors = {} if checkpoint is None else read_state(checkpoint / "state")
         if checkpoint is not None:
             load_weights(network, tensors)
-        if self.compiled:
-            network.compile(dynamic=True)
         network, optimizer = self.sharding.prepare(self.accelerator, network, optimizer_of)
         if checkpoint is not None:
             load_moments(self.unwrapped(network), optimizer.optimizer, tensors, self.sharding)
@@ -137,11 +157,33 @@ class Distributed:
 
     def on_device(self, batch: Batch) -> Batch:
         """Move the tensors of a batch to the device of the network."""
-        return {name: tensor.to(self.accelerator.device) for name, tensor in batch.items()}
+        return {name: self._moved(tensor) for name, tensor in batch.items()}
 
     def numbers(self, values: Sequence[float], like: Tensor) -> Tensor:
-        """Return numbers as a tensor with the type and device of another one."""
-        return like.new_tensor(values)
+        """Return numbers as a tensor with the type of another one, on the device of the network."""
+        import torch
+
+        return self._moved(torch.tensor(values, dtype=like.dtype))
+
+    def _moved(self, tensor: Tensor) -> Tensor:
+        """Move a tensor from the CPU to the device; from pinned memory, the host does not wait for CUDA's copy."""
+        if self.accelerator.device.type != "cuda":
+            return tensor.to(self.accelerator.device)
+        return tensor.pin_memory().to(self.accelerator.device, non_blocking=True)
+
+    def casting_once(self) -> AbstractContextManager[object]:
+        """Return a context in which weights are cast to half precision once and not in every pass.
+
+        Autocast keeps the casts of weights until its outermost context ends. This one is disabled, so that everything
+        outside the forward passes, such as the backward passes, is computed as without it. Weights must not be updated
+        within it.
+        """
+        import torch
+
+        if self.accelerator.mixed_precision == "no":
+            return nullcontext()
+        context: AbstractContextManager[object] = torch.autocast(self.accelerator.device.type, enabled=False)
+        return context
 
     @contextmanager
     def syncing(self, network: Module, last: bool) -> Iterator[None]:
@@ -157,6 +199,11 @@ class Distributed:
         """Add to the gradients, within `syncing`."""
         self.accelerator.backward(loss)
 
+    def discard(self, network: Module) -> None:
+        """Throw gradients away; under ZeRO there are none without a whole step."""
+        if self.sharding.disposable:
+            network.zero_grad(set_to_none=True)
+
     def update(self, network: Module, optimizer: AcceleratedOptimizer, clip: float | None) -> None:
         """Clip the whole gradient, take a step, and reset the gradient."""
         if clip is not None:
@@ -166,10 +213,16 @@ class Distributed:
 
     # ---- checkpoints ------------------------------------------------------------------------------------------------
 
-    def weights(self, network: Module) -> Mapping[str, Tensor]:
-        """Return the full state dict on the CPU; it is empty except in process 0. Tied weights are gathered once."""
+    def weights(self, network: Module, state: Mapping[str, Tensor] | None = None) -> Mapping[str, Tensor]:
+        """Return the full state dict on the CPU; it is empty except in process 0.
+
+        Tied weights are gathered once, and those in `state`, if it is given, are not gathered again.
+        """
+        network = self.unwrapped(network)
+        names = dict(named_tensors(network))
         found: dict[int, Tensor | None] = {}
-        names = dict(named_tensors(self.unwrapped(network)))
+        if state is not None:
+            found = {id(weight): state.get(f"{name}/{WEIGHT}") for name, weight in trained(network)}
         for weight in names.values():
             if id(weight) not in found:
                 whole = self.sharding.whole(weight)
@@ -240,7 +293,7 @@ def connect(config: TrainConfig) -> Distributed:
     named = {"wandb": {"name": name}, "mlflow": {"run_name": name}}
     accelerator.init_trackers("figeval", config=flat(config), init_kwargs=named)
     sharding.on_initialized()
-    return Distributed(accelerator, sharding, compiled=config.compile)
+    return Distributed(accelerator, sharding, gauge_of(str(accelerator.device)))
 
 
 def check_trackers(asked: Sequence[str]) -> None:

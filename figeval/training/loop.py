@@ -18,11 +18,22 @@ from typing import TYPE_CHECKING, Protocol, cast
 
 from figeval.errors import TrainError
 from figeval.training.adapters import Adapters, with_adapters
-from figeval.training.batches import Epochs, Share, budget, shares
+from figeval.training.batches import TOKENS_ON_ACCELERATOR, Epochs, Plan, Share, SimilarLengths, budget, shares
 from figeval.training.config import TrainConfig
-from figeval.training.contract import Features, Learner
+from figeval.training.contract import Batch, Features, Learner
 from figeval.training.distributed import Distributed
 from figeval.training.optimizers import optimizer_of, rate, set_rate
+from figeval.training.passes import CheapestPasses, PassCost
+from figeval.training.probe import (
+    Gauge,
+    Work,
+    attempt,
+    bytes_of_moments,
+    fitted,
+    half_of,
+    probes,
+    tokens_in_memory,
+)
 from figeval.training.selection import Criterion, Evaluation, best_of, exhausted
 from figeval.training.state import sizes
 from figeval.training.train_folder import Progress, TrainFolder
@@ -97,24 +108,28 @@ class Session:
         steps = config.epochs * self.epochs.steps
         self.total = steps if config.max_steps is None else min(steps, config.max_steps)
         self.every = max(1, round(config.evaluate_every * self.epochs.steps))
-        self.tokens = budget(config.tokens_per_batch, distributed.device)
+        self.plan: Plan = SimilarLengths(budget(config.tokens_per_batch, distributed.device))
 
     def go(self) -> None:
         """Take all remaining steps, with the evaluations and checkpoints that are due after each."""
-        self._open()
-        self._score_before()
+        if not self._over:
+            self._open()
+            self._score_before()
         self.job.observer.began(self.total, self.progress.step)
-        why = "all epochs done"
-        while self.progress.step < self.total:
+        while not self._over:
             self._step(self.progress.step)
             if self._due(self.every) and self.job.config.select_on != "none":
                 self._evaluate()
-                if exhausted(self.progress.evaluations, self.job.criterion, self.job.config.patience):
-                    why = f"no improvement for {self.job.config.patience} evaluations"
-                    break
             elif self._due(self.job.config.checkpoint_every or self.every):
                 self._keep(self.progress.best)
-        self._end(why)
+        self._end(self._over)
+
+    @property
+    def _over(self) -> str:
+        """Why no steps remain; empty as long as some do."""
+        if exhausted(self.progress.evaluations, self.job.criterion, self.job.config.patience):
+            return f"no improvement for {self.job.config.patience} evaluations"
+        return "all epochs done" if self.progress.step >= self.total else ""
 
     def _open(self) -> None:
         """Create or restore the network and its optimizer on the device."""
@@ -122,8 +137,10 @@ class Session:
         network, self.adapters = self._made()
         self.progress.parameters = sizes(network)  # before it is sharded
         checkpoint = self.job.folder.checkpoint(self.progress.step) if self.progress.step else None
-        optimizer = partial(optimizer_of, config=self.job.config)
+        optimizer = partial(optimizer_of, config=self.job.config, fused=self.distributed.device.startswith("cuda"))
         self.network, self.optimizer = self.distributed.prepare(network, optimizer, checkpoint)
+        if self.distributed.gauge is not None:
+            self._choose(self._known_cost() or self._measure(self.distributed.gauge))
         if self.distributed.is_main:
             scored = self.progress.step > 0 or self.progress.before is not None
             self.job.folder.history(self.progress.step if scored else -1)
@@ -136,6 +153,66 @@ class Session:
     def _due(self, every: int) -> bool:
         """Return whether an event is due that recurs every so many steps and at the end."""
         return self.progress.step % every == 0 or self.progress.step == self.total
+
+    # ---- what a pass costs ------------------------------------------------------------------------------------------
+
+    def _choose(self, cost: PassCost) -> None:
+        """Divide the steps from now on into the passes that are cheapest at this cost."""
+        self.progress.cost = cost
+        tokens = self.job.config.tokens_per_batch or cost.tokens
+        self.plan = CheapestPasses(tokens, cost.seconds_per_pass, cost.seconds_per_token)
+
+    def _known_cost(self) -> PassCost | None:
+        """Return what a pass costs if it was measured before on the same devices, so that the passes stay the same."""
+        known, where = self.progress.cost, self.distributed.where
+        return known if known is not None and known.device == where else None
+
+    def _measure(self, gauge: Gauge) -> PassCost:
+        """Measure what a pass costs, in all processes together; that of the main process counts.
+
+        Raises:
+            TrainError: memory runs out, and the processes cannot try again with smaller passes.
+        """
+        self.job.observer.preparing("measuring what a pass costs")
+        config, lengths, distributed = self.job.config, self.job.train.lengths, self.distributed
+        rows = sorted(range(len(lengths)), key=lengths.__getitem__, reverse=True)[: config.batch_size]
+        buffers = [(buffer, buffer.clone()) for buffer in self.network.buffers()]
+        largest = max(1, lengths[rows[0]]) * -(-len(rows) // distributed.processes)
+        tokens = config.tokens_per_batch or TOKENS_ON_ACCELERATOR
+        while (measured := attempt(partial(probes, gauge, partial(self._try, rows), tokens, largest))) is None:
+            repeatable = distributed.repeatable and not config.tokens_per_batch
+            tokens = half_of(min(tokens, largest), lengths[rows[0]], repeatable=repeatable)
+        free = gauge.free_memory() if distributed.sharding.disposable else None  # what a backward pass leaves
+        free = None if free is None else max(1, free - bytes_of_moments(self.optimizer))
+        distributed.discard(self.network)
+        for buffer, before in buffers:
+            buffer.copy_(before)
+        per_pass, per_token = fitted(measured)
+        cost = PassCost(
+            seconds_per_pass=per_pass,
+            seconds_per_token=per_token,
+            tokens=min(distributed.gather([tokens_in_memory(measured, free, tokens)])),
+            device=distributed.where,
+        )
+        return distributed.broadcast(cost)
+
+    def _try(self, rows: Sequence[int], plan: Plan) -> Work:
+        """Take a step without an update; its gradients are to be thrown away.
+
+        Every step seeds its own random numbers, so those that are drawn here change nothing.
+        """
+        import torch
+
+        features = self.job.train
+        self.distributed.seed(self.job.config.seed, 1)
+        self.network.train()
+        parts, beside = self._divided(features, rows, plan)
+        disposable = self.distributed.sharding.disposable
+        with torch.set_grad_enabled(disposable), self.distributed.casting_once():
+            for losses, _ in self._losses(features, parts, beside, self.epochs.draw(0), last=False):
+                if disposable:
+                    self.distributed.backward(losses)
+        return work_of(features, parts, beside)
 
     # ---- one step ---------------------------------------------------------------------------------------------------
 
@@ -155,33 +232,73 @@ class Session:
         self._tell(loss, lr, read / seconds)
 
     def _descend(self, rows: Sequence[int], step: int) -> float:
-        """Compute the gradient of a step, clip it and update the weights; return the mean loss before the update."""
-        weight = sum(self.job.train.weights[row] for row in rows)
-        total: Tensor | float = 0.0
-        for losses, last in self._losses(self.job.train, rows, self.epochs.draw(step)):
-            loss = losses * (self.distributed.processes / weight)
-            total = total + loss.detach()
-            if last:
-                mean = self.distributed.mean(total)
-                self._check(mean, rows, step)
-            self.distributed.backward(loss)
+        """Compute the gradient of a step, clip it and update the weights; return the mean loss before the update.
+
+        If memory runs out, what a pass may read is halved and the step taken again.
+        """
+        while (mean := attempt(partial(self._gradient, rows, step))) is None:
+            self._read_less(rows)
+            self.distributed.seed(self.job.config.seed, step + 1)
         self.distributed.update(self.network, self.optimizer, self.job.config.clip)
         return mean
 
-    def _losses(self, features: Features, rows: Sequence[int], draw: int) -> Iterator[tuple[Tensor, bool]]:
+    def _gradient(self, rows: Sequence[int], step: int) -> float:
+        """Compute the gradient of a step; return the mean loss."""
+        features = self.job.train
+        parts, beside = self._divided(features, rows, self.plan)
+        weight = sum(features.weights[row] for row in rows)
+        total: Tensor | float = 0.0
+        with self.distributed.casting_once():
+            for losses, last in self._losses(features, parts, beside, self.epochs.draw(step)):
+                loss = losses * (self.distributed.processes / weight)
+                total = total + loss.detach()
+                if last:
+                    mean = self.distributed.mean(total)
+                    self._check(mean, rows, step)
+                self.distributed.backward(loss)
+        self.progress.passes += len(parts) + len(beside)
+        return mean
+
+    def _read_less(self, rows: Sequence[int]) -> None:
+        """Halve what a pass may read, after memory ran out in a step.
+
+        Raises:
+            TrainError: the step cannot be taken again, or the size of passes was configured.
+        """
+        self.distributed.discard(self.network)
+        lengths, cost = self.job.train.lengths, self.progress.cost
+        longest = max(lengths[row] for row in rows)
+        work = work_of(self.job.train, *self._divided(self.job.train, rows, self.plan))
+        repeatable = self.distributed.repeatable and not self.job.config.tokens_per_batch and cost is not None
+        half = half_of(min(work.at_once, self.plan.tokens), longest, repeatable=repeatable)
+        assert cost is not None  # otherwise the step is not repeatable
+        self._choose(cost.model_copy(update={"tokens": half}))
+
+    def _divided(self, features: Features, rows: Sequence[int], plan: Plan) -> tuple[list[Share], list[Batch]]:
+        """Return this process's batches of a step and the inputs that these share, as a plan divides both."""
+        if hasattr(features, "plan"):
+            features.plan = plan
+        distributed = self.distributed
+        parts = list(shares(rows, features.lengths, plan, distributed.process, distributed.processes))
+        return parts, features.beside(rows)
+
+    def _losses(
+        self, features: Features, parts: Sequence[Share], shared: Sequence[Batch], draw: int, *, last: bool = True
+    ) -> Iterator[tuple[Tensor, bool]]:
         """Yield, per call of the network, the sum of its losses and whether it is the last call of the step.
 
-        Rows with shared inputs (candidates) go through in one call, since all of them need these inputs.
+        Rows with shared inputs (candidates) go through in one call, since all of them need these inputs. Without
+        `last`, no call is the last one, after which the processes would exchange gradients.
         """
         distributed = self.distributed
-        parts = list(shares(rows, features.lengths, self.tokens, distributed.process, distributed.processes))
-        beside = [distributed.on_device(batch) for batch in features.beside(rows)]
+        beside = [distributed.on_device(batch) for batch in shared]
         calls = [parts] if beside else [[part] for part in parts]
         for number, call in enumerate(calls, start=1):
             batches = [distributed.on_device(features.batch(part.rows, draw)) for part in call]
-            with distributed.syncing(self.network, number == len(calls)):
+            ends = last and number == len(calls)
+            with distributed.syncing(self.network, ends):
                 losses = self.network(batches, beside)
-                yield (losses * distributed.numbers(counts_of(call), losses)).sum(), number == len(calls)
+                yield (losses * distributed.numbers(counts_of(call), losses)).sum(), ends
 
     def _check(self, loss: float, rows: Sequence[int], step: int) -> None:
         if math.isfinite(loss):
@@ -251,21 +368,22 @@ class Session:
         total: Tensor | float = 0.0
         with torch.no_grad():
             for start in range(0, len(rows), size):
-                total = total + sum(loss for loss, _ in self._losses(dev, rows[start : start + size], 0))
+                parts, beside = self._divided(dev, rows[start : start + size], self.plan)
+                total = total + sum(loss for loss, _ in self._losses(dev, parts, beside, 0))
         return self.distributed.mean(total * (self.distributed.processes / sum(dev.weights)))
 
     def _keep(self, best: int | None) -> None:
-        """Write a checkpoint."""
+        """Write a checkpoint, with the state for resuming unless no steps remain."""
         job, progress = self.job, self.progress
         progress.best = best
-        tensors = self.distributed.state(self.network, self.optimizer)
-        weights = self.adapters.merged(self.distributed.weights(self.network))
+        tensors = None if self._over else self.distributed.state(self.network, self.optimizer)
+        weights = self.adapters.merged(self.distributed.weights(self.network, tensors))
         if self.distributed.is_main:
             module = self.distributed.unwrapped(self.network)
             job.folder.write_checkpoint(
                 progress.step,
                 lambda place: self._saved(module, weights, place),
-                lambda place: self.distributed.write(tensors, place),
+                None if tensors is None else partial(self.distributed.write, tensors),
             )
             job.folder.commit(progress)
         self.distributed.wait()
@@ -289,3 +407,11 @@ class Session:
 def counts_of(parts: Sequence[Share]) -> list[float]:
     """Return 1 for each row of a call that counts, and 0 for each padding row."""
     return [count for part in parts for count in part.counts]
+
+
+def work_of(features: Features, parts: Sequence[Share], beside: Sequence[Batch]) -> Work:
+    """Return the work on a process's batches and on the inputs that these share, for which all are in one call."""
+    tokens = [len(part.rows) * max(1, *map(features.lengths.__getitem__, part.rows)) for part in parts]
+    shared = sum(max(tensor.numel() for tensor in batch.values()) for batch in beside)
+    total = sum(tokens) + shared
+    return Work(passes=len(parts) + len(beside), tokens=total, at_once=total if beside else max(tokens))

@@ -19,10 +19,11 @@ class ParameterGroup(TypedDict):
     weight_decay: float
 
 
-def optimizer_of(network: Module, config: TrainConfig) -> Optimizer:
+def optimizer_of(network: Module, config: TrainConfig, *, fused: bool = False) -> Optimizer:
     """Return AdamW or Adafactor over all weights that require a gradient; biases and norms have no weight decay.
 
-    Without a learning rate Adafactor takes relative steps (Shazeer and Stern 2018), as in the training of T5.
+    Without a learning rate Adafactor takes relative steps (Shazeer and Stern 2018), as in the training of T5. `fused`
+    asks for torch's fused kernels, which only its AdamW has: one kernel for many weights, but other rounding.
     """
     groups = decaying(network, config.weight_decay)
     if config.optimizer == "adafactor":
@@ -37,7 +38,8 @@ def optimizer_of(network: Module, config: TrainConfig) -> Optimizer:
         return BertAdam(groups, lr=config.lr, betas=config.betas, eps=config.eps)
     from torch.optim import AdamW
 
-    return AdamW(groups, lr=config.lr, betas=config.betas, eps=config.eps)
+    # None: torch chooses, on a CPU as it always did
+    return AdamW(groups, lr=config.lr, betas=config.betas, eps=config.eps, fused=fused or None)
 
 
 def decaying(network: Module, weight_decay: float) -> list[ParameterGroup]:

@@ -13,13 +13,13 @@ import json
 import sys
 from array import array
 from dataclasses import dataclass, field, replace
-from hashlib import file_digest, sha256
+from hashlib import sha256
 from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any
 
 from figeval.errors import TrainError
-from figeval.files import expand_user, is_folder
+from figeval.files import digest_of_file, expand_user, is_folder
 from figeval.jsonfile import parse_json, read_json
 from figeval.storage import replace_text
 from figeval.training.digests import Digests, Question, SeenTexts
@@ -156,8 +156,7 @@ def weights_in(folder: Path) -> str:
     files = next(filter(None, found), [])
     digest = sha256()
     for file in files:
-        with file.open("rb") as stream:
-            digest.update(file_digest(stream, "sha256").digest())
+        digest.update(digest_of_file(file))
     return digest.hexdigest() if files else ""
 
 

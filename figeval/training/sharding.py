@@ -28,6 +28,8 @@ class Replicated:
     """
 
     independent = True  # one process can run the network while the others do not
+    repeatable = True  # after a failed pass, nothing but the gradients remains of a step
+    disposable = True  # gradients can be thrown away, since a backward pass does not update weights
 
     def options(self, device: str) -> dict[str, object]:
         """Return the arguments of `Accelerator`.
@@ -70,13 +72,19 @@ class Replicated:
         """Restore the optimizer's state for weights."""
         for weight, moments in known:
             for key, tensor in moments.items():
-                value = counter(tensor) if key == STEP else self.part(tensor, weight)
+                value = counter(tensor, optimizer, weight) if key == STEP else self.part(tensor, weight)
                 optimizer.state[weight][key] = value
 
 
-def counter(tensor: Tensor) -> Tensor | int | float:
-    """Return a step counter as its optimizer keeps it: Adafactor as a number, AdamW as a tensor on the CPU."""
-    return tensor if tensor.is_floating_point() else tensor.item()
+def counter(tensor: Tensor, optimizer: Optimizer, weight: Tensor) -> Tensor | int | float:
+    """Return a step counter as its optimizer keeps it.
+
+    Adafactor keeps a number; AdamW a tensor, on the CPU or, if it is fused, on the device of the weights.
+    """
+    if not tensor.is_floating_point():
+        number: int | float = tensor.item()
+        return number
+    return tensor.to(weight.device) if optimizer.param_groups[0].get("fused") else tensor
 
 
 class Sharded(Replicated):
@@ -86,6 +94,7 @@ class Sharded(Replicated):
     """
 
     independent = False
+    repeatable = False
 
     def options(self, device: str) -> dict[str, object]:
         """Return the arguments of `Accelerator`, which only connects the processes."""

@@ -5,7 +5,8 @@ DIR/seen.txt                  digests of the examples that the model was trained
 DIR/training/config.yaml      the resolved config
 DIR/training/progress.json    the progress; replaced atomically, and it names all other files that count
 DIR/training/history.jsonl    loss, learning rate and speed of every step, scores of every evaluation
-DIR/training/step-000400/     a checkpoint: the best so far, the last one, or both; `state/` is for resuming
+DIR/training/step-000400/     a checkpoint: the best so far, the last one, or both; `state/` is for
+                                resuming, and gone once the training is complete
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from figeval.jsonfile import parse_json, read_model
 from figeval.storage import cure, locked, replace_text
 from figeval.text import clean
 from figeval.training.config import TrainConfig
+from figeval.training.passes import PassCost
 from figeval.training.selection import Evaluation
 from figeval.types import JSON
 
@@ -49,6 +51,8 @@ class Progress(BaseModel):
     evaluations: list[Evaluation] = []
     seconds: float = 0.0  # training time over all sessions
     tokens: int = 0
+    passes: int = 0  # of each process through the network
+    cost: PassCost | None = None  # of a pass; None on a CPU, and in folders of an older figeval
     parameters: dict[str, int] | None = None  # `total` and `trainable`; None in folders of an older figeval
     complete: bool = False
     why: str = ""  # reason for the end
@@ -142,10 +146,13 @@ class TrainFolder:
         """Return the folder of a step's checkpoint."""
         return self.traces / f"step-{step:06d}"
 
-    def write_checkpoint(self, step: int, model: Callable[[Path], JSON] | None, state: Callable[[Path], None]) -> None:
+    def write_checkpoint(
+        self, step: int, model: Callable[[Path], JSON] | None, state: Callable[[Path], None] | None
+    ) -> None:
         """Write a checkpoint to a draft folder and rename it, so that nobody finds half of one.
 
-        `model` writes the model and returns the content of figeval.json; `state` writes the state for resuming.
+        `model` writes the model and returns the content of figeval.json; `state` writes the state for resuming, which
+        the last checkpoint of a training does not need.
 
         Raises:
             RecordError: the disk is full, or the folder cannot be written; the previous checkpoint still exists.
@@ -155,8 +162,10 @@ class TrainFolder:
         shutil.rmtree(draft, ignore_errors=True)
         with cure(self.path, "--output"), system_errors():
             try:
-                (draft / STATE).mkdir(parents=True)
-                state(draft / STATE)
+                draft.mkdir(parents=True)
+                if state is not None:
+                    (draft / STATE).mkdir()
+                    state(draft / STATE)
                 if model is not None:
                     write_json(draft / DECLARED, model(draft))
                 shutil.rmtree(place, ignore_errors=True)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from figeval.errors import TrainError
 from figeval.jsonfile import JSONObject, read_json
 from figeval.training.config import TrainConfig
-from figeval.training.sharding import STEP, Moments, Replicated
+from figeval.training.sharding import STEP, Moments, Replicated, counter
 
 if TYPE_CHECKING:
     from deepspeed.runtime.base_optimizer import ZeROOptimizer
@@ -24,6 +24,9 @@ OURS = ("optimizer", "scheduler")  # sections of a DeepSpeed configuration that 
 
 class Zero(Replicated):
     """DeepSpeed's ZeRO; in stage 3 weights are sharded as well, so no process can run the network alone."""
+
+    repeatable = False
+    disposable = False
 
     def __init__(self, configuration: JSONObject) -> None:
         self.configuration = configuration
@@ -91,7 +94,8 @@ class Zero(Replicated):
         state = optimizer.optimizer.state
         for part in partitions(optimizer):
             state[part] = {
-                key: tensor.clone() if key == STEP else torch.zeros_like(part) for key, tensor in like.items()
+                key: counter(tensor.clone(), optimizer.optimizer, part) if key == STEP else torch.zeros_like(part)
+                for key, tensor in like.items()
             }
         if self.independent:
             link(optimizer)

@@ -14,6 +14,7 @@ from functools import lru_cache, partial
 from pathlib import Path
 
 from figeval.errors import ModelError
+from figeval.files import digest_of_file
 from figeval.jsonfile import parse_json
 
 NEEDED = ("*.json", "*.txt", "*.model", "*.jinja", "*.tiktoken", "*.py")
@@ -54,8 +55,7 @@ def fingerprint(folder: Path) -> str:
         if path == folder / DECLARED:
             digest.update(hashlib.sha256(without_score(path.read_bytes())).digest())
             continue
-        with path.open("rb") as file:
-            digest.update(hashlib.file_digest(file, "sha256").digest())
+        digest.update(digest_of_file(path))
     return f"sha256:{digest.hexdigest()}"
 
 

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
     from transformers.models.auto.auto_factory import _BaseAutoModelClass
 
+    from figeval.training.batches import Plan
     from figeval.training.contract import Setup
 
 KNOWN = ("Transformer", "Pooling", "Normalize")  # supported modules of sentence-transformers
@@ -108,11 +109,11 @@ class Base:
         return input_limit(self.setup.max_length, self.tokenizer.model_max_length, shape)
 
     @property
-    def tokens(self) -> int:
-        """Budget of padded tokens per forward pass."""
-        from figeval.training.batches import budget
+    def plan(self) -> Plan:
+        """Division of texts into forward passes, until the training loop sets another."""
+        from figeval.training.batches import SimilarLengths, budget
 
-        return budget(self.setup.tokens_per_batch, self.setup.device)
+        return SimilarLengths(budget(self.setup.tokens_per_batch, self.setup.device))
 
     @property
     def pooling(self) -> str | None:

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from torch import Tensor
     from transformers import PreTrainedModel
 
+    from figeval.training.batches import Plan
     from figeval.training.contract import Batch, Setup
 
 TEMPERATURE = 0.05  # for cosines, as in sentence-transformers' ranking losses
@@ -135,8 +136,8 @@ class ChoiceOptions(EncodingOptions):
 class RankingFeatures:
     """Tokenized queries and candidates."""
 
-    def __init__(self, queries: Tokens, candidates: Tokens, golds: list[list[int]], tokens: int) -> None:
-        self.queries, self.candidates, self.golds, self.tokens = queries, candidates, golds, tokens
+    def __init__(self, queries: Tokens, candidates: Tokens, golds: list[list[int]], plan: Plan) -> None:
+        self.queries, self.candidates, self.golds, self.plan = queries, candidates, golds, plan
         self.hard: list[list[int]] = []
         self.everything = True  # whether every step has all candidates
         self.own = False  # whether a query competes only with its right and hard candidates
@@ -159,7 +160,7 @@ class RankingFeatures:
         from figeval.training.batches import shares
 
         wanted = range(len(self.candidates.lengths)) if self.everything else self.in_step(rows)
-        parts = shares(wanted, self.candidates.lengths, self.tokens, 0, 1)
+        parts = shares(wanted, self.candidates.lengths, self.plan, 0, 1)
         return [{**self.candidates.tensors(part.rows, "cpu"), "columns": torch.tensor(part.rows)} for part in parts]
 
     def in_step(self, rows: Sequence[int]) -> list[int]:
@@ -280,11 +281,13 @@ def memory_of(device: torch.device) -> int:
 
 @contextmanager
 def looked_up_once(embeddings: Module, batches: Sequence[Batch]) -> Iterator[None]:
-    """Share one embedding lookup, of the distinct tokens, among all batches.
+    """Share one embedding lookup, of the distinct tokens, among all batches, on a CPU.
 
-    The gradient of a lookup is as large as the vocabulary; one for every batch would cost as much as a layer.
+    The gradient of a lookup is as large as the vocabulary; one for every batch would cost as much as a layer there. An
+    accelerator would have to wait for the number of distinct tokens, which costs more. A shard is looked up for every
+    batch, too, since FSDP holds the whole weight only while its layer computes.
     """
-    if hasattr(embeddings.weight, "full_tensor"):  # a shard: FSDP holds the whole weight only while its layer computes
+    if embeddings.weight.device.type != "cpu" or hasattr(embeddings.weight, "full_tensor"):
         yield
         return
     ids = torch.cat([tensor.flatten() for batch in batches for name, tensor in batch.items() if name.endswith(IDS)])
@@ -386,7 +389,7 @@ class Biencoder(EncoderLearner):
         candidates = self.tokens(shared_candidates(rows), "document")
         queries = self.tokens([row.query for row in rows], "query")
         golds = [sorted(row.relevant) for row in rows]
-        found = RankingFeatures(queries, candidates, golds, self.base.tokens)
+        found = RankingFeatures(queries, candidates, golds, self.base.plan)
         found.everything = self.options.candidates == "all"
         if self.options.hard:
             backend = self.backend(self.network().eval())
@@ -413,7 +416,7 @@ class OptionBiencoder(EncoderLearner):
         numbers = {text: number for number, text in enumerate(texts)}
         golds = [[numbers[row.options[gold_of(row)]]] for row in rows]
         queries, options = self.tokens([row.query for row in rows], "query"), self.tokens(texts, "document")
-        found = RankingFeatures(queries, options, golds, self.base.tokens)
+        found = RankingFeatures(queries, options, golds, self.base.plan)
         found.everything, found.own = False, self.options.candidates == "own"
         found.hard = [
             sorted({numbers[o] for o in row.options} - {*right}) for row, right in zip(rows, golds, strict=True)

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from torch.nn import ModuleDict
     from transformers import PreTrainedModel
 
+    from figeval.training.batches import Plan
     from figeval.training.contract import Batch, Setup
 
 TANH = "tanh"
@@ -147,6 +148,15 @@ class JointFeatures:
     def beside(self, rows: Sequence[int]) -> list[Batch]:
         """Return the candidates of the step."""
         return self.ranking.beside(rows)
+
+    @property
+    def plan(self) -> Plan:
+        """Division of the candidates into batches."""
+        return self.ranking.plan
+
+    @plan.setter
+    def plan(self, plan: Plan) -> None:
+        self.ranking.plan = plan
 
 
 # ---- network ---------------------------------------------------------------------------------------------------------

@@ -7,7 +7,8 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from figeval.training.batches import Epochs, budget, shares
+from figeval.training.batches import Epochs, Plan, SimilarLengths, budget, shares
+from figeval.training.passes import CheapestPasses
 
 
 @given(st.integers(1, 60), st.integers(1, 20), st.integers(0, 5), st.sampled_from(["epochs", "once"]))
@@ -33,10 +34,14 @@ def test_orders_differ_between_epochs_and_seeds_unless_they_are_to_stay() -> Non
     st.lists(st.integers(1, 40), min_size=1, max_size=50),
     st.integers(1, 100),
     st.integers(1, 5),
+    st.sampled_from([None, (0.0, 1.0), (1.0, 0.0), (1.0, 0.1), (10.0, 0.1)]),
 )
-def test_shares_are_a_partition_in_equally_many_batches(lengths: list[int], tokens: int, processes: int) -> None:
+def test_shares_are_a_partition_in_equally_many_batches(
+    lengths: list[int], tokens: int, processes: int, costs: tuple[float, float] | None
+) -> None:
     rows = list(range(len(lengths)))
-    parts = [list(shares(rows, lengths, tokens, process, processes)) for process in range(processes)]
+    plan: Plan = SimilarLengths(tokens) if costs is None else CheapestPasses(tokens, *costs)
+    parts = [list(shares(rows, lengths, plan, process, processes)) for process in range(processes)]
     assert len({len(part) for part in parts}) == 1
     counted = [
         row for part in parts for share in part for row, count in zip(share.rows, share.counts, strict=True) if count

@@ -180,3 +180,33 @@ def test_devices_and_precision_that_are_not_there(tmp_path: Path) -> None:
     ):
         with pytest.raises(TrainError, match=words):
             processes(config(tmp_path / "out", **changes))
+
+
+def test_the_last_checkpoint_has_no_state_since_nothing_goes_on_from_it(tmp_path: Path) -> None:
+    def states(output: Path) -> list[str]:
+        return [file.parent.parent.name for file in sorted(output.glob("training/step-*/state/*"))]
+
+    with pytest.raises(KeyboardInterrupt):
+        trained(tmp_path / "cut", Heard(cut=8))
+    assert states(tmp_path / "cut") == ["step-000006"]
+    trained(tmp_path / "cut")
+    trained(tmp_path / "whole")
+    assert states(tmp_path / "cut") == states(tmp_path / "whole") == []
+
+
+@pytest.mark.parametrize("changes", [{}, {"lr": 1e-9, "weight_decay": 0.0, "patience": 1, "epochs": 30}])
+def test_killed_after_its_last_checkpoint_it_only_puts_the_model_in_place(
+    tmp_path: Path, changes: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(TrainFolder, "publish", interrupt)
+        trained(tmp_path / "out", **changes)
+    assert not (tmp_path / "out/model.safetensors").exists()
+    again = Heard()
+    progress = trained(tmp_path / "out", again, **changes)
+    assert progress.complete and again.losses == []
+    assert (tmp_path / "out/model.safetensors").exists()
+
+
+def interrupt(*_: object) -> None:
+    raise KeyboardInterrupt

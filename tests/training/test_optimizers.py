@@ -10,6 +10,7 @@ import torch
 
 from figeval.training.config import TrainConfig
 from figeval.training.optimizers import decaying, optimizer_of, rate, set_rate
+from figeval.training.sharding import Replicated
 from tests.training.linear import config
 
 
@@ -84,6 +85,37 @@ def test_bert_adam_is_adamw_with_the_correction_undone() -> None:
         torch.testing.assert_close(
             one_step(ours, left.weight, gradient), one_step(theirs, right.weight, gradient), rtol=1e-4, atol=1e-6
         )
+
+
+def test_fused_kernels_take_the_same_steps_and_go_on_from_stored_moments() -> None:
+    """As on CUDA: torch has these kernels for a CPU too."""
+    torch.manual_seed(0)
+    networks = [torch.nn.Linear(5, 3) for _ in range(3)]
+    for network in networks[1:]:
+        network.load_state_dict(networks[0].state_dict())
+    plain, fused, resumed = (
+        optimizer_of(network, asked(), fused=fused)
+        for network, fused in zip(networks, (False, True, True), strict=True)
+    )
+    gradients = [torch.randn(3, 5) for _ in range(4)]
+    for gradient in gradients[:2]:
+        torch.testing.assert_close(
+            one_step(plain, networks[0].weight, gradient), one_step(fused, networks[1].weight, gradient)
+        )
+    moments = {key: value.clone() for key, value in Replicated().moments(fused, networks[1].weight).items()}
+    networks[2].load_state_dict(networks[1].state_dict())
+    Replicated().remember(resumed, [(networks[2].weight, moments)])
+    for gradient in gradients[2:]:
+        assert one_step(resumed, networks[2].weight, gradient).equal(one_step(fused, networks[1].weight, gradient))
+
+
+def test_a_fused_step_counter_is_on_the_device_of_the_weights() -> None:
+    """CUDA's kernels read it there; the other ones read it on the CPU."""
+    for fused, device in ((True, "meta"), (False, "cpu")):
+        network = torch.nn.Linear(2, 1, device="meta")
+        optimizer = optimizer_of(network, asked(), fused=fused)
+        Replicated().remember(optimizer, [(network.weight, {"step": torch.tensor(3.0)})])
+        assert optimizer.state[network.weight]["step"].device.type == device
 
 
 def test_adafactor_keeps_its_own_steps() -> None:

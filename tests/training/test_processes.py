@@ -27,6 +27,7 @@ from tests.trainings import write_tasks
 
 HERE = Path(__file__).resolve().parent.parent.parent
 STEPS, EPOCH = 18, 6  # three epochs of 48 examples
+HOARDED = 15  # step of the last checkpoint but one, whose state is kept
 pytestmark = pytest.mark.slow
 deepspeed = pytest.mark.skipif(
     find_spec("deepspeed") is None, reason="needs deepspeed: pip install 'figeval[deepspeed]'"
@@ -87,8 +88,13 @@ class Training:
     def weights(self) -> dict[str, Any]:
         return dict(load_file(self.folder / "model.safetensors"))
 
+    def hoard(self, *arguments: str) -> None:
+        """Train to the end, and keep the state of `HOARDED`."""
+        self.command[2:3] = ["tests.training.hoards"]
+        self(*arguments, "--checkpoint_every", "3")
+
     def state(self) -> dict[str, Any]:
-        return dict(load_file(self.folder / "training" / f"step-{self.step:06d}" / "state" / "state.safetensors"))
+        return dict(load_file(self.folder.with_suffix(f".step-{HOARDED:06d}") / "state.safetensors"))
 
 
 def wait(condition: Callable[[], bool], process: psutil.Popen) -> None:
@@ -149,7 +155,7 @@ def python(warm: Path) -> Path:
 @pytest.fixture(scope="session")
 def one(yard: Path, python: Path) -> Training:
     """By one process, undisturbed."""
-    return once(Training(yard, "one", python), lambda training: training())[0]
+    return once(Training(yard, "one", python), Training.hoard)[0]
 
 
 def killed(training: Training) -> dict[str, Any]:
@@ -213,7 +219,7 @@ def test_it_goes_on_with_other_processes_that_hold_weights_in_other_ways(
 ) -> None:
     arguments, tolerance = WAYS[way]
     training = cut[0].copy(f"on-{way}", python)
-    training(*arguments, *(() if way == "zero3" else ("--evaluate", "")))
+    training.hoard(*arguments, *(() if way == "zero3" else ("--evaluate", "")))
     losses, whole = training.noted("loss"), one.noted("loss")
     assert losses == {step: pytest.approx(whole[step], rel=tolerance) for step in range(1, STEPS + 1)}
     scores = training.noted("scores")
@@ -227,6 +233,30 @@ def test_it_goes_on_with_other_processes_that_hold_weights_in_other_ways(
         ]
         before, after = ({score["metric"]: score["value"] for score in run["tasks"][0]["scores"]} for run in runs)
         assert before == pytest.approx(after, abs=1e-6)
+
+
+@pytest.mark.parametrize("way", [pytest.param(way, marks=deepspeed if "zero" in way else ()) for way in WAYS])
+def test_passes_planned_by_cost_have_the_losses_of_a_cpu_s(way: str, yard: Path, one: Training, python: Path) -> None:
+    """Also in two processes that share nothing: if they did not take equally many passes, they would wait forever."""
+    training = Training(yard, f"planned-{way}", python)
+    training.command[2:3] = ["tests.training.gauges"]
+    arguments, tolerance = WAYS[way]
+    training(*(arguments or ("--processes", "2")), "--max_steps", "9", "--select_on", "none", "--evaluate", "")
+    progress = json.loads((training.folder / "training" / "progress.json").read_text())
+    assert progress["cost"]["device"].startswith("made up, 2 x")
+    assert progress["cost"]["seconds_per_pass"] == pytest.approx(1.0)
+    assert 2 * 9 <= progress["passes"] < json.loads((one.folder / "training" / "progress.json").read_text())["passes"]
+    losses, whole = training.noted("loss"), unplanned(yard, python).noted("loss")
+    assert losses == {step: pytest.approx(whole[step], rel=tolerance) for step in range(1, 10)}
+
+
+def unplanned(yard: Path, python: Path) -> Training:
+    """The same training in one process, with the passes of a CPU."""
+
+    def make(training: Training) -> None:
+        training("--max_steps", "9", "--select_on", "none", "--evaluate", "")
+
+    return once(Training(yard, "unplanned", python), make)[0]
 
 
 def alike(left: dict[str, Any], right: dict[str, Any]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 from hashlib import sha256
@@ -17,7 +18,7 @@ from figeval.task_types.pairs import PairExample
 from figeval.task_types.ranking import RankingExample
 from figeval.task_types.spans import SpanExample
 from figeval.training.digests import SeenTexts
-from figeval.training.seen import FILE, Ancestor, Lineage, lineage_of, read, write
+from figeval.training.seen import FILE, Ancestor, Lineage, lineage_of, read, weights_in, write
 from figeval.types import Example
 
 
@@ -256,3 +257,18 @@ def test_a_model_is_known_by_its_weights_where_it_is_a_folder(tmp_path: Path) ->
     names = ("minilm", "copy", "other")
     one, copy, other = (lineage_of(name, tmp_path / name).ancestors[0].identified().weights for name in names)
     assert one == copy != other
+
+
+def test_weights_are_hashed_again_only_if_they_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "model.safetensors"
+    file.write_bytes(b"weights")
+    first = weights_in(tmp_path)
+    with monkeypatch.context() as patched:
+        patched.setattr(hashlib, "file_digest", None)
+        assert weights_in(tmp_path) == first
+    file.write_bytes(b"heights")
+    second = weights_in(tmp_path)
+    assert second != first
+    (tmp_path / "new").write_bytes(b"weights")
+    (tmp_path / "new").replace(file)
+    assert weights_in(tmp_path) == first

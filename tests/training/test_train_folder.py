@@ -129,6 +129,17 @@ def test_a_wrong_config_is_one_line(given: dict[str, object], words: str) -> Non
     assert "\n" not in str(raised.value)
 
 
+def test_a_config_of_an_older_figeval_may_have_a_field_that_is_gone(tmp_path: Path) -> None:
+    folder = TrainFolder(tmp_path / "out")
+    folder.traces.mkdir(parents=True)
+    written = config(folder.path)
+    folder.write_config(written)
+    file = folder.traces / "config.yaml"
+    file.write_text(file.read_text() + "compile: true\n")
+    again = configured(file, {"output": str(folder.path)})
+    assert (again, again.identity()) == (written, written.identity())
+
+
 def test_a_missing_flag_is_named() -> None:
     with pytest.raises(TrainError, match="--task is missing"):
         configured(None, {"model": "m", "output": "o"})

@@ -27,6 +27,7 @@ from figeval.records.training import (
     Head,
     Origin,
     Parameters,
+    Passes,
     TrainExamples,
     TrainingConfig,
     TrainingRecord,
@@ -262,6 +263,14 @@ def about(training: TrainingPlan, progress: Progress) -> JSON:
     }
 
 
+def passes_of(progress: Progress) -> Passes | None:
+    """Return how steps were divided into passes, or None if an older figeval did not count them."""
+    if not progress.passes:
+        return None
+    cost = {} if progress.cost is None else progress.cost.model_dump(exclude={"device"})
+    return Passes(per_step=round(progress.passes / progress.step, 2), **cost)
+
+
 def record_of(training: TrainingPlan, job: Job, progress: Progress, harness: Harness) -> TrainingRecord:
     """Return the record of a finished training."""
     splits = training.splits
@@ -285,6 +294,7 @@ def record_of(training: TrainingPlan, job: Job, progress: Progress, harness: Har
         seconds=round(progress.seconds, 1),
         tokens=progress.tokens,
         parameters=None if progress.parameters is None else Parameters(**progress.parameters),
+        passes=passes_of(progress),
         peak_memory_mb=provenance.peak_memory_mb(),
         provenance=Origin(**provenance.collect()),
         preset=recorded(training.config, harness.manager),
