@@ -64,6 +64,9 @@ def test_all_parts_measure(tmp_path: Path) -> None:
     assert figures["encoding"]["sentence_transformers"]["apart"] < 1e-4
     assert list(figures["encoding"]["memory"]["mib_by_tokens"]) == ["1024", "512", "256", "128"]
     assert 0 < figures["training"]["float32"]["share_of_rate"] < 1
+    assert figures["training"]["plain"]["seconds_per_step"] > 0
+    assert figures["training"]["plain"]["tokens_per_step"] > 0
+    assert figures["encoding"]["sentence_transformers"]["texts_per_second"] > 0
     assert 0 < figures["training_ddp"]["float32"]["share_of_rate"] < 1
     assert figures["generation"]["figeval"]["tokens_per_second"] > 0
     assert figures["generation"]["transformers"]["tokens_per_second"] > 0

@@ -1,4 +1,7 @@
-"""Fine-tuning an encoder by `figeval train`'s own loop: examples per second, and the share of the device's rate."""
+"""Fine-tuning an encoder by `figeval train`'s own loop beside a plain one: time of a step, share of the device's rate.
+
+The plain loop is what one writes by hand in PyTorch: batches padded to the longest, autocast, AdamW fused, clipping.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,9 @@ import json
 import os
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
-from statistics import median
+from statistics import mean, median
 from typing import Any
 
 from .machine import Machine
@@ -22,8 +26,8 @@ fields: {id: row.id, left: row.left, right: row.right, label: row.label}
 metrics: [acc]
 """
 WORDS = 60  # of each of the two texts
-BATCH = {"cuda": 64, "cpu": 4}
-STEPS = {"cuda": 40, "cpu": 4}
+BATCHES = {"cuda": (64, 256), "cpu": (4,)}
+STEPS = {"cuda": 32, "cpu": 4}
 # Forward and backward pass: three times the operations of the forward pass.
 PASSES = 3
 
@@ -47,20 +51,30 @@ class Clock:
 
 def measure(machine: Machine, shape: str) -> dict[str, Any]:
     """Return the figures for a shape of `ROBERTA`, in bfloat16, on a CPU in single precision."""
+    return in_batches(machine, shape, BATCHES[machine.kind], with_plain=True)
+
+
+def in_batches(machine: Machine, shape: str, sizes: Sequence[int], *, with_plain: bool = False) -> dict[str, Any]:
+    """Return the figures for some numbers of pairs a step, of figeval's loop and of the plain one."""
+    precision = "bf16" if machine.kind == "cuda" else "float32"
+    figures: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
         write_roberta(place / "model", shape)
-        rows = BATCH[machine.kind] * STEPS[machine.kind]
-        write_task(place, rows, ROBERTA[shape]["vocab_size"])
-        precision = "bf16" if machine.kind == "cuda" else "float32"
-        return {precision: trained(machine, place, precision)}
+        for size in sizes:
+            write_task(place, size * STEPS[machine.kind], ROBERTA[shape]["vocab_size"])
+            more = "" if size == sizes[0] else f", {size} pairs"
+            figures[precision + more] = trained(machine, place, precision, size)
+            if with_plain:
+                figures["plain" + more] = plainly_trained(machine, place, precision, size)
+    return figures
 
 
 def measure_ddp(machine: Machine, shape: str) -> dict[str, Any]:
     """Return the figures with PyTorch's DistributedDataParallel, with this as the only process."""
     os.environ |= {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0"}
     os.environ |= {"ACCELERATE_USE_CPU": "true"} if machine.kind == "cpu" else {}
-    return measure(machine, shape)
+    return in_batches(machine, shape, BATCHES[machine.kind][:1])
 
 
 def write_task(folder: Path, rows: int, size: int) -> None:
@@ -74,7 +88,7 @@ def write_task(folder: Path, rows: int, size: int) -> None:
     (folder / "gpu_pairs.task.yaml").write_text(TASK, encoding="utf-8")
 
 
-def trained(machine: Machine, folder: Path, precision: str) -> dict[str, float]:
+def trained(machine: Machine, folder: Path, precision: str, size: int) -> dict[str, float]:
     """Return what a training of some steps takes; the first quarter warms up."""
     from transformers import AutoModel
 
@@ -84,8 +98,8 @@ def trained(machine: Machine, folder: Path, precision: str) -> dict[str, float]:
 
     mixed = "bf16" if precision == "bf16" else "no"
     config = TrainConfig(
-        task="gpu_pairs", model=str(folder / "model"), output=folder / precision, include_path=(folder,),
-        device=machine.device, select_on="none", evaluate=(), batch_size=BATCH[machine.kind],
+        task="gpu_pairs", model=str(folder / "model"), output=folder / f"{precision}-{size}", include_path=(folder,),
+        device=machine.device, select_on="none", evaluate=(), batch_size=size,
         max_steps=STEPS[machine.kind], mixed_precision=mixed,
     )  # fmt: skip
     clock = Clock()
@@ -100,8 +114,47 @@ def trained(machine: Machine, folder: Path, precision: str) -> dict[str, float]:
         "tokens_per_step": tokens,
         "passes_per_step": peak[0].passes / peak[0].step,
         **({} if peak[0].cost is None else peak[0].cost.model_dump(exclude={"device"})),
-        "examples_per_second": BATCH[machine.kind] / median(steps),
+        "examples_per_second": size / median(steps),
         "share_of_rate": PASSES * forward / median(steps) / machine.multiplications(),
         "memory_mib": mib,
         "last_loss": clock.losses[-1],
+    }
+
+
+def plainly_trained(machine: Machine, folder: Path, precision: str, size: int) -> dict[str, float]:
+    """Return what the steps of a plain loop take on the same pairs; the first quarter warms up."""
+    import torch
+    from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+    model = AutoModelForSequenceClassification.from_pretrained(folder / "model", num_labels=2).to(machine.device)
+    tokenizer = AutoTokenizer.from_pretrained(folder / "model")
+    optimizer = torch.optim.AdamW(model.parameters(), lr=2e-5, fused=machine.kind == "cuda")
+    rows = [json.loads(line) for line in (folder / "pairs.jsonl").read_text(encoding="utf-8").splitlines()]
+    model.train()
+
+    def step(batch: list[dict[str, str]]) -> int:
+        sides = ([row[side] for row in batch] for side in ("left", "right"))
+        inputs = tokenizer(*sides, padding=True, return_tensors="pt").to(machine.device)
+        labels = torch.tensor([row["label"] == "yes" for row in batch], device=machine.device).long()
+        with torch.autocast(machine.kind, torch.bfloat16, enabled=precision == "bf16"):
+            loss = model(**inputs, labels=labels).loss
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad()
+        loss.item()  # as a progress bar shows it
+        return int(inputs["attention_mask"].sum())
+
+    tokens: list[int] = []
+    seconds = [
+        machine.seconds(lambda start=start: tokens.append(step(rows[start : start + size])))
+        for start in range(0, len(rows), size)
+    ]
+    forward = 2 * multiply_adds(model) * mean(tokens)
+    time_of_step = median(seconds[len(seconds) // 4 :])
+    return {
+        "seconds_per_step": time_of_step,
+        "tokens_per_step": mean(tokens),
+        "examples_per_second": size / time_of_step,
+        "share_of_rate": PASSES * forward / time_of_step / machine.multiplications(),
     }

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from torch import Tensor
     from torch.nn import Module
 
+WITHOUT_PADDING = "reads_without_padding"  # attribute of a network's module (see `Learner.network`)
 Batch: TypeAlias = "dict[str, Tensor]"  # name → tensor; the first axis is the rows
 
 
@@ -82,7 +83,8 @@ class Learner(Protocol):
 
         `network(batches, beside)` returns the losses (rows,) of all batches in float32, each summed over the units
         that `Features.weights` counts. It draws random numbers from torch, so that a step can be repeated. An
-        attribute `fresh` of the network lists the new children of a pretrained model, which get no adapters.
+        attribute `fresh` of the network lists the new children of a pretrained model, which get no adapters; a true
+        attribute `reads_without_padding` of one of its modules says, once a batch was read, that padding takes no time.
         """
         ...
 

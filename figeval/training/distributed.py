@@ -169,7 +169,9 @@ class Distributed:
         """Move a tensor from the CPU to the device; from pinned memory, the host does not wait for CUDA's copy."""
         if self.accelerator.device.type != "cuda":
             return tensor.to(self.accelerator.device)
-        return tensor.pin_memory().to(self.accelerator.device, non_blocking=True)
+        moved = tensor.pin_memory().to(self.accelerator.device, non_blocking=True)
+        vars(moved).update(vars(tensor))  # attributes of a learner, such as lengths that the host knows
+        return moved
 
     def casting_once(self) -> AbstractContextManager[object]:
         """Return a context in which weights are cast to half precision once and not in every pass.

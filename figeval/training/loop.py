@@ -20,10 +20,10 @@ from figeval.errors import TrainError
 from figeval.training.adapters import Adapters, with_adapters
 from figeval.training.batches import TOKENS_ON_ACCELERATOR, Epochs, Plan, Share, SimilarLengths, budget, shares
 from figeval.training.config import TrainConfig
-from figeval.training.contract import Batch, Features, Learner
+from figeval.training.contract import WITHOUT_PADDING, Batch, Features, Learner
 from figeval.training.distributed import Distributed
 from figeval.training.optimizers import optimizer_of, rate, set_rate
-from figeval.training.passes import CheapestPasses, PassCost
+from figeval.training.passes import PassCost
 from figeval.training.probe import (
     Gauge,
     Work,
@@ -160,7 +160,7 @@ class Session:
         """Divide the steps from now on into the passes that are cheapest at this cost."""
         self.progress.cost = cost
         tokens = self.job.config.tokens_per_batch or cost.tokens
-        self.plan = CheapestPasses(tokens, cost.seconds_per_pass, cost.seconds_per_token)
+        self.plan = cost.plan(tokens)
 
     def _known_cost(self) -> PassCost | None:
         """Return what a pass costs if it was measured before on the same devices, so that the passes stay the same."""
@@ -193,6 +193,7 @@ class Session:
             seconds_per_token=per_token,
             tokens=min(distributed.gather([tokens_in_memory(measured, free, tokens)])),
             device=distributed.where,
+            padding=not any(getattr(module, WITHOUT_PADDING, False) for module in self.network.modules()),
         )
         return distributed.broadcast(cost)
 

@@ -25,6 +25,7 @@ class PassCost(BaseModel):
         seconds_per_token: the part per token, padding included.
         tokens: tokens of a pass that fit in memory, padding included.
         device: devices and processes that it was measured on.
+        padding: whether padding takes time; False if the network reads rows without it.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -33,6 +34,13 @@ class PassCost(BaseModel):
     seconds_per_token: Seconds
     tokens: PositiveInt
     device: str = ""
+    padding: bool = True
+
+    def plan(self, tokens: int) -> Plan:
+        """Return the plan that is cheapest, of those whose passes have at most so many tokens, padding included."""
+        if not self.padding:
+            return fewest_passes(tokens)
+        return CheapestPasses(tokens, self.seconds_per_pass, self.seconds_per_token)
 
 
 @dataclass(frozen=True)
@@ -40,7 +48,7 @@ class CheapestPasses:
     """The plan with the least `passes * per_pass + tokens * per_token`, padding included.
 
     Batches are contiguous in the order of lengths, so dynamic programming finds the optimum. The times may have any
-    unit. For a network that reads without padding, the tokens of a batch would be the sum of its lengths.
+    unit.
     """
 
     tokens: int

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from functools import partial, update_wrapper
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from figeval.training.contract import WITHOUT_PADDING
 from figeval.types import JSON
 
 from .batching import release_memory
@@ -166,6 +167,8 @@ class RowReader:
             except Exception as error:  # whatever it is, padded rows are right
                 self.verdicts[conditions] = named(error)
             release_memory()
+            if is_trained:
+                setattr(self.body, WITHOUT_PADDING, not isinstance(self.verdicts[conditions], str))
         verdict = self.verdicts[conditions]
         return None if isinstance(verdict, str) else verdict
 

@@ -276,3 +276,19 @@ def test_scoring_is_an_option_of_causal_models(workshop: Workshop) -> None:
         causal(folder, scoring="tree")
     with pytest.raises(ModelError, match="scoring=rows is for causal models"):
         seq2seq(str(workshop("t5", "ForConditionalGeneration")), scoring="rows")
+
+
+@pytest.mark.parametrize("name", ["Granite", "Gemma4Text", "DeepseekV3", "Helium", "Qwen3Moe", "Llama"])
+def test_a_copy_answers_for_architectures_of_full_size(name: str) -> None:
+    """No weights of the model itself are needed: their sizes, layers and options are those of its default config."""
+    import transformers
+
+    with torch.device("meta"):
+        config = getattr(transformers, f"{name}Config")()
+        model = transformers.AutoModelForCausalLM.from_config(config).to(torch.bfloat16)
+    engine = Engine(model, CPU, TokenBudget.on("cpu"))
+    strategy = next(strategies_for(model.config, Shape.on("cpu")))
+    right, wrong = (SelfTest(engine).examine(each, by_truth=False) for each in (strategy, planted(strategy)))
+    assert right.failure == ""
+    assert right.reach is None
+    assert wrong.failure

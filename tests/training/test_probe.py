@@ -14,6 +14,7 @@ from safetensors.torch import load_file
 
 from figeval.errors import TrainError
 from figeval.training.batches import TOKENS_ON_ACCELERATOR
+from figeval.training.contract import WITHOUT_PADDING
 from figeval.training.loop import train
 from figeval.training.probe import DeviceGauge, Probe, Work, fitted, gauge_of, tokens_in_memory
 from figeval.training.train_folder import Progress, TrainFolder
@@ -103,6 +104,26 @@ def test_losses_are_those_of_the_plan_for_a_cpu(tmp_path: Path) -> None:
     assert after.passes == after.step < before.passes, "a pass costs a hundred tokens, and a step has fewer"
     longest = gauge.works[0]
     assert longest == work(1, 8 * 7), "eight of the longest rows"
+
+
+class Unpadded(Linear):
+    """Its network reads rows without padding, as it says once it has read a batch."""
+
+    def network(self) -> Any:
+        network = LinearNetwork(self.dropout)
+        network.layer.register_forward_hook(lambda layer, *_: setattr(layer, WITHOUT_PADDING, True))
+        return network
+
+
+def test_where_padding_takes_no_time_a_step_has_the_fewest_passes(tmp_path: Path) -> None:
+    free = MadeUp(per_pass=1e-9, per_token=1.0)
+    padded = trained(tmp_path / "padded", free)
+    unpadded = trained(tmp_path / "unpadded", free, learner=Unpadded())
+    assert padded.cost is not None
+    assert unpadded.cost is not None
+    assert (padded.cost.padding, unpadded.cost.padding) == (True, False)
+    assert unpadded.passes == unpadded.step < padded.passes
+    assert weights(tmp_path / "padded").keys() == weights(tmp_path / "unpadded").keys()
 
 
 class Counting(LinearNetwork):

@@ -22,6 +22,7 @@ Kind: TypeAlias = "frozenset[tuple[object, ...]]"
 MIN_LAYERS = 2
 MAX_GROUPS = 4  # heads that share keys and values
 MAX_WIDTH = 128  # of the feed-forward part
+MAX_STATES = 256
 MAX_WORDS = 512
 WINDOW_TOKENS = 6  # of the windows of a copy, so that a short text is longer
 DEVIATION = 1.5  # of the weights, times the square root of their inputs: masks then change scores by tenths of a nat
@@ -39,19 +40,22 @@ def small_copy(model: PreTrainedModel, device: torch.device) -> PreTrainedModel 
     if layers is None:
         return None
     devices = [device] if device.type == "cuda" else []
-    try:
-        config = narrowed(model.config, count_layers(layers))
-        with torch.random.fork_rng(devices), torch.device(device):
-            torch.manual_seed(0)
-            copy = type(model)(config).float().eval()
-            for weight in copy.parameters():
-                if weight.dim() > 1:
-                    torch.nn.init.normal_(weight, 0, DEVIATION * weight.shape[-1] ** -0.5)
-    except Exception:  # a config that its class rejects fails in any way
-        return None
-    copied = layers_of(copy)
-    same = copied is not None and {kind_of(layer) for layer in copied} == {kind_of(layer) for layer in layers}
-    return copy if same else None
+    for width in (MAX_STATES, None):
+        try:
+            config = narrowed(model.config, count_layers(layers), width)
+            with torch.random.fork_rng(devices), torch.device(device), torch.inference_mode():
+                torch.manual_seed(0)
+                copy = type(model)(config).float().eval()
+                for weight in copy.parameters():
+                    if weight.dim() > 1:
+                        torch.nn.init.normal_(weight, 0, DEVIATION * weight.shape[-1] ** -0.5)
+                copy(input_ids=torch.tensor([[5, 6, 7, 8]]))
+        except Exception:  # a config that its class rejects fails in any way
+            continue
+        copied = layers_of(copy)
+        if copied is not None and {kind_of(layer) for layer in copied} == {kind_of(layer) for layer in layers}:
+            return copy
+    return None
 
 
 def layers_of(model: PreTrainedModel) -> ModuleList | None:
@@ -89,18 +93,20 @@ def flags_of(module: Module) -> list[tuple[str, str]]:
     return sorted((name, value) for name, value in known if name != "training" and not name.startswith("_"))
 
 
-def narrowed(config: PretrainedConfig, layers: int) -> PretrainedConfig:
+def narrowed(config: PretrainedConfig, layers: int, width: int | None) -> PretrainedConfig:
     """Return a config with few layers, heads and words, narrow feed-forward parts and short windows.
 
-    The width of a head stays, because rotary positions may divide it into parts.
+    The width of a head stays, because rotary positions may divide it into parts. That of the states is at most `width`
+    if a config sets both; with None, and otherwise, it is that of all heads.
     """
     config = deepcopy(config)
     vars(config).pop("quantization_config", None)
     text = config.get_text_config(decoder=True)
     for name, value in list(vars(text).items()):
+        is_wide = "intermediate" in name or "ffn" in name
         if isinstance(value, list | tuple) and len(value) == text.num_hidden_layers:
-            setattr(text, name, value[:layers])
-        elif type(value) is int and ("intermediate" in name or "ffn" in name):
+            setattr(text, name, [min(each, MAX_WIDTH) for each in value[:layers]] if is_wide else value[:layers])
+        elif type(value) is int and is_wide:
             setattr(text, name, min(value, MAX_WIDTH))
         elif type(value) is int and "vocab_size" in name:
             setattr(text, name, min(value, MAX_WORDS))
@@ -109,13 +115,13 @@ def narrowed(config: PretrainedConfig, layers: int) -> PretrainedConfig:
     for name in window_names(text):
         setattr(text, name, WINDOW_TOKENS)
     text.num_hidden_layers = layers
-    narrow_heads(text)
+    narrow_heads(text, width)
     if config._attn_implementation not in PRECISE:
         config._attn_implementation = "sdpa"
     return config
 
 
-def narrow_heads(config: PretrainedConfig) -> None:
+def narrow_heads(config: PretrainedConfig, width: int | None) -> None:
     """Keep few heads of their width, and groups of them that share keys and values."""
     heads = getattr(config, "num_attention_heads", None)
     if not isinstance(heads, int) or not getattr(config, "hidden_size", None):
@@ -123,10 +129,9 @@ def narrow_heads(config: PretrainedConfig) -> None:
     kept = getattr(config, "num_key_value_heads", None) or heads
     fewer = min(kept, 2 if kept < heads else MAX_GROUPS)
     groups = min(heads // kept, MAX_GROUPS)
-    if fewer * groups >= heads:
-        return
-    width = config.hidden_size // heads
-    config.hidden_size = fewer * groups * width
+    of_heads = fewer * groups * (vars(config).get("head_dim") or config.hidden_size // heads)
+    has_both = vars(config).get("head_dim") is not None
+    config.hidden_size = of_heads if width is None or not has_both else min(config.hidden_size, width)
     config.num_attention_heads = fewer * groups
     if getattr(config, "num_key_value_heads", None):
         config.num_key_value_heads = fewer
