@@ -6,20 +6,25 @@ import json
 import math
 import shutil
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 from transformers import GenerationConfig
 
+from figeval.builtin.plugins.causal.engine.prefix_tree import TokenRequest
 from figeval.builtin.plugins.causal.generation.row import End, Row
 from figeval.builtin.plugins.causal.language_model import causal
 from figeval.builtin.plugins.encoders.encoder import encoder
+from figeval.builtin.plugins.vllm import scoring
 from figeval.builtin.plugins.vllm.language_model import decoding
 from figeval.builtin.plugins.vllm.opening import vllm
+from figeval.builtin.plugins.vllm.scoring import Scorer
 from figeval.errors import ModelError, TaskError
 from figeval.reasoning import Reasoning
 from figeval.types import AnswerFormat, Continuation, Message, Prompt, Reply, Text
@@ -128,6 +133,30 @@ def break_logprobs(installed: Any, monkeypatch: pytest.MonkeyPatch, value: float
         return output
 
     monkeypatch.setattr(installed.LLM, "answer", broken)
+
+
+@pytest.mark.parametrize(("shift", "way"), [(0, "tree"), (1, "rows")])
+def test_in_half_precision_a_way_may_differ_as_much_as_rows_differ_from_themselves(
+    shift: int, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By more than a fixed number of nats; but an option with the score of the next one is a mistake."""
+    generator = np.random.default_rng(0)
+
+    def noisy(requests: Sequence[TokenRequest], shift: int = 0) -> Iterator[list[tuple[int, float]]]:
+        for index, request in enumerate(requests):
+            shown = requests[(index + shift) % len(requests)]
+            yield [(index, -3.0 * sum(shown.ids) % 40 + generator.normal(0, 0.5) * request.predicted)]
+
+    def rows(_engine: Any, requests: Sequence[TokenRequest]) -> Iterator[list[tuple[int, float]]]:
+        time.sleep(0.05)
+        yield from noisy(requests)
+
+    ways = {"rows": rows, "tree": lambda _engine, requests: noisy(requests, shift)}
+    monkeypatch.setattr(scoring, "WAYS", ways)
+    engine: Any = SimpleNamespace(forget=lambda: None)
+    sample = [TokenRequest((5, 6, 7 + 3 * option, 8), 2) for option in range(16)]
+    assert Scorer(engine, single=False).tried(sample).way == way
+    assert Scorer(engine, single=True).tried(sample).way == "rows"
 
 
 @pytest.mark.parametrize(("value", "message"), [(0.0, "probability 0 for every"), (2.5, "gave a log-probability of")])

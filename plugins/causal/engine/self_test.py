@@ -26,7 +26,7 @@ from ...encoders.batching import TokenBudget, free_memory
 from ...encoders.loading import one_line, positions
 from ...encoders.precision import computing_in
 from .bodies import REFUSALS, bytes_per_token, fuse_activations
-from .judgement import FACTOR, Evidence, Floats, Trial
+from .judgement import Evidence, Floats, Trial
 from .packed import PLAIN, Answer, Engine
 from .prefix_tree import TokenRequest
 from .reading_plan import Shape
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from transformers import PretrainedConfig, PreTrainedModel
 
 TOLERANCE = 1e-4  # nats per request, in single precision
+DEEP_FACTOR = 10.0  # the same as a multiple of what plain rows are rounded by, where that is more
 VISIBLE = 1e-2  # nats that a planted fault must change, or else the test could not have failed
 HALF_TOLERANCE = 0.05  # nats per token between ways in half precision, where the truth cannot be computed
 CONTEXT = 24
@@ -135,7 +136,9 @@ class SelfTest:
             except REFUSALS as error:
                 results.append(Result(refusal(error)))
                 continue
-            exact = gaps[0] <= TOLERANCE or gaps[0] <= min(FACTOR * reader.rounding(), gaps[1] * TOLERANCE / VISIBLE)
+            exact = gaps[0] <= TOLERANCE or gaps[0] <= min(
+                DEEP_FACTOR * reader.rounding(), gaps[1] * TOLERANCE / VISIBLE
+            )
             if exact and gaps[1] >= VISIBLE:
                 return self._judge(strategy, tight, reader, gaps, by_truth=by_truth)
             differs = f"differs from rows by {gaps[0]:.2g} nats in single precision"
