@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
     from torch.nn import Module
+    from torch.utils.hooks import RemovableHandle
 
 
 @contextmanager
@@ -35,7 +36,7 @@ def computing_in(model: Module, dtype: torch.dtype) -> Iterator[None]:
         for table, name, tensor in stored.pop(module, ()):
             table[name] = tensor
 
-    hooks = []
+    hooks: list[RemovableHandle] = []
     for module in model.modules():
         if module._parameters or module._buffers:
             hooks += [
@@ -43,9 +44,23 @@ def computing_in(model: Module, dtype: torch.dtype) -> Iterator[None]:
                 module.register_forward_hook(restore, always_call=True),
             ]
     try:
-        yield
+        with exact_products():
+            yield
     finally:
         for hook in hooks:
             hook.remove()
         for module in list(stored):  # an interrupted pass
             restore(module, (), ())
+
+
+@contextmanager
+def exact_products() -> Iterator[None]:
+    """Within this context, multiply matrices of single precision exactly, also on GPUs that may round them (TF32)."""
+    import torch
+
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("highest")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)

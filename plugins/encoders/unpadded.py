@@ -329,10 +329,5 @@ def single_precision(body: Module) -> Iterator[None]:
     """Compute in single precision in this context, whatever the precision of the weights and of the passes."""
     import torch
 
-    precision = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("highest")
-    try:
-        with torch.autocast(body.device.type, enabled=False), computing_in(body, torch.float32):
-            yield
-    finally:
-        torch.set_float32_matmul_precision(precision)
+    with torch.autocast(body.device.type, enabled=False), computing_in(body, torch.float32):
+        yield

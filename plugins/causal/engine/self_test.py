@@ -24,7 +24,7 @@ from figeval.errors import ModelError
 
 from ...encoders.batching import TokenBudget, free_memory
 from ...encoders.loading import one_line, positions
-from ...encoders.precision import computing_in
+from ...encoders.precision import computing_in, exact_products
 from .bodies import REFUSALS, bytes_per_token, fuse_activations
 from .judgement import Evidence, Floats, Trial
 from .packed import PLAIN, Answer, Engine
@@ -252,7 +252,8 @@ class Reader:
         config = self.engine.model.config
         sample = sample_for(config, positions(self.engine.model))
         strategy = strategy.fitted(config)
-        plain, way, planted = (self.scores(each, sample) for each in (PLAIN, strategy, strategy.with_fault()))
+        with exact_products():
+            plain, way, planted = (self.scores(each, sample) for each in (PLAIN, strategy, strategy.with_fault()))
         return max(gaps(plain, way)), max(gaps(plain, planted))
 
     def rounding(self) -> float:
@@ -264,7 +265,8 @@ class Reader:
             truth = Reader(self.engine, torch.float64).scores(PLAIN, sample)
         except REFUSALS:  # of kernels without double precision
             truth = [answer for request in sample for answer in self.scores(PLAIN, [request])]
-        return max(gaps(truth, self.scores(PLAIN, sample)))
+        with exact_products():
+            return max(gaps(truth, self.scores(PLAIN, sample)))
 
     def scores(self, strategy: ReadStrategy, sample: Sequence[TokenRequest]) -> list[Answer]:
         """Return the answers to a sample."""

@@ -11,7 +11,7 @@ import math
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
@@ -22,7 +22,7 @@ from figeval.errors import ModelError
 
 from ...encoders.batching import TokenBudget
 from ...encoders.loading import positions
-from ...encoders.precision import computing_in
+from ...encoders.precision import computing_in, exact_products
 from ...encoders.tokens import padded
 from ..engine.bodies import REFUSALS
 from ..engine.judgement import Floats, Trial
@@ -244,7 +244,7 @@ class TrialReader:
 
     def precision(self) -> AbstractContextManager[None]:
         """Return the context in which the trial is made."""
-        return nullcontext() if self.dtype is None else computing_in(self.trial.writer.model, self.dtype)
+        return exact_products() if self.dtype is None else computing_in(self.trial.writer.model, self.dtype)
 
 
 def readers(trial: WriterTrial[W]) -> Iterator[TrialReader]:
