@@ -73,7 +73,6 @@ class TrainOptions(TypedDict, total=False):
     evaluate: Names | None
     device: str | None
     mixed_precision: Literal["no", "bf16", "fp16"]
-    compile: bool
     gradient_checkpointing: bool
     tokens_per_batch: int | None
     lora: int | None

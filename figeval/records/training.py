@@ -70,6 +70,7 @@ class Passes(Stored):
     tokens: int | None = Field(default=None, description="tokens of a pass that fit in memory, if it was measured")
     seconds_per_pass: float | None = Field(default=None, description="what a pass costs, if it was measured")
     seconds_per_token: float | None = Field(default=None, description="what a token of it costs, padding included")
+    padding: bool | None = Field(default=None, description="whether rows were read with padding, if it was measured")
 
 
 class Origin(Stored):
