@@ -81,7 +81,7 @@ bench: $(VENV)/.dev  ## compare speed and memory with other libraries
 	$(BIN)/python bench/motif.py
 	$(BIN)/python bench/train.py
 
-bench-gpu: $(VENV)/.dev  ## measure everything about GPUs, in at most ten minutes on one
+bench-gpu: $(VENV)/.dev  ## measure everything about GPUs, in six minutes on one
 	$(BIN)/python -m bench.gpu
 
 # If MODELS is a folder of trained models (seen, unseen, spans, joint, nli), they are scored again, too.

@@ -19,14 +19,16 @@ from figeval.models.progress import within
 
 from ..encoders.batching import TokenBudget
 from ..encoders.loading import check_weights
+from ..encoders.settings import one_of
 from ..encoders.tokens import padded
 from .engine.encoder_decoder import EncoderDecoder
-from .engine.packed import Answer, Engine
+from .engine.packed import SCORING, Answer, Engine
 from .engine.self_test import settle
 from .generation.fastest import fastest
 from .generation.row import End, Row
 from .generation.self_test import writer_for
 from .generation.ways import Writer
+from .language_model import WAYS
 from .lm_eval_requests import Ids, encode_pairs, fitted
 from .prompting import final_tokens
 
@@ -49,8 +51,23 @@ class FigevalHF(HFLM):  # type: ignore[misc]
 
     budget: TokenBudget | None = None  # figeval's own backend shares its budgets
     writing: TokenBudget | None = None
-    scoring = "auto"  # how texts are read to be scored (`engine.self_test.settle`)
-    way = "auto"  # in which texts are written (`generation.ways`)
+
+    def __init__(self, *arguments: object, scoring: str = "auto", writing: str = "auto", **options: object) -> None:
+        """Load a model as lm-eval does.
+
+        Args:
+            *arguments: those of `HFLM`.
+            scoring: how texts are read to be scored (see `engine.self_test.settle`).
+            writing: the way in which texts are written (see `generation.fastest`).
+            **options: those of `HFLM`.
+
+        Raises:
+            ModelError: `scoring` or `writing` is no such word, or the checkpoint does not match its config.
+        """
+        one_of("scoring", scoring, SCORING)
+        one_of("writing", writing, WAYS)
+        self.scoring, self.way = scoring, writing
+        super().__init__(*arguments, **options)
 
     @cached_property
     def engine(self) -> Engine | EncoderDecoder:

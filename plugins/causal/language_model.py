@@ -214,11 +214,11 @@ class LanguageModel(Neural[LanguageSettings, "FigevalHF"]):
             with suppress_logging("lm_eval"):
                 from .figeval_hf import FigevalHF
 
-                lm = FigevalHF(**arguments, backend=self.kind, dtype=setup.dtype, device=setup.device)
+                ways = {"scoring": setup.settings.scoring, "writing": setup.settings.writing}
+                lm = FigevalHF(**arguments, **ways, backend=self.kind, dtype=setup.dtype, device=setup.device)
         except load_errors() as error:
             raise ModelError(f"{setup.checkpoint.model!r} cannot be loaded: {one_line(error)}") from error
         lm.budget, lm.writing = self.budget, self.writing
-        lm.scoring, lm.way = setup.settings.scoring, setup.settings.writing
         self._check(lm)
         self.writing.limit(free_memory(setup.device), kept_per_token(lm.model))
         return lm

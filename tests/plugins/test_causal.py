@@ -288,3 +288,15 @@ def test_the_probability_of_every_token(workshop: Workshop) -> None:
     assert all((one[:, 1] < 0).all() and (one[:, 2] > 0).all() for one in scores.values)
     assert model.token_scores(["word " * 400]).truncated == {0}
     assert not hasattr(seq2seq(str(workshop("t5", "ForConditionalGeneration"))), "token_scores")
+
+
+def test_options_of_the_engine_are_options_of_lm_evals_model(workshop: Workshop) -> None:
+    """Of `figeval-hf` inside lm-eval, which makes it from its own --model_args."""
+    from figeval.builtin.plugins.causal.figeval_hf import FigevalHF
+
+    folder = str(workshop("llama", "ForCausalLM"))
+    lm = FigevalHF.create_from_arg_string(f"pretrained={folder},scoring=rows,writing=generate", {"device": "cpu"})
+    assert (lm.scoring, lm.way) == ("rows", "generate")
+    assert lm.engine.describe()["scoring"] == "plain rows"
+    with pytest.raises(ModelError, match="scoring=tree is not one of"):
+        FigevalHF(pretrained=folder, scoring="tree")

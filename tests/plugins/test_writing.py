@@ -192,7 +192,9 @@ def test_options_of_a_generation_config_hold_in_every_way() -> None:
 
 def test_a_model_whose_rows_cannot_come_and_go_has_no_other_ways() -> None:
     own = writer_for(made("Mamba"), 0, TokenBudget(16_384))
-    assert fastest(own, 0, "static") is own
+    assert fastest(own, 0) is fastest(own, 0, "generate") is own
+    with pytest.raises(ModelError, match="writing=static"):
+        fastest(own, 0, "static")
 
 
 def test_on_a_cpu_own_decoding_is_not_compared_with_anything() -> None:

@@ -114,9 +114,10 @@ def bytes_per_token(model: PreTrainedModel) -> int:
 
     It counts states, queries, keys and values, and the two or three wide vectors of the feed-forward part.
     """
-    config = model.config
+    config = model.config.get_text_config(decoder=True)
     width = int(getattr(config, "hidden_size", None) or config.d_model)
-    wide = int(getattr(config, "intermediate_size", None) or getattr(config, "ffn_dim", None) or 4 * width)
+    declared = getattr(config, "intermediate_size", None) or getattr(config, "ffn_dim", None) or 4 * width
+    wide = int(max(declared) if isinstance(declared, list | tuple) else declared)  # of the widest layer
     return (8 * width + 4 * wide) * int(next(model.parameters()).element_size())
 
 

@@ -73,19 +73,26 @@ class Trial:
         error, planted = (distance(scores, self.truth) for scores in (self.way, self.planted))
         return Evidence(gap, planted_gap, rounding, error, planted, distance(self.fault, self.truth))
 
-    def failure(self, precision: str) -> str:
+    @property
+    def is_sound(self) -> bool:
+        """Whether the way is nearer to the truth than to the planted fault, and the fault nearer to itself."""
+        sound = distance(self.way, self.truth) < distance(self.way, self.fault)
+        return sound and distance(self.planted, self.fault) < distance(self.planted, self.truth)
+
+    def failure(self, precision: str, least: float = NEGLIGIBLE) -> str:
         """Return why the way is not used, or "" if it is as close to the truth as plain rows are.
 
-        It must also be nearer to the truth than to the planted fault, and the planted fault nearer to itself: otherwise
-        rounding would hide a fault.
+        It must also be sound: otherwise rounding would hide a fault.
+
+        Args:
+            precision: name of the model's precision.
+            least: nats by which plain rows are rounded at least.
         """
-        rounding = max(NEGLIGIBLE, *(distance(scores, self.truth) for scores in self.rows))
+        rounding = max(least, *(distance(scores, self.truth) for scores in self.rows))
         error = distance(self.way, self.truth)
         if not error <= FACTOR * rounding:
             return f"in {precision}, it is {error / rounding:.1f} times as far from single precision as plain rows are"
-        sound = error < distance(self.way, self.fault)
-        visible = distance(self.planted, self.fault) < distance(self.planted, self.truth)
-        return "" if sound and visible else f"in {precision}, rounding would hide a wrong mask"
+        return "" if self.is_sound else f"in {precision}, rounding would hide a wrong mask"
 
 
 def distance(left: Floats, right: Floats) -> float:

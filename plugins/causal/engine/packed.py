@@ -106,8 +106,9 @@ class Engine:
         tree = build(requests)
         plan = plan_of(tree, strategy.shape, self._shared_with_last(tree))
         self.tokens.plain += sum(len(request.ids) - 1 for request in requests)
-        if self.verdict is not None and self.verdict.failures and not strategy.shape.trees:
-            self.tokens.packed += plan_of(tree, Shape.on(self.device.type)).read
+        if self.verdict is not None and (self.verdict.failures or self.verdict.reach):
+            packed = plan if strategy.shape.trees else plan_of(tree, Shape.on(self.device.type))
+            self.tokens.packed += packed.read
         with torch.inference_mode():
             reading = ForwardPass(self, tree, strategy, share / max(1, plan.read))
             reading.follow(plan, [], 0)
@@ -153,7 +154,7 @@ class Engine:
             said |= self.verdict.describe()
         if self.tokens.read:
             said["tokens"] = self.tokens.describe()
-        if self.tokens.packed:
+        if self.tokens.read > self.tokens.packed > 0:
             said["times_packed"] = round(self.tokens.read / self.tokens.packed, 1)
         return said
 

@@ -22,11 +22,11 @@ import numpy as np
 
 from figeval.errors import ModelError
 
-from ...encoders.batching import TokenBudget, free_memory
+from ...encoders.batching import TokenBudget, free_memory, is_exhausted
 from ...encoders.loading import one_line, positions
 from ...encoders.precision import computing_in, exact_products
 from .bodies import REFUSALS, bytes_per_token, fuse_activations
-from .judgement import Evidence, Floats, Trial
+from .judgement import FACTOR, NEGLIGIBLE, Evidence, Floats, Trial
 from .packed import PLAIN, Answer, Engine
 from .prefix_tree import TokenRequest
 from .reading_plan import Shape
@@ -71,52 +71,63 @@ def settle(engine: Engine, scoring: str = "auto") -> Engine:
         strategies = list(strategies_for(engine.model.config, Shape.on(engine.device.type)))
         engine.verdict = recall_verdict(engine.model, scoring)
         if engine.verdict is None or not engine.verdict.names_one_of([*strategies, PLAIN]):
-            engine.verdict = verdict_of(engine, strategies, scoring)
-            remember_verdict(engine.model, scoring, engine.verdict)
+            test = SelfTest(engine)
+            engine.verdict = verdict_of(test, strategies, scoring)
+            if not test.ran_out_of_memory:  # which says nothing about the model
+                remember_verdict(engine.model, scoring, engine.verdict)
         engine.strategy = engine.verdict.chosen(strategies, PLAIN)
     engine.forget()
     return engine
 
 
-def verdict_of(engine: Engine, strategies: Sequence[ReadStrategy], scoring: str) -> Verdict:
+def verdict_of(test: SelfTest, strategies: Sequence[ReadStrategy], scoring: str) -> Verdict:
     """Return the first strategy that passes, with what is known of those that were tried."""
-    test, cure = SelfTest(engine), ""
+    cure, model = "", test.engine.model
     failures: dict[str, str] = {}
     evidence: dict[str, dict[str, float]] = {}
     for strategy in strategies:
         if scoring == "packed" and not strategy.shape.trees:
             continue
-        result = test.examine(strategy, by_truth=scoring == "auto")
+        result = test.examine(strategy, whatever_rounding=scoring == "packed")
         if result.evidence is not None:
             evidence[strategy.name] = result.evidence.describe()
         if not result.failure:
             name, reach = strategy.name, result.reach
             return Verdict(strategy=name, reach=reach, failures=failures, evidence=evidence, cure=cure)
         failures[strategy.name] = result.failure
-        cure = cure or cure_of(engine.model, result)
+        cure = cure or cure_of(model, result)
     if scoring == "packed":
-        name, why = type(engine.model).__name__, next(iter(failures.values()), "it has no masks for them")
+        name, why = type(model).__name__, next(iter(failures.values()), "it has no masks for them")
         raise ModelError(f"scoring=packed: {name} cannot read packed trees ({why}); leave out scoring, or use rows")
     return Verdict(strategy=PLAIN.name, failures=failures, evidence=evidence, cure=cure)
 
 
 def cure_of(model: PreTrainedModel, result: Result) -> str:
-    """Return what makes a strategy pass that did not, or "" if that is a matter of the architecture."""
+    """Return what makes a strategy pass that did not, if anything does."""
     if model.config._attn_implementation not in PRECISE:
         return "--model_args attn_implementation=sdpa accepts the masks of packed trees"
-    judged = result.evidence is not None and result.evidence.error is not None
-    return (
-        "--model_args scoring=packed reads packed trees nevertheless, and dtype=float32 rounds less" if judged else ""
-    )
+    if result.evidence is None or result.evidence.error is None:
+        return "no option changes that"
+    if result.is_sound:
+        return "--model_args scoring=packed reads packed trees nevertheless, and dtype=float32 rounds less"
+    return "--model_args dtype=float32 rounds less"
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a test found: why a strategy is not used ("" if it is), and the longest text that it may read, if any."""
+    """What a test found.
+
+    Attributes:
+        failure: why a strategy is not used; empty if it is.
+        reach: tokens of the longest text that it may read; None if there is no limit.
+        evidence: distances, as far as they are known.
+        is_sound: whether only rounding speaks against it.
+    """
 
     failure: str
     reach: int | None = None
     evidence: Evidence | None = None
+    is_sound: bool = False
 
 
 @dataclass
@@ -124,47 +135,54 @@ class SelfTest:
     """The tests of the strategies of one engine, which share the scores of plain rows."""
 
     engine: Engine
+    ran_out_of_memory: bool = False
 
-    def examine(self, strategy: ReadStrategy, *, by_truth: bool = True) -> Result:
-        """Ask both questions about a strategy, or only the first one without `by_truth`."""
+    def examine(self, strategy: ReadStrategy, *, whatever_rounding: bool = False) -> Result:
+        """Ask both questions about a strategy; `whatever_rounding` accepts one that is only rounded more than rows."""
         shape = replace(strategy.shape, branches=12, width=24)  # because the samples are small
         tight = replace(strategy, shape=shape)
         results = []
         for reader in self._readers():
             try:
                 gaps = reader.gaps(tight)
-            except REFUSALS as error:
-                results.append(Result(refusal(error)))
+                limit = TOLERANCE if gaps[0] <= TOLERANCE else reader.tolerance(gaps[1])
+            except (*REFUSALS, ModelError) as error:
+                results.append(Result(self._refusal(error)))
                 continue
-            exact = gaps[0] <= TOLERANCE or gaps[0] <= min(
-                DEEP_FACTOR * reader.rounding(), gaps[1] * TOLERANCE / VISIBLE
-            )
-            if exact and gaps[1] >= VISIBLE:
-                return self._judge(strategy, tight, reader, gaps, by_truth=by_truth)
+            if gaps[0] <= limit and VISIBLE <= gaps[1] < math.inf:
+                return self._judge(strategy, tight, reader, gaps, whatever_rounding=whatever_rounding)
             differs = f"differs from rows by {gaps[0]:.2g} nats in single precision"
-            failure = "the test could not see a planted fault" if exact else differs
+            failure = "the test could not see a planted fault" if gaps[0] <= limit else differs
             results.append(Result(failure, evidence=Evidence(*gaps)))
         return results[0]
 
     def _judge(
-        self, strategy: ReadStrategy, tight: ReadStrategy, reader: Reader, gaps: tuple[float, float], *, by_truth: bool
+        self,
+        strategy: ReadStrategy,
+        tight: ReadStrategy,
+        reader: Reader,
+        gaps: tuple[float, float],
+        *,
+        whatever_rounding: bool,
     ) -> Result:
         """Judge a strategy that the architecture supports."""
         reach = strategy.reach if reader.engine is self.engine else None  # a copy has short windows
-        if not by_truth or (reader.engine is self.engine and reader.dtype is None):
+        if reader.engine is self.engine and reader.dtype is None:
             return Result("", reach, Evidence(*gaps))
         try:
             if self.is_single and self._apart(tight) <= TOLERANCE:
                 return Result("", reach, Evidence(*gaps))
-            trial = self.trial(tight)
-        except REFUSALS as error:
-            return Result(refusal(error), reach, Evidence(*gaps))
-        if trial is None:  # as weights of a few bits, which cannot be cast
-            apart = self._apart(tight)
-            failure = "" if apart <= HALF_TOLERANCE else f"differs from rows by {apart:.2g} nats per token"
-            return Result(failure, reach, Evidence(*gaps))
+            trial, least = self.trial(tight)
+        except (*REFUSALS, ModelError) as error:
+            return Result(self._refusal(error), reach, Evidence(*gaps))
         precision = str(self.engine.dtype).removeprefix("torch.")
-        return Result(trial.failure(precision), reach, trial.evidence(*gaps))
+        failure = "" if whatever_rounding and trial.is_sound else trial.failure(precision, least)
+        return Result(failure, reach, trial.evidence(*gaps), trial.is_sound)
+
+    def _refusal(self, error: Exception) -> str:
+        """Return what an error says of the model, and take note of memory that ran out."""
+        self.ran_out_of_memory |= isinstance(error, ModelError) or is_exhausted(error)
+        return refusal(error)
 
     def _readers(self) -> Iterator[Reader]:
         """Yield what may answer the first question, best first.
@@ -205,19 +223,25 @@ class SelfTest:
         model = self.engine.model
         return with_other_words(sample_for(model.config, positions(model), TRIAL_CONTEXTS, CONTEXT))
 
-    def trial(self, strategy: ReadStrategy) -> Trial | None:
-        """Return the scores by which a strategy is judged, or None if the model cannot compute the truth."""
-        precise = Reader(self.engine, truth_of(self.engine.dtype))
-        try:
-            truth = self.truth
-            fault = log_likelihoods(precise.scores(strategy.with_fault(), self._sample))
-        except (*REFUSALS, ModelError):  # the latter if memory runs out
-            return None
+    def trial(self, strategy: ReadStrategy) -> tuple[Trial, float]:
+        """Return the scores by which a strategy is judged, and by how many nats plain rows are rounded at least.
+
+        If the model cannot compute the truth, as one with weights of a few bits, plain rows in another batch and the
+        planted fault as it is take its place.
+        """
         reader = Reader(self.engine, None)
         way, planted = (
             log_likelihoods(reader.scores(each, self._sample)) for each in (strategy, strategy.with_fault())
         )
-        return Trial(truth, fault, self.rows, way, planted)
+        rows = self.rows
+        try:
+            truth = self.truth
+            precise = Reader(self.engine, truth_of(self.engine.dtype))
+            fault = log_likelihoods(precise.scores(strategy.with_fault(), self._sample))
+        except (*REFUSALS, ModelError) as error:
+            self._refusal(error)
+            return Trial(rows[0], planted, rows[1:], way, planted), HALF_TOLERANCE / FACTOR
+        return Trial(truth, fault, rows, way, planted), NEGLIGIBLE
 
     @cached_property
     def truth(self) -> Floats:
@@ -256,8 +280,12 @@ class Reader:
             plain, way, planted = (self.scores(each, sample) for each in (PLAIN, strategy, strategy.with_fault()))
         return max(gaps(plain, way)), max(gaps(plain, planted))
 
-    def rounding(self) -> float:
-        """Return how far plain rows are from those in double precision, or alone, in nats: deep models round more."""
+    def tolerance(self, planted_gap: float) -> float:
+        """Return the largest gap that is rounding, in nats: deep models round more than `TOLERANCE`."""
+        return min(DEEP_FACTOR * self._rounding(), planted_gap * TOLERANCE / VISIBLE)
+
+    def _rounding(self) -> float:
+        """Return how far plain rows are from those in double precision, or alone, in nats."""
         import torch
 
         sample = sample_for(self.engine.model.config, positions(self.engine.model))
@@ -288,14 +316,14 @@ class Reader:
 def refusal(error: Exception) -> str:
     """Return what a model says of a way in which it cannot be read."""
     name, text = type(error).__name__, one_line(error)[:120]
-    return text if text.startswith(name) else f"{name}: {text}"
+    return f"the architecture does not support it ({text if text.startswith(name) else f'{name}: {text}'})"
 
 
 def truth_of(dtype: torch.dtype) -> torch.dtype:
     """Return the precision by whose scores those of another one are judged."""
     import torch
 
-    return torch.float64 if dtype == torch.float32 else torch.float32
+    return torch.float64 if dtype in (torch.float32, torch.float64) else torch.float32
 
 
 def log_likelihoods(answers: Sequence[Answer]) -> Floats:

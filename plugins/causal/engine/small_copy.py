@@ -39,7 +39,8 @@ def small_copy(model: PreTrainedModel, device: torch.device) -> PreTrainedModel 
     layers = layers_of(model)
     if layers is None:
         return None
-    devices = [device] if device.type == "cuda" else []
+    devices = range(torch.cuda.device_count())  # all of which a seed changes
+    named = getattr(model.config, "quantization_config", None) is None
     for width in (MAX_STATES, None):
         try:
             config = narrowed(model.config, count_layers(layers), width)
@@ -53,7 +54,7 @@ def small_copy(model: PreTrainedModel, device: torch.device) -> PreTrainedModel 
         except Exception:  # a config that its class rejects fails in any way
             continue
         copied = layers_of(copy)
-        if copied is not None and {kind_of(layer) for layer in copied} == {kind_of(layer) for layer in layers}:
+        if copied is not None and kinds_of(copied, named=named) == kinds_of(layers, named=named):
             return copy
     return None
 
@@ -75,22 +76,33 @@ def count_layers(layers: Sequence[Module]) -> int:
 
 
 def kind_of(layer: Module) -> Kind:
-    """Return what makes layers differ apart from weights: their modules' classes, and attributes that are flags.
+    """Return what makes layers differ apart from weights: their modules' classes, and attributes that are flags."""
+    return frozenset((name, type(module).__name__, *flags_of(module)) for name, module in layer.named_modules())
 
-    Products with weights of few bits have classes of their own, which make no difference to masks and positions.
+
+def kinds_of(layers: Sequence[Module], *, named: bool) -> set[Kind]:
+    """Return the kinds of layers; not `named`, those of their attention alone.
+
+    Weights of few bits are in modules of other classes, which make no difference to masks and positions.
     """
-    return frozenset(
-        (name, "Linear") if "Linear" in (kind := type(module).__name__) else (name, kind, *flags_of(module))
-        for name, module in layer.named_modules()
-    )
+    if named:
+        return {kind_of(layer) for layer in layers}
+    parts = [module for layer in layers for name, module in layer.named_modules() if "attn" in name]
+    attentions = [module for module in parts if next(module.children(), None) is not None]
+    return {frozenset([(type(module).__name__, *flags_of(module))]) for module in attentions}
 
 
 def flags_of(module: Module) -> list[tuple[str, str]]:
     """Return the attributes of a module that are words or flags, and whether it has a window."""
-    flags = {name: str(value) for name, value in vars(module).items() if isinstance(value, bool | str)}
+    flags = {name: str(value) for name, value in vars(module).items() if is_flag(name, value)}
     windows = {name: str(value is not None) for name, value in vars(module).items() if "window" in name}
     known = (flags | windows).items()
     return sorted((name, value) for name, value in known if name != "training" and not name.startswith("_"))
+
+
+def is_flag(name: str, value: object) -> bool:
+    """Return whether an attribute is a word or a flag, also one that is written as 0 or 1."""
+    return isinstance(value, bool | str) or (type(value) is int and value in (0, 1) and "id" not in name)
 
 
 def narrowed(config: PretrainedConfig, layers: int, width: int | None) -> PretrainedConfig:

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 FOLDER = "self_tests"
 LIBRARIES = ("torch", "transformers")
-SAMPLED = 16  # weights of each parameter that tell one checkpoint from another of the same architecture
+IMPLEMENTATIONS = ("_attn_implementation", "_experts_implementation")  # which a config does not write down
+SOURCES = ("causal", "encoders")  # plugins whose code a verdict depends on
 
 
 class Verdict(BaseModel):
@@ -67,7 +68,7 @@ def recall_verdict(model: PreTrainedModel, scoring: str) -> Verdict | None:
     """Return the verdict of an earlier self-test of the same model, device and versions, or None."""
     try:
         return Verdict.model_validate_json(file_of(model, scoring).read_bytes())
-    except (OSError, ValueError):  # none, or damaged: the test takes a second
+    except (OSError, ValueError):  # none, or damaged: the test takes a few seconds
         return None
 
 
@@ -83,25 +84,30 @@ def remember_verdict(model: PreTrainedModel, scoring: str, verdict: Verdict) -> 
 
 def file_of(model: PreTrainedModel, scoring: str) -> Path:
     """Return the file of a verdict: its name is a digest of everything that the verdict depends on."""
-    parts = (type(model).__qualname__, model.config.to_json_string(use_diff=False), *versions(), scoring)
-    digest = hashlib.sha256("\n".join([*parts, device_name(model.device), str(model.dtype)]).encode())
-    for bits in weight_bits(model):
-        digest.update(bits)
+    config, kind = model.config, type(model)
+    implementations = [str(getattr(config.get_text_config(decoder=True), name, "")) for name in IMPLEMENTATIONS]
+    model_parts = [kind.__module__, kind.__qualname__, config.to_json_string(use_diff=False), *implementations]
+    parts = [*model_parts, *versions(), scoring, device_name(model.device), str(model.dtype)]
+    digest = hashlib.sha256("\n".join(parts).encode())
+    for numbers in sums_of_weights(model):
+        digest.update(numbers)
     return home() / FOLDER / f"{digest.hexdigest()[:32]}.json"
 
 
-def weight_bits(model: PreTrainedModel) -> Iterator[bytes]:
-    """Yield some numbers of every parameter."""
+def sums_of_weights(model: PreTrainedModel) -> Iterator[bytes]:
+    """Yield the sum of every parameter and buffer, which tells checkpoints of an architecture apart."""
     import torch
 
-    chosen = [weight.detach().flatten()[:: max(1, weight.numel() // SAMPLED)] for weight in model.parameters()]
-    yield torch.cat([values.float() for values in chosen]).cpu().numpy().tobytes()
+    for tensor in (*model.parameters(), *model.buffers()):
+        if tensor.device.type != "meta":  # offloaded
+            yield tensor.detach().sum(dtype=torch.float64).cpu().numpy().tobytes()
 
 
 @cache
 def versions() -> tuple[str, ...]:
     """Return the versions of libraries, and a digest of the modules that read models."""
-    modules = sorted(Path(__file__).resolve().parents[1].rglob("*.py"))
+    plugins = Path(__file__).resolve().parents[2]
+    modules = sorted(module for name in SOURCES for module in (plugins / name).rglob("*.py"))
     sources = hashlib.sha256(b"".join(module.read_bytes() for module in modules)).hexdigest()
     return (*map(version, LIBRARIES), sources)
 

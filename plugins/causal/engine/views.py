@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from torch import Tensor
     from transformers import PretrainedConfig
 
+NO_LIMITS = ("feed_forward", "layers", "pattern", "mamba")  # in names of other numbers about windows and chunks
 LONGEST_TRIED = 1_024  # tokens of the longest tested window; texts beyond a longer window are read in plain rows
 
 
@@ -152,5 +153,6 @@ def windows(config: PretrainedConfig) -> list[int]:
 def window_names(config: PretrainedConfig) -> list[str]:
     """Return the names of the numbers of a config that limit how far a token attends."""
     config = config.get_text_config(decoder=True)
-    names = [name for name in vars(config) if ("window" in name or "chunk" in name) and "feed_forward" not in name]
+    limits = [name for name in vars(config) if "window" in name or "chunk" in name]
+    names = [name for name in limits if not any(word in name for word in NO_LIMITS)]
     return [name for name in names if type(getattr(config, name)) is int and getattr(config, name) > 0]

@@ -20,6 +20,7 @@ from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
+from figeval.errors import ModelError
 from figeval.models.progress import within
 from figeval.types import JSON
 
@@ -42,8 +43,15 @@ def fastest(own: Writer, padding: int, name: str = "auto") -> Writer:
         own: writer of a model; if its rows cannot come and go, it is the only one.
         padding: id of a token that fills rows up.
         name: "own", one of `ways.OTHERS`, or "auto".
+
+    Raises:
+        ModelError: the model's rows cannot come and go, and `name` is another way than "generate".
     """
-    if not isinstance(own, Decoder) or name == "own":
+    if not isinstance(own, Decoder):
+        if name not in ("auto", "generate"):
+            raise ModelError(f"writing={name}: texts of this model are written by generate alone; leave out writing")
+        return own
+    if name == "own":
         return own
     names = worth_trying(own) if name == "auto" else [name]
     if not names:
