@@ -169,7 +169,10 @@ class Distributed:
         """Move a tensor from the CPU to the device; from pinned memory, the host does not wait for CUDA's copy."""
         if self.accelerator.device.type != "cuda":
             return tensor.to(self.accelerator.device)
-        moved = tensor.pin_memory().to(self.accelerator.device, non_blocking=True)
+        try:
+            moved = tensor.pin_memory().to(self.accelerator.device, non_blocking=True)
+        except RuntimeError:  # systems limit the memory that can be pinned; any other error comes again
+            moved = tensor.to(self.accelerator.device)
         vars(moved).update(vars(tensor))  # attributes of a learner, such as lengths that the host knows
         return moved
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, cast
 
 from figeval.errors import TrainError
+from figeval.memory import attempt
 from figeval.training.adapters import Adapters, with_adapters
 from figeval.training.batches import TOKENS_ON_ACCELERATOR, Epochs, Plan, Share, SimilarLengths, budget, shares
 from figeval.training.config import TrainConfig
@@ -27,7 +28,6 @@ from figeval.training.passes import PassCost
 from figeval.training.probe import (
     Gauge,
     Work,
-    attempt,
     bytes_of_moments,
     fitted,
     half_of,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol
 
 from figeval.errors import TrainError
 from figeval.training.batches import Plan
@@ -16,8 +16,6 @@ from figeval.training.passes import fewest_passes
 
 if TYPE_CHECKING:
     from torch.optim import Optimizer
-
-T = TypeVar("T")
 
 REPEATS = 3  # measurements of each plan
 QUARTERS = 4  # the second plan cuts the largest pass of the first into so many
@@ -163,23 +161,6 @@ def bytes_of_moments(optimizer: Optimizer) -> int:
 
 
 # ---- too little memory ----------------------------------------------------------------------------------------------
-
-
-def attempt(call: Callable[[], T]) -> T | None:
-    """Return the result of a call, or None if memory ran out; any other error propagates.
-
-    The traceback keeps the tensors of the failed call alive, so memory is released only once the exception is gone.
-    """
-    from accelerate.utils import release_memory
-    from accelerate.utils.memory import should_reduce_batch_size
-
-    try:
-        return call()
-    except RuntimeError as error:
-        if not should_reduce_batch_size(error):
-            raise
-    release_memory()
-    return None
 
 
 def half_of(tokens: int, longest: int, *, repeatable: bool) -> int:

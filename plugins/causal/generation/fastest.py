@@ -20,10 +20,10 @@ from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
+from figeval.memory import release_memory
 from figeval.models.progress import within
 from figeval.types import JSON
 
-from ...encoders.batching import release_memory
 from ...encoders.loading import one_line
 from .decoder import Decoder
 from .row import Row
