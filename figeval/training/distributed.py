@@ -177,11 +177,11 @@ class Distributed:
         return moved
 
     def casting_once(self) -> AbstractContextManager[object]:
-        """Return a context in which weights are cast to half precision once and not in every pass.
+        """Return a context in which trained weights are cast to half precision once and not in every pass.
 
-        Autocast keeps the casts of weights until its outermost context ends. This one is disabled, so that everything
-        outside the forward passes, such as the backward passes, is computed as without it. Weights must not be updated
-        within it.
+        Autocast keeps the casts of weights that need a gradient until its outermost context ends; frozen weights, such
+        as those below adapters, are cast in every pass. This context is disabled, so that everything outside the
+        forward passes, such as the backward passes, is computed as without it. Weights must not be updated within it.
         """
         import torch
 

@@ -11,7 +11,7 @@ import torch
 from figeval.training.distributed import Distributed
 
 
-class HostTensor(torch.Tensor):
+class HostTensor(torch.Tensor):  # type: ignore[misc]
     """A tensor whose copies to a device are noted; it can be pinned or not."""
 
     can_be_pinned = True
@@ -23,7 +23,7 @@ class HostTensor(torch.Tensor):
 
     def to(self, device: Any, non_blocking: bool = False) -> Any:
         copy = self.as_subclass(torch.Tensor).clone()
-        copy.sent = (device.type, non_blocking)  # type: ignore[attr-defined]
+        copy.sent = (device.type, non_blocking)
         return copy
 
 
@@ -32,7 +32,7 @@ def test_a_batch_is_copied_with_its_attributes(can_be_pinned: bool) -> None:
     accelerator: Any = SimpleNamespace(device=torch.device("cuda"))
     tensor = torch.arange(3.0).as_subclass(HostTensor)
     tensor.can_be_pinned = can_be_pinned
-    tensor.lengths = [3]  # type: ignore[attr-defined]
+    tensor.lengths = [3]
     moved: Any = Distributed(accelerator).on_device({"x": tensor})["x"]
     assert moved.tolist() == [0, 1, 2]
     assert moved.lengths == [3]
