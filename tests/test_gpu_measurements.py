@@ -6,12 +6,18 @@ import json
 import math
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
+from transformers import PreTrainedTokenizerBase
+
+from bench.gpu import training
+from bench.gpu.machine import Machine
+from bench.gpu.shapes import ROBERTA, write_roberta
 
 ROOT = Path(__file__).resolve().parent.parent
 PARTS = ("log_likelihoods_1b", "encoding", "training", "training_ddp", "generation")
@@ -70,6 +76,37 @@ def test_all_parts_measure(tmp_path: Path) -> None:
     assert 0 < figures["training_ddp"]["float32"]["share_of_rate"] < 1
     assert figures["generation"]["figeval"]["tokens_per_second"] > 0
     assert figures["generation"]["transformers"]["tokens_per_second"] > 0
+
+
+def test_the_plain_loop_tokenizes_nothing_while_the_clock_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor does it wait for the device but by reading the loss: as figeval's loop."""
+    events: list[str] = []
+    seconds = iter(range(100))
+    tokenize = PreTrainedTokenizerBase.__call__
+
+    def tick() -> float:
+        events.append("end of a step")
+        return float(next(seconds) ** 2)
+
+    def noted(*arguments: Any, **options: Any) -> Any:
+        events.append("tokenize")
+        return tokenize(*arguments, **options)
+
+    class Untimed(Machine):
+        def seconds(self, call: Callable[[], Any]) -> float:
+            raise AssertionError("waits for the device")
+
+        def multiplications(self) -> float:
+            return 1e9
+
+    write_roberta(tmp_path / "model", "tiny")
+    training.write_task(tmp_path, 8, ROBERTA["tiny"]["vocab_size"])
+    monkeypatch.setattr(PreTrainedTokenizerBase, "__call__", noted)
+    monkeypatch.setattr(training, "time", SimpleNamespace(perf_counter=tick))
+    figures = training.plainly_trained(Untimed("cpu"), tmp_path, "float32", 2)
+    assert events == ["tokenize", *["end of a step"] * 4]
+    assert figures["seconds_per_step"] == 4, "the median of 3 and 5; the first step warms up"
+    assert figures["tokens_per_step"] > 2 * training.WORDS
 
 
 @pytest.mark.slow

@@ -29,6 +29,7 @@ PLUMBING = {
     "frontend",
     "hooks",
     "jsonfile",
+    "memory",
     "nltk_data",
     "plots",
     "plugins",

@@ -1,6 +1,8 @@
 """Fine-tuning an encoder by `figeval train`'s own loop beside a plain one: time of a step, share of the device's rate.
 
 The plain loop is what one writes by hand in PyTorch: batches padded to the longest, autocast, AdamW fused, clipping.
+Both tokenize all pairs before the clock starts, read the loss of every step on the host, and are timed from the end of
+one step to the end of the next, without waiting for the device in between.
 """
 
 from __future__ import annotations
@@ -10,12 +12,16 @@ import os
 import tempfile
 import time
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
-from statistics import mean, median
-from typing import Any
+from statistics import median
+from typing import TYPE_CHECKING, Any
 
 from .machine import Machine
 from .shapes import ROBERTA, multiply_adds, texts, write_roberta
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 TASK = """
 name: gpu_pairs
@@ -105,17 +111,15 @@ def trained(machine: Machine, folder: Path, precision: str, size: int) -> dict[s
     clock = Clock()
     peak: list[Any] = []
     mib = machine.peak_memory(lambda: peak.append(train_here(config, Harness(include=(folder,)), clock)))
-    warm = len(clock.ends) // 4
-    steps = [later - earlier for earlier, later in zip(clock.ends[warm:], clock.ends[warm + 1 :], strict=False)]
     tokens = peak[0].tokens / len(clock.ends)
     forward = 2 * multiply_adds(AutoModel.from_pretrained(folder / "model")) * tokens
     return {
-        "seconds_per_step": median(steps),
+        "seconds_per_step": between(clock.ends),
         "tokens_per_step": tokens,
         "passes_per_step": peak[0].passes / peak[0].step,
         **({} if peak[0].cost is None else peak[0].cost.model_dump(exclude={"device"})),
-        "examples_per_second": size / median(steps),
-        "share_of_rate": PASSES * forward / median(steps) / machine.multiplications(),
+        "examples_per_second": size / between(clock.ends),
+        "share_of_rate": PASSES * forward / between(clock.ends) / machine.multiplications(),
         "memory_mib": mib,
         "last_loss": clock.losses[-1],
     }
@@ -124,37 +128,54 @@ def trained(machine: Machine, folder: Path, precision: str, size: int) -> dict[s
 def plainly_trained(machine: Machine, folder: Path, precision: str, size: int) -> dict[str, float]:
     """Return what the steps of a plain loop take on the same pairs; the first quarter warms up."""
     import torch
-    from transformers import AutoModelForSequenceClassification, AutoTokenizer
+    from transformers import AutoModelForSequenceClassification
 
     model = AutoModelForSequenceClassification.from_pretrained(folder / "model", num_labels=2).to(machine.device)
-    tokenizer = AutoTokenizer.from_pretrained(folder / "model")
     optimizer = torch.optim.AdamW(model.parameters(), lr=2e-5, fused=machine.kind == "cuda")
-    rows = [json.loads(line) for line in (folder / "pairs.jsonl").read_text(encoding="utf-8").splitlines()]
+    rows, labels, padding = tokenized(folder)
     model.train()
-
-    def step(batch: list[dict[str, str]]) -> int:
-        sides = ([row[side] for row in batch] for side in ("left", "right"))
-        inputs = tokenizer(*sides, padding=True, return_tensors="pt").to(machine.device)
-        labels = torch.tensor([row["label"] == "yes" for row in batch], device=machine.device).long()
+    ends: list[float] = []
+    for start in range(0, len(rows), size):
+        batch = {"input_ids": padded(rows[start : start + size], padding), "labels": labels[start : start + size]}
+        batch["attention_mask"] = padded([torch.ones_like(row) for row in rows[start : start + size]], 0)
         with torch.autocast(machine.kind, torch.bfloat16, enabled=precision == "bf16"):
-            loss = model(**inputs, labels=labels).loss
+            loss = model(**{name: tensor.to(machine.device) for name, tensor in batch.items()}).loss
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         optimizer.zero_grad()
         loss.item()  # as a progress bar shows it
-        return int(inputs["attention_mask"].sum())
-
-    tokens: list[int] = []
-    seconds = [
-        machine.seconds(lambda start=start: tokens.append(step(rows[start : start + size])))
-        for start in range(0, len(rows), size)
-    ]
-    forward = 2 * multiply_adds(model) * mean(tokens)
-    time_of_step = median(seconds[len(seconds) // 4 :])
+        ends.append(time.perf_counter())
+    tokens = sum(map(len, rows)) / len(ends)
+    forward = 2 * multiply_adds(model) * tokens
     return {
-        "seconds_per_step": time_of_step,
-        "tokens_per_step": mean(tokens),
-        "examples_per_second": size / time_of_step,
-        "share_of_rate": PASSES * forward / time_of_step / machine.multiplications(),
+        "seconds_per_step": between(ends),
+        "tokens_per_step": tokens,
+        "examples_per_second": size / between(ends),
+        "share_of_rate": PASSES * forward / between(ends) / machine.multiplications(),
     }
+
+
+def tokenized(folder: Path) -> tuple[list[Tensor], Tensor, int]:
+    """Return the token ids of all pairs, their labels, and the id of padding."""
+    import torch
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(folder / "model")
+    rows = [json.loads(line) for line in (folder / "pairs.jsonl").read_text(encoding="utf-8").splitlines()]
+    ids = tokenizer(*([row[side] for row in rows] for side in ("left", "right")))["input_ids"]
+    labels = torch.tensor([row["label"] == "yes" for row in rows]).long()
+    return [torch.tensor(row) for row in ids], labels, int(tokenizer.pad_token_id)
+
+
+def padded(rows: list[Tensor], value: int) -> Tensor:
+    """Return rows of different lengths as one tensor."""
+    from torch.nn.utils.rnn import pad_sequence
+
+    return pad_sequence(rows, batch_first=True, padding_value=value)
+
+
+def between(ends: Sequence[float]) -> float:
+    """Return the median time between the ends of two steps; the first quarter of the steps warms up."""
+    timed = ends[len(ends) // 4 :]
+    return median(later - earlier for earlier, later in pairwise(timed))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -111,6 +112,8 @@ class TrainConfig(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _without_removed(cls, values: Any) -> Any:
+        if not isinstance(values, Mapping):
+            return values  # which pydantic refuses
         return {name: value for name, value in values.items() if name not in REMOVED}
 
     @model_validator(mode="after")

@@ -169,16 +169,19 @@ class Distributed:
         """Move a tensor from the CPU to the device; from pinned memory, the host does not wait for CUDA's copy."""
         if self.accelerator.device.type != "cuda":
             return tensor.to(self.accelerator.device)
-        moved = tensor.pin_memory().to(self.accelerator.device, non_blocking=True)
+        try:
+            moved = tensor.pin_memory().to(self.accelerator.device, non_blocking=True)
+        except RuntimeError:  # systems limit the memory that can be pinned; any other error comes again
+            moved = tensor.to(self.accelerator.device)
         vars(moved).update(vars(tensor))  # attributes of a learner, such as lengths that the host knows
         return moved
 
     def casting_once(self) -> AbstractContextManager[object]:
-        """Return a context in which weights are cast to half precision once and not in every pass.
+        """Return a context in which trained weights are cast to half precision once and not in every pass.
 
-        Autocast keeps the casts of weights until its outermost context ends. This one is disabled, so that everything
-        outside the forward passes, such as the backward passes, is computed as without it. Weights must not be updated
-        within it.
+        Autocast keeps the casts of weights that need a gradient until its outermost context ends; frozen weights, such
+        as those below adapters, are cast in every pass. This context is disabled, so that everything outside the
+        forward passes, such as the backward passes, is computed as without it. Weights must not be updated within it.
         """
         import torch
 

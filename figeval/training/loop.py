@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, cast
 
 from figeval.errors import TrainError
+from figeval.memory import attempt, is_exhausted
 from figeval.training.adapters import Adapters, with_adapters
 from figeval.training.batches import TOKENS_ON_ACCELERATOR, Epochs, Plan, Share, SimilarLengths, budget, shares
 from figeval.training.config import TrainConfig
@@ -25,9 +26,9 @@ from figeval.training.distributed import Distributed
 from figeval.training.optimizers import optimizer_of, rate, set_rate
 from figeval.training.passes import PassCost
 from figeval.training.probe import (
+    LESS_TO_UPDATE,
     Gauge,
     Work,
-    attempt,
     bytes_of_moments,
     fitted,
     half_of,
@@ -182,20 +183,30 @@ class Session:
         while (measured := attempt(partial(probes, gauge, partial(self._try, rows), tokens, largest))) is None:
             repeatable = distributed.repeatable and not config.tokens_per_batch
             tokens = half_of(min(tokens, largest), lengths[rows[0]], repeatable=repeatable)
-        free = gauge.free_memory() if distributed.sharding.disposable else None  # what a backward pass leaves
-        free = None if free is None else max(1, free - bytes_of_moments(self.optimizer))
+        free = self._free_memory(gauge) if distributed.sharding.disposable else None
         distributed.discard(self.network)
         for buffer, before in buffers:
             buffer.copy_(before)
         per_pass, per_token = fitted(measured)
+        default = TOKENS_ON_ACCELERATOR if config.tokens_per_batch else tokens
+        fitting = tokens_in_memory(measured, free, lengths[rows[0]], default)
         cost = PassCost(
             seconds_per_pass=per_pass,
             seconds_per_token=per_token,
-            tokens=min(distributed.gather([tokens_in_memory(measured, free, tokens)])),
+            tokens=min(distributed.gather([fitting])),
             device=distributed.where,
             padding=not any(getattr(module, WITHOUT_PADDING, False) for module in self.network.modules()),
         )
         return distributed.broadcast(cost)
+
+    def _free_memory(self, gauge: Gauge) -> int | None:
+        """Return the bytes that gradients leave free and the optimizer will not need; None if they are not known."""
+        free, moments = gauge.free_memory(), bytes_of_moments(self.optimizer)
+        if free is None or free > moments:
+            return None if free is None else free - moments
+        sizes = f"{moments / 2**30:.1f} GiB, and {free / 2**30:.1f} GiB are free"
+        self.job.observer.warned(f"the optimizer's moments need {sizes}; if memory runs out, {LESS_TO_UPDATE}")
+        return None
 
     def _try(self, rows: Sequence[int], plan: Plan) -> Work:
         """Take a step without an update; its gradients are to be thrown away.
@@ -238,10 +249,25 @@ class Session:
         If memory runs out, what a pass may read is halved and the step taken again.
         """
         while (mean := attempt(partial(self._gradient, rows, step))) is None:
-            self._read_less(rows)
+            self._read_less(self.job.train, rows)
             self.distributed.seed(self.job.config.seed, step + 1)
-        self.distributed.update(self.network, self.optimizer, self.job.config.clip)
+        self._update(step)
         return mean
+
+    def _update(self, step: int) -> None:
+        """Update the weights by the gradient of a step. An update that has begun cannot be repeated.
+
+        Raises:
+            TrainError: memory runs out.
+        """
+        try:
+            self.distributed.update(self.network, self.optimizer, self.job.config.clip)
+        except (RuntimeError, MemoryError) as error:
+            if not is_exhausted(error):
+                raise
+            raise TrainError(
+                f"memory ran out when step {step + 1} updated the weights, and {self._kept()}; {LESS_TO_UPDATE}"
+            ) from error
 
     def _gradient(self, rows: Sequence[int], step: int) -> float:
         """Compute the gradient of a step; return the mean loss."""
@@ -257,21 +283,23 @@ class Session:
                     mean = self.distributed.mean(total)
                     self._check(mean, rows, step)
                 self.distributed.backward(loss)
-        self.progress.passes += len(parts) + len(beside)
+        if self.progress.passes or not self.progress.step:  # otherwise an older figeval did not count the first steps
+            self.progress.passes += len(parts) + len(beside)
         return mean
 
-    def _read_less(self, rows: Sequence[int]) -> None:
-        """Halve what a pass may read, after memory ran out in a step.
+    def _read_less(self, features: Features, rows: Sequence[int]) -> None:
+        """Halve what a pass may read, after memory ran out in a pass of these rows.
 
         Raises:
-            TrainError: the step cannot be taken again, or the size of passes was configured.
+            TrainError: they cannot be read again, or the size of passes was configured.
         """
         self.distributed.discard(self.network)
-        lengths, cost = self.job.train.lengths, self.progress.cost
-        longest = max(lengths[row] for row in rows)
-        work = work_of(self.job.train, *self._divided(self.job.train, rows, self.plan))
+        cost = self.progress.cost
+        longest = max(features.lengths[row] for row in rows)
+        work = work_of(features, *self._divided(features, rows, self.plan))
         repeatable = self.distributed.repeatable and not self.job.config.tokens_per_batch and cost is not None
-        half = half_of(min(work.at_once, self.plan.tokens), longest, repeatable=repeatable)
+        learning = features is self.job.train
+        half = half_of(min(work.at_once, self.plan.tokens), longest, repeatable=repeatable, learning=learning)
         assert cost is not None  # otherwise the step is not repeatable
         self._choose(cost.model_copy(update={"tokens": half}))
 
@@ -304,12 +332,16 @@ class Session:
     def _check(self, loss: float, rows: Sequence[int], step: int) -> None:
         if math.isfinite(loss):
             return
-        kept = "no checkpoint was kept" if self.progress.best is None else f"step {self.progress.best} is kept"
         examples = ", ".join(self.job.ids[row] for row in rows[:5]) + (" …" if len(rows) > 5 else "")
         raise TrainError(
-            f"the loss of step {step + 1} is {loss} (examples {examples}); the update was discarded, and {kept} in "
-            f"{self.job.folder.traces}; lower --lr, or use --mixed_precision no"
+            f"the loss of step {step + 1} is {loss} (examples {examples}); the update was discarded, and "
+            f"{self._kept()}; lower --lr, or use --mixed_precision no"
         )
+
+    def _kept(self) -> str:
+        """Return what is left of a training that ends by an error."""
+        kept = "no checkpoint was kept" if self.progress.best is None else f"step {self.progress.best} is kept"
+        return f"{kept} in {self.job.folder.traces}"
 
     def _tell(self, loss: float, lr: float | None, speed: float) -> None:
         progress = self.progress
@@ -361,17 +393,27 @@ class Session:
         return {name: value if value is not None and math.isfinite(value) else None for name, value in scores.items()}
 
     def dev_loss(self, dev: Features) -> float:
-        """Return the mean loss on held-out examples, in float32, without new random numbers."""
-        import torch
+        """Return the mean loss on held-out examples, in float32, without new random numbers.
 
-        rows = range(len(dev.lengths))
+        If memory runs out, what a pass may read is halved, also for the steps that follow.
+        """
+        everything = range(len(dev.lengths))
         size = self.job.config.batch_size
         total: Tensor | float = 0.0
-        with torch.no_grad():
-            for start in range(0, len(rows), size):
-                parts, beside = self._divided(dev, rows[start : start + size], self.plan)
-                total = total + sum(loss for loss, _ in self._losses(dev, parts, beside, 0))
+        for start in range(0, len(everything), size):
+            rows = everything[start : start + size]
+            while (loss := attempt(self._loss, dev, rows)) is None:
+                self._read_less(dev, rows)
+            total = total + loss
         return self.distributed.mean(total * (self.distributed.processes / sum(dev.weights)))
+
+    def _loss(self, features: Features, rows: Sequence[int]) -> Tensor | float:
+        """Return the sum of this process's losses on some examples."""
+        import torch
+
+        with torch.no_grad():
+            parts, beside = self._divided(features, rows, self.plan)
+            return sum(loss for loss, _ in self._losses(features, parts, beside, 0))
 
     def _keep(self, best: int | None) -> None:
         """Write a checkpoint, with the state for resuming unless no steps remain."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol
 
 from figeval.errors import TrainError
 from figeval.training.batches import Plan
@@ -17,12 +17,13 @@ from figeval.training.passes import fewest_passes
 if TYPE_CHECKING:
     from torch.optim import Optimizer
 
-T = TypeVar("T")
-
 REPEATS = 3  # measurements of each plan
 QUARTERS = 4  # the second plan cuts the largest pass of the first into so many
+APART = 2  # a pass has so many times the tokens of another at least, if its memory is to tell more than noise
 MEMORY_SHARE = 0.5  # of the free memory for the activations of a pass
 BYTES_OF_MOMENTS = 8  # per trained weight, until the optimizer has made its moments: two in float32
+# Weights, gradients and moments have the same size in every pass, so smaller passes are no cure.
+LESS_TO_UPDATE = "use --fsdp with more --processes, or another --output with --lora or --optimizer adafactor"
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,17 +148,45 @@ def fitted(measured: Iterable[Probe]) -> tuple[float, float]:
     return (float(per_pass), float(per_token)) if per_token >= 0 else (alone[0], 0.0)
 
 
-def tokens_in_memory(measured: Sequence[Probe], free: int | None, default: int) -> int:
-    """Return how many tokens of a pass fit in a share of the free memory, as seen with the longest rows."""
-    per_token = max((probe.activations or 0) / probe.work.at_once for probe in measured)
-    return max(1, int(MEMORY_SHARE * free / per_token)) if free and per_token else default
+def tokens_in_memory(measured: Sequence[Probe], free: int | None, longest: int, default: int) -> int:
+    """Return how many tokens of a pass fit in a share of the free memory; at least the longest row.
+
+    Args:
+        measured: steps with the longest rows.
+        free: bytes; None if they are not known.
+        longest: tokens of the longest row.
+        default: the answer if memory is not known.
+    """
+    fixed, per_token = bytes_of_pass(measured)
+    return max(1, longest, int((MEMORY_SHARE * free - fixed) / per_token)) if free and per_token else default
+
+
+def bytes_of_pass(measured: Iterable[Probe]) -> tuple[float, float]:
+    """Return the bytes of a pass that do not depend on its tokens, such as casts of weights, and those per token.
+
+    Both come from the largest and the smallest pass. If these are not much different, or neither part would be
+    positive, all bytes count as per token. Unknown memory is 0.
+    """
+    peaks: dict[int, int] = {}
+    for probe in measured:
+        peaks[probe.work.at_once] = max(peaks.get(probe.work.at_once, 0), probe.activations or 0)
+    small, large = min(peaks), max(peaks)
+    if large >= APART * small:
+        per_token = (peaks[large] - peaks[small]) / (large - small)
+        fixed = peaks[small] - per_token * small
+        if per_token > 0 and fixed > 0:
+            return fixed, per_token
+    return 0.0, max(peak / tokens for tokens, peak in peaks.items())
 
 
 def bytes_of_moments(optimizer: Optimizer) -> int:
-    """Return the memory of the moments that the optimizer makes in its first step, 0 if it has made them."""
+    """Return the memory of the moments that AdamW makes in its first step; 0 if it has made them.
+
+    Those of Adafactor are sums of rows and columns, which are small.
+    """
     if optimizer.state:
         return 0
-    weights = (weight for group in optimizer.param_groups for weight in group["params"])
+    weights = (weight for group in optimizer.param_groups if "betas" in group for weight in group["params"])
     local = (weight.to_local() if hasattr(weight, "to_local") else weight for weight in weights)
     return BYTES_OF_MOMENTS * sum(int(weight.numel()) for weight in local)
 
@@ -165,37 +194,22 @@ def bytes_of_moments(optimizer: Optimizer) -> int:
 # ---- too little memory ----------------------------------------------------------------------------------------------
 
 
-def attempt(call: Callable[[], T]) -> T | None:
-    """Return the result of a call, or None if memory ran out; any other error propagates.
-
-    The traceback keeps the tensors of the failed call alive, so memory is released only once the exception is gone.
-    """
-    from accelerate.utils import release_memory
-    from accelerate.utils.memory import should_reduce_batch_size
-
-    try:
-        return call()
-    except RuntimeError as error:
-        if not should_reduce_batch_size(error):
-            raise
-    release_memory()
-    return None
-
-
-def half_of(tokens: int, longest: int, *, repeatable: bool) -> int:
+def half_of(tokens: int, longest: int, *, repeatable: bool, learning: bool = True) -> int:
     """Return half of the tokens of a pass that did not fit.
 
     Args:
         tokens: tokens of the pass, padding included.
         longest: tokens of its longest row.
         repeatable: whether the step can be taken again with smaller passes.
+        learning: whether the pass computed a gradient.
 
     Raises:
         TrainError: the step cannot be taken again, or a single row does not fit.
     """
     half = tokens // 2
     if half < longest:
-        cure = "use --gradient_checkpointing, or a smaller --max_length or --batch_size"
+        cure = "use --gradient_checkpointing, or a smaller" if learning else "use a smaller"
+        cure += " --max_length or --batch_size"
     elif repeatable:
         return half
     else:

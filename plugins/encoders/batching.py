@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from typing import TypeVar, cast
 
 from figeval.errors import ModelError
+from figeval.memory import attempt as attempt
+from figeval.memory import release_memory as release_memory
 from figeval.models.progress import advance
 from figeval.types import JSON
 
 T = TypeVar("T")
-Batch = TypeVar("Batch")
 
 # Smallest budgets that keep the arithmetic units busy. On a CPU, a larger one only evicts activations from the caches.
 TOKENS = {"cpu": 1_024}
@@ -24,7 +25,6 @@ TOKENS_ON_ACCELERATOR = 32_768
 WRITTEN = {"cpu": 16_384}
 WRITTEN_ON_ACCELERATOR = 131_072
 SHARE = 4  # activations may use one part in this many of the free memory
-EXHAUSTED = ("out of memory", "not enough memory", "can't allocate memory", "cannot allocate memory")
 
 
 @dataclass(slots=True)
@@ -121,28 +121,6 @@ def finished_batches(
         yield rows, outputs
 
 
-def attempt(step: Callable[[Batch], T], batch: Batch) -> T | None:
-    """Return the result of a step, or None if memory ran out; any other error is a bug and propagates.
-
-    The traceback keeps the tensors of the failed batch alive, so memory is released only once the exception is gone.
-    """
-    try:
-        return step(batch)
-    except (RuntimeError, MemoryError) as error:
-        if not is_exhausted(error):
-            raise
-    release_memory()
-    return None
-
-
-def is_exhausted(error: Exception) -> bool:
-    """Return whether an exception means that memory ran out: CUDA's own class, or the wording of other allocators."""
-    import torch
-
-    text = str(error).lower()
-    return isinstance(error, (torch.OutOfMemoryError, MemoryError)) or any(words in text for words in EXHAUSTED)
-
-
 def free_memory(device: str) -> int:
     """Return the free memory of a device in bytes; for devices that do not report it, that of the machine."""
     import psutil
@@ -152,14 +130,3 @@ def free_memory(device: str) -> int:
     if kind.type == "cuda":
         return int(torch.cuda.mem_get_info(kind)[0])
     return int(psutil.virtual_memory().available)
-
-
-def release_memory() -> None:
-    """Return cached memory blocks to the device."""
-    import gc
-
-    import torch
-
-    gc.collect()
-    if torch.cuda.is_available():
-        torch.cuda.empty_cache()

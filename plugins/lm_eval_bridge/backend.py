@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from figeval.errors import ModelError
 from figeval.files import expand_user, is_folder
+from figeval.memory import release_memory
 from figeval.models.capabilities import Outputs
 from figeval.models.progress import advance, loading
 from figeval.text import counted
@@ -22,7 +23,6 @@ from figeval.types import JSON, Continuation, Message, Prompt, Reply
 
 from ..causal.chat import opening_warnings
 from ..causal.lm_eval_requests import decoding, reply, split, written_tokens
-from ..encoders.batching import release_memory
 from ..encoders.checkpoint import Checkpoint, backend_of, check_chat_template, locate
 from ..encoders.files import fingerprint
 from ..encoders.loading import choose_device, load_errors, one_line, parameters, suppress_logging

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from figeval.builtin.plugins.encoders.batching import TokenBudget, is_exhausted, run_batches
+from figeval.builtin.plugins.encoders.batching import TokenBudget, run_batches
 from figeval.errors import ModelError
 
 lengths = st.lists(st.integers(1, 200), max_size=60)
@@ -54,21 +54,6 @@ def test_the_budget_halves_until_it_fits_and_stays_there(lengths: list[int], fit
     assert run_batches(lengths, forward, budget) == list(range(len(lengths)))
     assert budget.halved == halved, "what held the first time holds the second time"
     assert budget.describe() == {"batch_size": "auto", "tokens_per_batch": budget.tokens, "halved": halved}
-
-
-@pytest.mark.parametrize(
-    ("error", "exhausted"),
-    [
-        (torch.OutOfMemoryError("CUDA out of memory"), True),
-        (RuntimeError("MPS backend out of memory (MPS allocated: 9.05 GB)"), True),
-        (RuntimeError("[enforce fail at alloc_cpu.cpp:119] DefaultCPUAllocator: can't allocate memory"), True),
-        (RuntimeError("DefaultCPUAllocator: not enough memory: you tried to allocate 40 bytes"), True),
-        (MemoryError(), True),
-        (RuntimeError("The size of tensor a (49) must match the size of tensor b (48)"), False),
-    ],
-)
-def test_which_errors_say_that_memory_ran_out(error: Exception, exhausted: bool) -> None:
-    assert is_exhausted(error) is exhausted
 
 
 def test_an_error_that_is_no_lack_of_memory_is_not_retried() -> None:

@@ -15,11 +15,12 @@ from figeval.training.probe import Probe, Work
 
 @dataclass
 class MadeUp:
-    """Seconds by a formula; the bytes of a token's activations, and those that are free."""
+    """Seconds by a formula; the bytes of a pass and of each of its tokens, and those that are free."""
 
     per_pass: float = 1.0
     per_token: float = 0.01
     bytes_per_token: int | None = None
+    bytes_per_pass: int = 0
     free: int | None = None
     name: str = "made up"
     works: list[Work] = field(default_factory=list)
@@ -28,7 +29,9 @@ class MadeUp:
         work = run()
         self.works.append(work)
         seconds = self.per_pass * work.passes + self.per_token * work.tokens
-        return Probe(work, seconds, None if self.bytes_per_token is None else self.bytes_per_token * work.tokens)
+        if self.bytes_per_token is None:
+            return Probe(work, seconds)
+        return Probe(work, seconds, self.bytes_per_pass + self.bytes_per_token * work.at_once)
 
     def free_memory(self) -> int | None:
         return self.free

@@ -13,6 +13,7 @@ import torch
 from safetensors.torch import load_file
 
 from figeval.errors import TrainError
+from figeval.evaluation.training.train import passes_of
 from figeval.training.batches import TOKENS_ON_ACCELERATOR
 from figeval.training.contract import WITHOUT_PADDING
 from figeval.training.loop import train
@@ -86,9 +87,22 @@ def test_both_costs_are_recovered_and_neither_is_negative() -> None:
 
 def test_the_memory_of_a_token_limits_a_pass() -> None:
     measured = [Probe(Work(2, 100, at_once=50), 1.0, 5_000), Probe(Work(4, 100, at_once=25), 1.0, 1_000)]
-    assert tokens_in_memory(measured, 1_000_000, default=7) == 5_000, "half of the memory, 100 bytes per token"
-    assert tokens_in_memory(measured, None, default=7) == 7
-    assert tokens_in_memory([Probe(work(1, 100), 1.0)], 1_000_000, default=7) == 7
+    assert tokens_in_memory(measured, 1_000_000, 5, default=7) == 5_000, "half of the memory, 100 bytes per token"
+    assert tokens_in_memory(measured, None, 5, default=7) == 7
+    assert tokens_in_memory([Probe(work(1, 100), 1.0)], 1_000_000, 5, default=7) == 7
+
+
+def test_memory_that_every_pass_needs_is_not_that_of_its_tokens() -> None:
+    """As the time is, and whichever of the two passes is measured first."""
+    large, small = (Probe(Work(1, 800, tokens), 1.0, 6_000 + 10 * tokens) for tokens in (800, 200))
+    assert tokens_in_memory([large, small, large], 40_000, 5, default=7) == 1_400
+    assert tokens_in_memory([small, large], 40_000, 5, default=7) == 1_400
+    assert tokens_in_memory([large, small], 10_000, 50, default=7) == 50, "a pass has a row at least"
+
+
+def test_passes_of_nearly_the_same_size_tell_nothing_about_a_fixed_part() -> None:
+    alike = [Probe(Work(2, 800, 100), 1.0, 1_000), Probe(Work(4, 800, 99), 1.0, 500)]
+    assert tokens_in_memory(alike, 40_000, 5, default=7) == 2_000
 
 
 def test_losses_are_those_of_the_plan_for_a_cpu(tmp_path: Path) -> None:
@@ -175,6 +189,53 @@ def test_a_resumed_training_keeps_its_plan(tmp_path: Path) -> None:
     assert elsewhere.works
 
 
+def test_tokens_that_were_asked_for_are_no_limit_of_the_memory(tmp_path: Path) -> None:
+    """The command without the option reads as much as if it had never been given."""
+    with pytest.raises(KeyboardInterrupt):
+        trained(tmp_path / "out", MadeUp(), Heard(cut=9), tokens_per_batch=10)
+    progress = trained(tmp_path / "out", MadeUp())
+    assert progress.cost is not None
+    assert progress.cost.tokens == TOKENS_ON_ACCELERATOR
+
+
+class Warned(Heard):
+    """An observer that remembers warnings."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.warnings: list[str] = []
+
+    def warned(self, text: str) -> None:
+        self.warnings.append(text)
+
+
+@pytest.mark.parametrize(("free", "warnings"), [(7 * 8, 1), (10_000, 0)])
+def test_moments_that_leave_no_memory_are_warned_about(tmp_path: Path, free: int, warnings: int) -> None:
+    """The passes are then those of a device whose memory is not known, and not one for every row."""
+    progress = trained(tmp_path / "out", MadeUp(bytes_per_token=1, free=free), heard := Warned())
+    assert len(heard.warnings) == warnings
+    assert progress.passes == progress.step
+
+
+def test_moments_of_adafactor_are_small(tmp_path: Path) -> None:
+    gauge = MadeUp(bytes_per_token=1, free=7 * 8)
+    trained(tmp_path / "out", gauge, heard := Warned(), optimizer="adafactor")
+    assert not heard.warnings
+
+
+def test_passes_are_counted_from_the_first_step_or_not_at_all(tmp_path: Path) -> None:
+    """An older figeval counted none, so a mean over all steps would be too small."""
+    with pytest.raises(KeyboardInterrupt):
+        trained(tmp_path / "out", None, Heard(cut=9))
+    folder = TrainFolder(tmp_path / "out")
+    folder.commit(folder.read().model_copy(update={"passes": 0}))
+    assert folder.read().step > 0
+    assert passes_of(trained(tmp_path / "out", None)) is None
+    whole = passes_of(trained(tmp_path / "whole", None))
+    assert whole is not None
+    assert whole.per_step >= 1
+
+
 def test_progress_of_an_older_figeval_has_no_cost() -> None:
     assert Progress.model_validate({"identity": "01234567", "step": 3}).cost is None
 
@@ -256,6 +317,64 @@ def test_what_does_not_fit_at_all_is_an_error_with_a_cure(
 ) -> None:
     with pytest.raises(TrainError, match=cure):
         trained(tmp_path / "out", gauge, learner=Cramped(rows=rows), tokens_per_batch=tokens)
+
+
+@dataclass(frozen=True)
+class CrampedOnDev(Linear):
+    """A learner whose network has memory for so many rows at once when it is evaluated."""
+
+    rows: int = 4
+
+    def network(self) -> Any:
+        network = LinearNetwork(self.dropout)
+        network.register_forward_hook(self.check)
+        return network
+
+    def check(self, network: LinearNetwork, inputs: object, losses: torch.Tensor) -> None:
+        if not network.training and len(losses) > self.rows:
+            raise RuntimeError("CUDA error: out of memory")
+
+
+def test_a_loss_on_dev_that_does_not_fit_is_computed_in_smaller_passes(tmp_path: Path) -> None:
+    plain, cramped = Heard(), Heard()
+    trained(tmp_path / "plain", None, plain, tokens_per_batch=16)
+    progress = trained(tmp_path / "cramped", MadeUp(), cramped, CrampedOnDev())
+    assert progress.cost is not None
+    assert progress.cost.tokens < 8 * 7
+    assert [scores["loss"] for scores in cramped.scores] == pytest.approx([scores["loss"] for scores in plain.scores])
+
+
+@pytest.mark.parametrize(
+    ("rows", "gauge", "tokens", "cure"),
+    [
+        (4, MadeUp(), 1000, r"--tokens_per_batch \d+$"),
+        (4, None, 1000, r"--tokens_per_batch \d+$"),
+        (0, MadeUp(), None, "use a smaller --max_length or --batch_size$"),
+    ],
+)
+def test_a_loss_on_dev_that_cannot_be_computed_is_an_error_with_a_cure(
+    tmp_path: Path, rows: int, gauge: MadeUp | None, tokens: int | None, cure: str
+) -> None:
+    with pytest.raises(TrainError, match=cure):
+        trained(tmp_path / "out", gauge, learner=CrampedOnDev(rows=rows), tokens_per_batch=tokens)
+
+
+@pytest.mark.parametrize(
+    ("error", "raised", "words"),
+    [
+        (torch.OutOfMemoryError("CUDA out of memory."), TrainError, "step 1 .*--fsdp"),
+        (RuntimeError("bug"), RuntimeError, "bug"),
+    ],
+)
+def test_memory_that_runs_out_in_an_update_is_an_error_with_a_cure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, raised: type[Exception], words: str
+) -> None:
+    def step(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr(torch.optim.AdamW, "step", step)
+    with pytest.raises(raised, match=words):
+        trained(tmp_path / "out", MadeUp())
 
 
 def test_any_other_error_is_a_bug(tmp_path: Path) -> None:

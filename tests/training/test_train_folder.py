@@ -5,10 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 from safetensors import SafetensorError
 
 from figeval.errors import RecordError, TrainError
 from figeval.evaluation.training.configure import configured
+from figeval.training.config import TrainConfig
 from figeval.training.selection import Evaluation
 from figeval.training.train_folder import TrainFolder
 from tests.training.linear import config
@@ -129,15 +131,26 @@ def test_a_wrong_config_is_one_line(given: dict[str, object], words: str) -> Non
     assert "\n" not in str(raised.value)
 
 
-def test_a_config_of_an_older_figeval_may_have_a_field_that_is_gone(tmp_path: Path) -> None:
+@pytest.mark.parametrize("value", ["true", "false"])
+def test_a_config_of_an_older_figeval_may_have_a_field_that_is_gone(
+    tmp_path: Path, value: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """If it asked for something, a line says that nothing comes of it."""
     folder = TrainFolder(tmp_path / "out")
     folder.traces.mkdir(parents=True)
     written = config(folder.path)
     folder.write_config(written)
     file = folder.traces / "config.yaml"
-    file.write_text(file.read_text() + "compile: true\n")
+    file.write_text(file.read_text() + f"compile: {value}\n")
     again = configured(file, {"output": str(folder.path)})
+    assert capsys.readouterr().err.count("\n") == (value == "true")
     assert (again, again.identity()) == (written, written.identity())
+
+
+@pytest.mark.parametrize("value", [None, [], "x", 3])
+def test_what_is_no_mapping_is_no_config(value: object) -> None:
+    with pytest.raises(ValidationError):
+        TrainConfig.model_validate(value)
 
 
 def test_a_missing_flag_is_named() -> None:

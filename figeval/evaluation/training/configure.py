@@ -11,8 +11,9 @@ from pydantic import ValidationError
 
 from figeval.errors import TrainError
 from figeval.evaluation.training.published import row_of
+from figeval.frontend import warn
 from figeval.plugins import PluginManager
-from figeval.training.config import TrainConfig
+from figeval.training.config import REMOVED, TrainConfig
 from figeval.training.presets import merged
 from figeval.validation import first_problem
 from figeval.yamlfile import read_mapping
@@ -28,6 +29,9 @@ def configured(file: Path | None, flags: Mapping[str, object], manager: PluginMa
         UnknownName: There is no such preset.
     """
     written = {} if file is None else read_mapping(file, TrainError)
+    for name in sorted(REMOVED & written.keys()):
+        if written[name]:
+            warn(f"{file}: {name} no longer has any effect; remove it")
     asked = merged(written, {name: typed(name, value) for name, value in flags.items()})
     if asked.get("preset") and asked.get("task") and asked.get("model"):
         row = row_of(str(asked["preset"]), str(asked["task"]), str(asked["model"]), manager)

@@ -21,8 +21,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from figeval.errors import ModelError
+from figeval.memory import is_exhausted
 
-from ...encoders.batching import TokenBudget, free_memory, is_exhausted
+from ...encoders.batching import TokenBudget, free_memory
 from ...encoders.loading import one_line, positions
 from ...encoders.precision import computing_in, exact_products
 from .bodies import REFUSALS, bytes_per_token, fuse_activations

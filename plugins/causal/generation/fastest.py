@@ -21,10 +21,10 @@ from importlib.util import find_spec
 from typing import Any
 
 from figeval.errors import ModelError
+from figeval.memory import release_memory
 from figeval.models.progress import within
 from figeval.types import JSON
 
-from ...encoders.batching import release_memory
 from ...encoders.loading import one_line
 from .decoder import Decoder
 from .row import Row

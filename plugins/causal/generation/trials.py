@@ -18,7 +18,9 @@ from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
 
 import numpy as np
 
-from ...encoders.batching import TokenBudget, is_exhausted
+from figeval.memory import is_exhausted
+
+from ...encoders.batching import TokenBudget
 from ...encoders.loading import one_line, positions
 from ...encoders.precision import computing_in, exact_products
 from ...encoders.tokens import padded
