@@ -72,7 +72,8 @@ def run_steps(
         overlap: whether the steps of different batches overlap.
         slices: indexes of the inputs to be read, in slices, as they become known; by default all at once. The thread
             that prepares batches asks for the next slice, and only then has a look at the `lengths` of its inputs.
-        weights: share of an input in the progress that is reported; by default its length.
+        weights: share of an input in the progress that is reported; by default its length. They are added up once the
+            first batch is read. On a CPU all slices are known by then; where steps overlap, all weights have to be.
 
     Returns:
         Results; None for inputs that are in no slice.
@@ -83,12 +84,18 @@ def run_steps(
     results: list[T | None] = [None] * len(lengths)
     known = [range(len(lengths))] if slices is None else slices
     weights = lengths if weights is None else weights
-    whole = max(1, sum(weights))
+    whole = done = 0
     batches = overlapping_batches if overlap else successive_batches
     for rows, outputs in batches(known, lengths, steps, budget):
         for index, output in zip(rows, outputs, strict=True):
             results[index] = output
-        advance(sum(weights[row] for row in rows) / whole)
+        whole = whole or max(1, sum(weights))
+        share = sum(weights[row] for row in rows)
+        done += share
+        advance(share / whole)
+    rest = sum(weights) - done  # of inputs in no slice
+    if rest > 0:
+        advance(rest / (done + rest))
     return results
 
 
@@ -131,7 +138,7 @@ def overlapping_batches(
     with closing(prepared_ahead(Planner(iter(slices), lengths, budget), steps.prepare)) as batches:
         for rows, prepared in batches:
             fits = len(rows) <= budget.fitting(lengths[rows[0]])
-            started = attempt(steps.start, prepared) if fits else None
+            started = attempt(steps.start, prepared) if fits and prepared is not None else None
             if fits and started is None:
                 budget.halve(len(rows), lengths[rows[0]])
             if running is not None:
@@ -169,16 +176,21 @@ class Planner:
 
 def prepared_ahead(
     planner: Planner, prepare: Callable[[list[int]], Prepared]
-) -> Generator[tuple[list[int], Prepared], None, None]:
-    """Yield batches that a thread prepares ahead. It ends with this generator, which raises what the thread raises."""
+) -> Generator[tuple[list[int], Prepared | None], None, None]:
+    """Yield batches that a thread prepares ahead, None instead of one for which memory ran out.
 
-    def make() -> tuple[list[int], Prepared] | None:
+    The thread ends with this generator, which raises what the thread raises.
+    """
+
+    def make() -> tuple[list[int], Prepared | None] | None:
         rows = planner.next()
-        return (rows, prepare(rows)) if rows else None
+        return (rows, attempt(prepare, rows)) if rows else None
 
     worker = ThreadPoolExecutor(1, thread_name_prefix="figeval-batches")
     try:
-        ahead: deque[Future[tuple[list[int], Prepared] | None]] = deque(worker.submit(make) for _ in range(PREPARED))
+        ahead: deque[Future[tuple[list[int], Prepared | None] | None]] = deque(
+            worker.submit(make) for _ in range(PREPARED)
+        )
         while (batch := ahead.popleft().result()) is not None:
             ahead.append(worker.submit(make))
             yield batch
@@ -237,10 +249,11 @@ class Copy:
 
     @property
     def values(self) -> Tensor:
-        """The tensor on the host."""
-        if self._done is not None:
-            self._done.synchronize()
-        return self._tensor.cpu()
+        """The tensor on the host, in memory of its own: pinned memory is scarce, and free again with this copy."""
+        if self._done is None:
+            return self._tensor.cpu()
+        self._done.synchronize()
+        return self._tensor.clone()
 
 
 def fetched_rows(copy: Copy, _rows: list[int]) -> Floats:

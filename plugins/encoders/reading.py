@@ -124,6 +124,7 @@ def read_texts(
     """
     tokenizing = Tokenizing(inputs, SLICE_TEXTS if overlap else None)
     steps = on_device(tokenizing.tokens.on_host, start, fetch, device)
-    weights = inputs.characters if overlap else tokenizing.lengths
+    # The lengths are all known before the first batch only if nothing overlaps; an empty text takes some time, too.
+    weights = [count + 1 for count in inputs.characters] if overlap else tokenizing.lengths
     values = run_steps(tokenizing.lengths, steps, budget, overlap=overlap, slices=tokenizing.slices(), weights=weights)
     return Read(values, frozenset(tokenizing.truncated))

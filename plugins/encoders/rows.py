@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 NAME = "figeval_rows"
 LAYOUT = "figeval_layout"
 MASK = "attention_mask"
-LENGTHS = "figeval_lengths"  # attribute of a mask whose lengths are known on the host
+LENGTHS = "figeval_lengths"  # attribute of a mask: its lengths on the host, and the changes it had seen by then
 HALVES = ("float16", "bfloat16")
 # Arguments of attention that change its weights; none of the kernels here knows them.
 UNKNOWN = ("position_bias", "softcap", "sliding_window", "s_aux", "head_mask")
@@ -70,15 +70,21 @@ class Layout:
 
 
 def with_lengths(mask: Tensor, lengths: list[int]) -> Tensor:
-    """Return a mask that remembers the tokens per row on the host."""
-    setattr(mask, LENGTHS, lengths)
+    """Return a mask that remembers the tokens per row on the host until it is modified in place."""
+    setattr(mask, LENGTHS, (lengths, count_changes(mask)))
     return mask
 
 
 def lengths_of(mask: Tensor) -> list[int]:
-    """Return the tokens per row of a mask; if the host does not know them, it waits for the device."""
-    known: list[int] | None = getattr(mask, LENGTHS, None)
-    return list(mask.sum(1).tolist()) if known is None else known
+    """Return the tokens per row of a mask, its non-zero entries; if the host does not know, it waits for the device."""
+    lengths, changes = getattr(mask, LENGTHS, ([], None))
+    is_known = changes is not None and changes == count_changes(mask)
+    return list(lengths if is_known else mask.ne(0).sum(1).tolist())
+
+
+def count_changes(tensor: Tensor) -> int | None:
+    """Return how often a tensor was modified in place; None if torch does not count, as in inference mode."""
+    return None if tensor.is_inference() else tensor._version
 
 
 # ---- kernels ---------------------------------------------------------------------------------------------------------

@@ -6,25 +6,29 @@ stack of layers, the states of all tokens are laid end to end; attention within 
 
 Nobody lists the models that can be read so. The first batch on an accelerator decides: a few of its rows are read with
 and without padding, and both results, and gradients in training, are compared with those in single precision. A model
-that does not come as close without padding as with it, or that fails, goes on being padded.
+that does not come as close without padding as with it, or that fails, goes on being padded. One that fails in a later
+batch is padded from there on.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial, update_wrapper
-from typing import TYPE_CHECKING, Any, TypeAlias
+from threading import RLock
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from figeval.training.contract import WITHOUT_PADDING
 from figeval.types import JSON
 
-from .batching import release_memory
+from .batching import is_exhausted, release_memory
 from .precision import computing_in
 from .rows import KERNELS, LAYOUT, MASK, NAME, Kernel, Layout, lengths_of, register
 
 if TYPE_CHECKING:
+    import torch
     from torch import Tensor
     from torch.nn import Module, Parameter
     from transformers import PreTrainedModel
@@ -40,6 +44,7 @@ PADDED_ONLY = ("output_hidden_states", "output_attentions", "encoder_hidden_stat
 
 Arguments: TypeAlias = tuple[tuple[Any, ...], dict[str, Any]]
 Readings: TypeAlias = "list[Tensor]"  # states (tokens, d), pooled states (rows, d), gradients (n,)
+WAY = "figeval_way"  # attribute of a mask: how the batch was read last
 READER = "figeval_reader"  # attribute of an encoder: its RowReader, or why it has none
 
 
@@ -81,6 +86,38 @@ def stack_of(body: Module) -> Module | None:
     return stacks[0] if len(stacks) == 1 else None
 
 
+class Way(NamedTuple):
+    """How a batch was read: by a kernel, which may have failed, or with padding."""
+
+    kernel: Kernel | None
+    fails: bool = False
+
+
+class Conditions(NamedTuple):
+    """What decides, beside a model, whether a kernel is right."""
+
+    kind: str  # of device
+    precision: torch.dtype
+    is_trained: bool  # with gradients of its weights
+    is_training: bool  # in the mode of training, with dropout
+
+
+class Turn:
+    """A lock that the threads of a model take in turn; a copied or pickled model has one of its own."""
+
+    def __init__(self) -> None:
+        self._lock = RLock()
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+    def __reduce__(self) -> tuple[type[Turn], tuple[()]]:
+        return Turn, ()
+
+
 @dataclass(eq=False)
 class RowReader:
     """What an encoder does before and after its layers so that they read rows end to end.
@@ -89,9 +126,11 @@ class RowReader:
         body: the encoder.
         stack: the part of it that runs the layers.
         kernels: kernels by kind of device.
-        verdicts: the kernel that is right under given conditions (precision, gradients), or why none is.
+        verdicts: the kernel that is right under given conditions, or why none is.
+        undecided: batches that were read under conditions without a verdict, because memory ran out in the trial.
         layout: the rows that the encoder is reading without padding.
-        trial: during a trial, the kernel that is tried, or None for padded rows.
+        turn: held while a batch is read. A trial changes modes and weights of the encoder for a moment, and whoever
+            reads sets the layout, so two threads would disturb one another. They share the device anyway.
         forward: the method of the encoder that this takes the place of. A hook would not do, because
             sentence-transformers calls the method itself.
     """
@@ -99,9 +138,10 @@ class RowReader:
     body: Module
     stack: Module
     kernels: Mapping[str, Sequence[Kernel]]
-    verdicts: dict[tuple[object, ...], Kernel | str] = field(default_factory=dict)
+    verdicts: dict[Conditions, Kernel | str] = field(default_factory=dict)
+    undecided: Counter[Conditions] = field(default_factory=Counter)
     layout: Layout | None = None
-    trial: list[Kernel | None] = field(default_factory=list)
+    turn: Turn = field(default_factory=Turn)
     forward: Callable[..., ModelOutput] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -116,23 +156,62 @@ class RowReader:
     def reason(self) -> str | None:
         """Why rows are padded: empty if they are not, None if nothing is known yet."""
         reasons = [verdict if isinstance(verdict, str) else "" for verdict in self.verdicts.values()]
-        return min(reasons, default=None)
+        return min(reasons, default="memory ran out in its trial" if self.undecided else None)
 
     # ---- one batch --------------------------------------------------------------------------------------------------
 
     def _read(self, *args: Any, **kwargs: Any) -> ModelOutput:
-        """Read a batch; without padding, nobody needs its mask."""
-        self.layout = None
-        mask = kwargs.get(MASK)
-        if mask is None or mask.ndim != 2 or needs_padding(self.body, kwargs):
+        """Read a batch, without padding if that is possible."""
+        import torch
+
+        if torch.compiler.is_compiling() or self.body.device.type not in self.kernels:
             return self.forward(*args, **kwargs)
-        kernel = self.trial[-1] if self.trial else self._kernel(args, kwargs)
-        lengths = lengths_of(mask) if kernel is not None else [0]
-        if kernel is None or min(lengths) == 0:
+        with self.turn:
+            mask = kwargs.get(MASK)
+            # A batch may be too short for a sample of rows of different lengths.
+            if mask is None or mask.ndim != 2 or mask.shape[1] < SAMPLE_ROWS or needs_padding(self.body, kwargs):
+                return self.forward(*args, **kwargs)
+            return self._read_by_verdict(args, kwargs)
+
+    def _read_by_verdict(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> ModelOutput:
+        """Read a batch by the kernel for it; with padding if there is none, or if it fails.
+
+        A batch that is computed again in the backward pass takes the same way, whatever the verdict is by then.
+        """
+        import torch
+
+        mask, conditions = kwargs[MASK], self._conditions()
+        is_again = torch._C._current_graph_task_id() != -1  # a backward pass is going on
+        taken: Way | None = getattr(mask, WAY, None) if is_again else None
+        way = taken or Way(self._kernel(conditions, args, kwargs))
+        setattr(mask, WAY, way)
+        if way.kernel is not None:
+            try:
+                return self._read_end_to_end(way.kernel, args, kwargs)
+            except Exception as error:
+                # Checkpoints of torch end what is computed again by an exception.
+                if is_exhausted(error) or (is_again and not way.fails):
+                    raise
+                why = named(error)
+        output = self.forward(*args, **kwargs)
+        if way.kernel is not None and not is_again:  # padded rows can be read, so it was the kernel's fault
+            setattr(mask, WAY, Way(way.kernel, fails=True))
+            self.verdicts[conditions] = why
+            self._declare(conditions, without_padding=False)
+        return output
+
+    def _read_end_to_end(self, kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> ModelOutput:
+        """Read a batch without padding; nobody needs its mask."""
+        mask = kwargs[MASK]
+        lengths = lengths_of(mask)
+        if min(lengths) == 0:
             return self.forward(*args, **kwargs)
         if min(lengths) < mask.shape[1]:
             self.layout = Layout.of(mask, lengths, kernel)
-        return self.forward(*args, **{**kwargs, MASK: None})
+        try:
+            return self.forward(*args, **{**kwargs, MASK: None})
+        finally:
+            self.layout = None
 
     def _lay_end_to_end(self, _stack: Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments | None:
         if self.layout is None:
@@ -150,29 +229,44 @@ class RowReader:
 
     # ---- the decision -----------------------------------------------------------------------------------------------
 
-    def _kernel(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Kernel | None:
-        """Return the kernel for a batch, tried out if it is the first under its conditions; None if it is padded."""
+    def _conditions(self) -> Conditions:
+        """Return the conditions under which a batch is read now."""
         import torch
 
-        mask = kwargs[MASK]
-        kind = mask.device.type
-        if kind not in self.kernels or mask.shape[1] < SAMPLE_ROWS:  # too short for rows of different lengths
-            return None
-        is_trained = torch.is_grad_enabled() and any(each.requires_grad for each in self.body.parameters())
+        kind = self.body.device.type
         precision = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else self.body.dtype
-        conditions = (kind, precision, is_trained)
-        if conditions not in self.verdicts:
+        is_trained = torch.is_grad_enabled() and any(each.requires_grad for each in self.body.parameters())
+        return Conditions(kind, precision, is_trained, self.body.training or self.stack.training)
+
+    def _kernel(self, conditions: Conditions, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Kernel | None:
+        """Return the kernel for a batch, tried out if it is the first under its conditions; None if it is padded.
+
+        If memory runs out in a trial, that says nothing about the kernel. It is tried again with the first, second,
+        fourth, eighth … batch that follows, so that trials that never fit take little time.
+        """
+        if conditions not in self.verdicts and self.undecided[conditions].bit_count() <= 1:
             try:
-                self.verdicts[conditions] = self._tried(sample_of(args, kwargs), is_trained)
+                self.verdicts[conditions] = self._tried(sample_of(args, kwargs), conditions)
             except Exception as error:  # whatever it is, padded rows are right
-                self.verdicts[conditions] = named(error)
+                if not is_exhausted(error):
+                    self.verdicts[conditions] = named(error)
             release_memory()
-            if is_trained:
-                setattr(self.body, WITHOUT_PADDING, not isinstance(self.verdicts[conditions], str))
-        verdict = self.verdicts[conditions]
+        if conditions in self.verdicts:
+            self.undecided.pop(conditions, None)
+        else:
+            self.undecided[conditions] += 1
+        verdict = self.verdicts.get(conditions, "")
+        self._declare(conditions, without_padding=not isinstance(verdict, str))
         return None if isinstance(verdict, str) else verdict
 
-    def _tried(self, sample: Arguments, is_trained: bool) -> Kernel | str:
+    def _declare(self, conditions: Conditions, *, without_padding: bool) -> None:
+        """Let trainings know whether rows are padded, also those of a head on a frozen encoder."""
+        import torch
+
+        if conditions.is_training or torch.is_grad_enabled():
+            setattr(self.body, WITHOUT_PADDING, without_padding)
+
+    def _tried(self, sample: Arguments, conditions: Conditions) -> Kernel | str:
         """Return the first kernel that reads a sample right, or why none does."""
         if any(hasattr(each, "full_tensor") or hasattr(each, "ds_id") for each in self.body.parameters()):
             return "its weights are sharded"
@@ -181,25 +275,26 @@ class RowReader:
             return "it has an attention of its own"
         register()
         # The gradient of embeddings is left alone: a step may share their lookup among its batches.
-        weights = self.stack.parameters() if is_trained else ()
+        weights = self.stack.parameters() if conditions.is_trained else ()
         trained = [each for each in weights if each.requires_grad and each.numel() <= SMALL_WEIGHTS]
         read = partial(self._readings, sample, trained)
         with undisturbed(self.body) as modes:
-            with self._trying(None, implementation):
-                padded = read()
-                with single_precision(self.body):
-                    truth = read()
+            padded = read(None)
+            with single_precision(self.body):
+                truth = read(None)
             why = ""
-            for kernel in self.kernels[sample[1][MASK].device.type]:
+            for kernel in self.kernels[conditions.kind]:
                 self.body.eval()
-                with self._trying(kernel, NAME):
-                    why = self._fault(read, padded, truth, modes if is_trained else {})
+                with self._attention(NAME):
+                    why = self._fault(partial(read, kernel), padded, truth, modes if conditions.is_training else {})
                 if not why:
                     self.body.config._attn_implementation = NAME  # a layer may be computed again in the backward pass
                     return kernel
             return why
 
-    def _fault(self, read: partial[Readings], padded: Readings, truth: Readings, modes: Mapping[Module, bool]) -> str:
+    def _fault(
+        self, read: Callable[[], Readings], padded: Readings, truth: Readings, modes: Mapping[Module, bool]
+    ) -> str:
         """Return what is wrong with the readings without padding: empty if nothing is."""
         try:
             found = read()
@@ -210,10 +305,12 @@ class RowReader:
             if modes:
                 read()
         except Exception as error:  # a kernel that lacks something
+            if is_exhausted(error):
+                raise
             return named(error)
         return ""
 
-    def _readings(self, sample: Arguments, trained: Sequence[Parameter]) -> Readings:
+    def _readings(self, sample: Arguments, trained: Sequence[Parameter], kernel: Kernel | None) -> Readings:
         """Return what the encoder makes of a sample: states of tokens, pooled states, and gradients of some weights.
 
         Hooks of others do not see the sample, since they may know the batch that it is from.
@@ -222,23 +319,20 @@ class RowReader:
 
         mask = sample[1][MASK].bool()
         with torch.set_grad_enabled(bool(trained)):
-            output = self._read(*sample[0], **sample[1])
+            output = self.forward(*sample[0], **sample[1]) if kernel is None else self._read_end_to_end(kernel, *sample)
             states, pooled = output.last_hidden_state[mask].float(), getattr(output, "pooler_output", None)
             found = [states] if pooled is None else [states, pooled.float()]
             return [each.detach() for each in found] + ([gradients(states, trained)] if trained else [])
 
     @contextmanager
-    def _trying(self, kernel: Kernel | None, implementation: str) -> Iterator[None]:
-        """Read everything in this context with a kernel, or padded."""
+    def _attention(self, implementation: str) -> Iterator[None]:
+        """Compute attention in this context by the function of a name."""
         config = self.body.config
         before = config._attn_implementation
         config._attn_implementation = implementation
-        self.trial.append(kernel)
         try:
             yield
         finally:
-            self.trial.pop()
-            self.layout = None  # left by a kernel that failed
             config._attn_implementation = before
 
 
@@ -257,11 +351,8 @@ def itself(tensor: Tensor) -> Tensor:
 
 
 def needs_padding(body: Module, kwargs: Mapping[str, Any]) -> bool:
-    """Return whether a batch has to be read with padding: states of all layers are wanted, or the model is compiled."""
-    import torch
-
-    wanted = any(kwargs.get(name, getattr(body.config, name, None)) not in (None, False) for name in PADDED_ONLY)
-    return wanted or torch.compiler.is_compiling()
+    """Return whether a batch has to be read with padding: states of all layers, or of another text, are wanted."""
+    return any(kwargs.get(name, getattr(body.config, name, None)) not in (None, False) for name in PADDED_ONLY)
 
 
 # ---- the trial -------------------------------------------------------------------------------------------------------

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -15,12 +17,13 @@ from hypothesis import strategies as st
 from figeval.builtin.plugins.encoders.batching import TokenBudget
 from figeval.builtin.plugins.encoders.encoder import encoder
 from figeval.builtin.plugins.encoders.masked import masked
-from figeval.builtin.plugins.encoders.overlapping import Steps, run_steps
+from figeval.builtin.plugins.encoders.overlapping import Copy, Steps, fetched_rows, run_steps
 from figeval.builtin.plugins.encoders.pairs import pairs
 from figeval.builtin.plugins.encoders.reading import Inputs, Tokenizing
 from figeval.builtin.plugins.encoders.span_finder import spans
 from figeval.builtin.plugins.encoders.tokens import IDS, tokenize
 from figeval.errors import ModelError
+from figeval.models import progress
 from figeval.types import Continuation, SpanQuery, Text, TextPair
 from tests.plugins.tiny import LINES, LONG, Workshop
 
@@ -137,6 +140,31 @@ def test_an_exception_ends_all_steps(step: str, error: BaseException) -> None:
     assert is_alone()
 
 
+@pytest.mark.parametrize("overlap", [False, True])
+def test_the_budget_is_halved_if_there_is_no_memory_to_prepare_a_batch(overlap: bool) -> None:
+    def prepare(rows: list[int]) -> list[int]:
+        if len(rows) > 2:
+            raise MemoryError
+        return rows
+
+    budget = TokenBudget(20)
+    steps = Steps(prepare, list, lambda started, _rows: started)
+    assert run_steps([5] * 11, steps, budget, overlap=overlap) == list(range(11))
+    assert (budget.tokens, budget.halved) == (10, 1)
+    assert is_alone()
+
+
+def test_results_leave_no_pinned_memory_in_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    pinned = torch.arange(6.0).view(3, 2)
+    device = SimpleNamespace(type="cuda")
+    monkeypatch.setattr(torch.cuda, "Event", Mock)
+    monkeypatch.setattr(torch.cuda, "current_stream", Mock())
+    copy: Any = Copy(cast("Any", SimpleNamespace(device=device, to=lambda *_, **__: pinned)))
+    rows = fetched_rows(copy, [0, 1, 2])
+    assert rows.tolist() == pinned.tolist()
+    assert not np.shares_memory(rows, pinned.numpy())
+
+
 def test_nothing_to_read() -> None:
     assert run_steps([], Device([]).steps, TokenBudget(10), overlap=True) == []
 
@@ -190,6 +218,39 @@ def test_scores_of_other_models_do_not_depend_on_it(workshop: Workshop, short_sl
         wanted = numbers(getattr(backend, method)(requests))
         backend.overlap, backend.budget.tokens = True, 100
         assert numbers(getattr(backend, method)(requests)) == pytest.approx(wanted, abs=1e-4)
+
+
+class Progress:
+    """Takes note of the numbers of requests that are answered."""
+
+    def __init__(self) -> None:
+        self.counts: list[int] = []
+
+    def loading(self, model: str) -> None:
+        """Nothing is loaded late."""
+
+    def waiting(self, what: str) -> None:
+        """Nothing is waited for."""
+
+    def asked(self, answered: int, requests: int) -> None:
+        self.counts.append(answered)
+
+
+@pytest.mark.parametrize("overlap", [False, True])
+@pytest.mark.parametrize(("kind", "pooling"), [("bert", "mean"), ("gpt2", "last")])
+def test_progress_is_that_of_the_tokens(
+    kind: str, pooling: str, overlap: bool, workshop: Workshop, short_slices: None
+) -> None:
+    backend = encoder(str(workshop(kind, "Model")), pooling=pooling)
+    backend.overlap, backend.budget.tokens = overlap, 64
+    for texts in (LINES * 4, [*LINES * 4, ""]):
+        listener = Progress()
+        with progress.listening(listener), progress.within(progress.begun(len(texts))):
+            backend.embed([Text(text) for text in texts])
+        counts = listener.counts
+        assert counts == sorted(counts)
+        assert counts[-1] == len(texts)
+        assert len(set(counts)) > 0.6 * len(texts)
 
 
 def numbers(outputs: Any) -> list[float]:
