@@ -20,10 +20,10 @@ from functools import partial, update_wrapper
 from threading import RLock
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
+from figeval.memory import is_exhausted, release_memory
 from figeval.training.contract import WITHOUT_PADDING
 from figeval.types import JSON
 
-from .batching import is_exhausted, release_memory
 from .precision import computing_in
 from .rows import KERNELS, LAYOUT, MASK, NAME, Kernel, Layout, lengths_of, register
 
