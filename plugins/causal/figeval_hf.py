@@ -22,14 +22,14 @@ from ..encoders.loading import check_weights
 from ..encoders.settings import one_of
 from ..encoders.tokens import padded
 from .engine.encoder_decoder import EncoderDecoder
-from .engine.packed import SCORING, Answer, Engine
+from .engine.packed import Answer, Engine
 from .engine.self_test import settle
 from .generation.fastest import fastest
 from .generation.row import End, Row
 from .generation.self_test import writer_for
 from .generation.ways import Writer
-from .language_model import WAYS
 from .lm_eval_requests import Ids, encode_pairs, fitted
+from .options import SCORING, WRITING
 from .prompting import final_tokens
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class FigevalHF(HFLM):  # type: ignore[misc]
             ModelError: `scoring` or `writing` is no such word, or the checkpoint does not match its config.
         """
         one_of("scoring", scoring, SCORING)
-        one_of("writing", writing, WAYS)
+        one_of("writing", writing, WRITING)
         self.scoring, self.way = scoring, writing
         super().__init__(*arguments, **options)
 

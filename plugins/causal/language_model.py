@@ -33,10 +33,11 @@ from ..encoders.loading import (
 from ..encoders.settings import Configured, Settings, one_of
 from ..encoders.tokens import padded
 from .engine.bodies import kept_per_token, vocabulary
-from .engine.packed import SCORING, logits_at_once
+from .engine.packed import logits_at_once
 from .generation.grammar import Grammars, check_installed
 from .generation.row import Row
 from .lm_eval_requests import encode_pairs
+from .options import SCORING, WRITING
 from .packaged import SMOLLM2
 from .prompting import Prompting, context_length
 
@@ -47,7 +48,6 @@ if TYPE_CHECKING:
 
     from .figeval_hf import FigevalHF
 
-WAYS = ("auto", "own", "generate", "continuous", "static")  # of writing (`generation.ways`)
 IMPOSSIBLE = -1e4  # lowest log P of a token
 
 
@@ -92,7 +92,7 @@ class LanguageSettings(Settings):
         # super() without arguments fails in a dataclass with slots, because the decorator creates a new class.
         Settings.__post_init__(self)
         one_of("scoring", self.scoring, SCORING)
-        one_of("writing", self.writing, WAYS)
+        one_of("writing", self.writing, WRITING)
 
     @property
     def passed_on(self) -> JSON:

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
 Answer: TypeAlias = tuple[float, bool]  # Σ log P(token), and whether each token was the likeliest
 
-SCORING = ("auto", "packed", "rows")
 PLAIN = ReadStrategy("plain rows", Shape(trees=False, prefixes=False))
 SHORTEST_SHARED = 32  # least number of tokens that two calls must share for their keys and values to be kept
 LOGITS = {"cpu": 96 << 20}  # bytes for the scores of the vocabulary at a time
