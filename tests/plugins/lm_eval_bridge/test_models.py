@@ -237,7 +237,7 @@ def test_the_table_and_the_source_say_the_same() -> None:
     """So that a class which is not in the table is still recognised."""
     found = {name: lm_eval_models.refuses(kind, "loglikelihood") for name, kind in importable()}
     assert {name for name, refuses in found.items() if refuses} == set(found) & set(lm_eval_models.NO_LOGLIKELIHOOD)
-    assert len([name for name in found if name in lm_eval_models.NO_LOGLIKELIHOOD]) >= 6
+    assert len([name for name in found if name in lm_eval_models.NO_LOGLIKELIHOOD]) >= 5  # those of the oldest release
 
 
 def test_only_a_method_that_does_nothing_but_raise_is_a_refusal() -> None:
