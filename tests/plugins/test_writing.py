@@ -94,6 +94,14 @@ def test_every_way_keeps_to_stop_texts_and_formats(way: str, workshop: Workshop)
     assert ways.get("own", {"tokens": 0})["tokens"] > 0 or way != "continuous", "formats are left to own decoding"
 
 
+def test_the_record_says_why_a_chosen_way_wrote_nothing(workshop: Workshop) -> None:
+    model = hf(str(workshop("gpt2", "LMHeadModel")), writing="continuous")
+    list(model.generate([replace(prompts(20)[0], answer=FORMATS[0])]).parts)
+    writing = model.describe()["writing"]
+    assert writing["way"] == "own"
+    assert "format" in writing["because"]
+
+
 @pytest.mark.parametrize("way", OTHERS)
 def test_every_way_tells_thinking_from_the_answer(way: str, workshop: Workshop) -> None:
     backend = hf(str(workshop("gpt2", "LMHeadModel")))

@@ -238,10 +238,12 @@ class Fastest:
         prepares = {way.name for way in self.others if way.prepares}
         tried = {name: one for name, one in self.tried.items() if one.tokens or one.dropped}
         ways = {name: one.describe(prepares=name in prepares) for name, one in tried.items()}
-        found = {
+        found: JSON = {
             "way": self.last,
             "chosen": "by --model_args writing" if self.chosen else "by measurement",
             "ways": ways,
         }
+        if self.last and self.chosen not in ("", self.last):
+            found["because"] = self.tried[self.chosen].dropped or f"{self.chosen} cannot hold these texts to a format"
         hint = {"vllm": VLLM} if find_spec("vllm") is not None else {}
         return {**self.own.writer.writing.describe(), **found, **hint}
