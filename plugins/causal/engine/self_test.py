@@ -33,7 +33,7 @@ from .prefix_tree import TokenRequest
 from .reading_plan import Shape
 from .separable import separable_parts
 from .small_copy import PRECISE, small_copy
-from .verdicts import Verdict, recall_verdict, remember_verdict
+from .verdicts import Verdict, recall_verdict, remember_verdict, verdict_file
 from .views import LONGEST_TRIED, ReadStrategy, strategies_for, windows
 
 if TYPE_CHECKING:
@@ -70,12 +70,13 @@ def settle(engine: Engine, scoring: str = "auto") -> Engine:
     engine.body, engine.last = separable_parts(engine.model, engine.device)
     if scoring != "rows":
         strategies = list(strategies_for(engine.model.config, Shape.on(engine.device.type)))
-        engine.verdict = recall_verdict(engine.model, scoring)
+        file = verdict_file(engine.model, scoring)
+        engine.verdict = recall_verdict(file)
         if engine.verdict is None or not engine.verdict.names_one_of([*strategies, PLAIN]):
             test = SelfTest(engine)
             engine.verdict = verdict_of(test, strategies, scoring)
             if not test.ran_out_of_memory:  # which says nothing about the model
-                remember_verdict(engine.model, scoring, engine.verdict)
+                remember_verdict(file, engine.verdict)
         engine.strategy = engine.verdict.chosen(strategies, PLAIN)
     engine.forget()
     return engine

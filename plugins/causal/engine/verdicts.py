@@ -64,17 +64,16 @@ class Verdict(BaseModel):
         return said | ({"fell_back_because": failed, "cure": self.cure} if failed else {})
 
 
-def recall_verdict(model: PreTrainedModel, scoring: str) -> Verdict | None:
+def recall_verdict(file: Path) -> Verdict | None:
     """Return the verdict of an earlier self-test of the same model, device and versions, or None."""
     try:
-        return Verdict.model_validate_json(file_of(model, scoring).read_bytes())
+        return Verdict.model_validate_json(file.read_bytes())
     except (OSError, ValueError):  # none, or damaged: the test takes a few seconds
         return None
 
 
-def remember_verdict(model: PreTrainedModel, scoring: str, verdict: Verdict) -> None:
+def remember_verdict(file: Path, verdict: Verdict) -> None:
     """Keep a verdict for later runs, if the folder can be written."""
-    file = file_of(model, scoring)
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         replace_text(file, verdict.model_dump_json() + "\n")
@@ -82,8 +81,11 @@ def remember_verdict(model: PreTrainedModel, scoring: str, verdict: Verdict) -> 
         return
 
 
-def file_of(model: PreTrainedModel, scoring: str) -> Path:
-    """Return the file of a verdict: its name is a digest of everything that the verdict depends on."""
+def verdict_file(model: PreTrainedModel, scoring: str) -> Path:
+    """Return the file of a verdict: its name is a digest of everything that the verdict depends on.
+
+    All weights are read for it.
+    """
     config, kind = model.config, type(model)
     implementations = [str(getattr(config.get_text_config(decoder=True), name, "")) for name in IMPLEMENTATIONS]
     model_parts = [kind.__module__, kind.__qualname__, config.to_json_string(use_diff=False), *implementations]

@@ -28,7 +28,7 @@ from ..engine.bodies import REFUSALS
 from ..engine.judgement import FACTOR, Floats, Trial
 from ..engine.self_test import VISIBLE, refusal, sample_for, truth_of
 from ..engine.small_copy import small_copy
-from ..engine.verdicts import Verdict, recall_verdict, remember_verdict
+from ..engine.verdicts import Verdict, recall_verdict, remember_verdict, verdict_file
 from .decoder import Decoder, Waiting
 from .prefixes import Beginning, shared
 from .row import End, Row
@@ -209,8 +209,9 @@ class BatchTrial(WriterTrial[WholeBatches]):
 
 def failure(trial: WriterTrial[W]) -> str:
     """Return what is wrong with the rows of a writer, or "" if they get the scores that they get alone."""
-    model, name = trial.writer.model, f"{type(trial).__name__} {trial.writer.autocast} {trial.writer.grouped}"
-    verdict = recall_verdict(model, name)
+    name = f"{type(trial).__name__} {trial.writer.autocast} {trial.writer.grouped}"
+    file = verdict_file(trial.writer.model, name)
+    verdict = recall_verdict(file)
     if verdict is None:
         try:
             reason = fresh_failure(trial)
@@ -219,7 +220,7 @@ def failure(trial: WriterTrial[W]) -> str:
                 raise
             return one_line(error)  # which says nothing about the model, and is not kept
         verdict = Verdict(strategy=type(trial.writer).__name__, failures={"rows": reason} if reason else {})
-        remember_verdict(model, name, verdict)
+        remember_verdict(file, verdict)
     return verdict.failures.get("rows", "")
 
 
