@@ -18,6 +18,20 @@ Table: TypeAlias = "dict[str, Tensor | None]"
 HALF_BYTES = 2
 
 
+def is_single(dtype: torch.dtype) -> bool:
+    """Return whether a precision is single or better."""
+    import torch
+
+    return dtype in (torch.float32, torch.float64)
+
+
+def truth_of(dtype: torch.dtype) -> torch.dtype:
+    """Return the precision by whose scores those of another one are judged."""
+    import torch
+
+    return torch.float64 if is_single(dtype) else torch.float32
+
+
 @contextmanager
 def computing_in(model: Module, dtype: torch.dtype) -> Iterator[None]:
     """Within this context, let a model compute in `dtype`, although its weights have a lower precision.

@@ -59,6 +59,7 @@ class Trial:
         rows: those of plain rows, in batches of several shapes.
         way: those of the way.
         planted: those of the way with a planted fault.
+        least: by how much plain rows are rounded at least.
     """
 
     truth: Floats
@@ -66,6 +67,16 @@ class Trial:
     rows: Sequence[Floats]
     way: Floats
     planted: Floats
+    least: float = NEGLIGIBLE
+
+    @classmethod
+    def without_truth(cls, rows: Sequence[Floats], way: Floats, planted: Floats, tolerance: float) -> Trial:
+        """Return the trial of a model that cannot compute the truth, as one with weights of a few bits.
+
+        Plain rows in one batch take its place, and the fault is as it is. Whatever differs by no more than `tolerance`
+        nats is rounding.
+        """
+        return cls(rows[0], planted, rows[1:], way, planted, tolerance / FACTOR)
 
     def evidence(self, gap: float, planted_gap: float) -> Evidence:
         """Return the distances, given those in single precision."""
@@ -75,20 +86,16 @@ class Trial:
 
     @property
     def is_sound(self) -> bool:
-        """Whether the way is nearer to the truth than to the planted fault, and the fault nearer to itself."""
+        """True if the way is nearer to the truth than to the planted fault, and the fault nearer to itself."""
         sound = distance(self.way, self.truth) < distance(self.way, self.fault)
         return sound and distance(self.planted, self.fault) < distance(self.planted, self.truth)
 
-    def failure(self, precision: str, least: float = NEGLIGIBLE) -> str:
-        """Return why the way is not used, or "" if it is as close to the truth as plain rows are.
+    def failure(self, precision: str) -> str:
+        """Return why the way is not used in a precision, or "" if it is as close to the truth as plain rows are.
 
         It must also be sound: otherwise rounding would hide a fault.
-
-        Args:
-            precision: name of the model's precision.
-            least: nats by which plain rows are rounded at least.
         """
-        rounding = max(least, *(distance(scores, self.truth) for scores in self.rows))
+        rounding = max(self.least, *(distance(scores, self.truth) for scores in self.rows))
         error = distance(self.way, self.truth)
         if not error <= FACTOR * rounding:
             return f"in {precision}, it is {error / rounding:.1f} times as far from single precision as plain rows are"

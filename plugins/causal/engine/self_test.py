@@ -25,9 +25,9 @@ from figeval.memory import is_exhausted
 
 from ...encoders.batching import TokenBudget, free_memory
 from ...encoders.loading import one_line, positions
-from ...encoders.precision import computing_in, exact_products
+from ...encoders.precision import computing_in, exact_products, is_single, truth_of
 from .bodies import REFUSALS, bytes_per_token, fuse_activations
-from .judgement import FACTOR, NEGLIGIBLE, Evidence, Floats, Trial
+from .judgement import Evidence, Floats, Trial
 from .packed import PLAIN, Answer, Engine
 from .prefix_tree import TokenRequest
 from .reading_plan import Shape
@@ -117,7 +117,7 @@ def cure_of(model: PreTrainedModel, result: Result) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a test found.
+    """The result of a test.
 
     Attributes:
         failure: why a strategy is not used; empty if it is.
@@ -174,11 +174,11 @@ class SelfTest:
         try:
             if self.is_single and self._apart(tight) <= TOLERANCE:
                 return Result("", reach, Evidence(*gaps))
-            trial, least = self.trial(tight)
+            trial = self.trial(tight)
         except (*REFUSALS, ModelError) as error:
             return Result(self._refusal(error), reach, Evidence(*gaps))
         precision = str(self.engine.dtype).removeprefix("torch.")
-        failure = "" if whatever_rounding and trial.is_sound else trial.failure(precision, least)
+        failure = "" if whatever_rounding and trial.is_sound else trial.failure(precision)
         return Result(failure, reach, trial.evidence(*gaps), trial.is_sound)
 
     def _refusal(self, error: Exception) -> str:
@@ -191,7 +191,7 @@ class SelfTest:
 
         In single precision that is the model itself, if its windows are short enough for the sample, then a copy of it.
         """
-        itself = Reader(self.engine, None if self.is_single else truth_of(self.engine.dtype))
+        itself = self._itself if self.is_single else self._precise
         exact = self.is_single and not any(window > CONTEXT for window in windows(self.engine.model.config))
         if exact:
             yield itself
@@ -202,10 +202,18 @@ class SelfTest:
 
     @cached_property
     def is_single(self) -> bool:
-        """Whether the model computes in single precision or better."""
-        import torch
+        """True if the model computes in single precision or better."""
+        return is_single(self.engine.dtype)
 
-        return self.engine.dtype in (torch.float32, torch.float64)
+    @property
+    def _itself(self) -> Reader:
+        """The model in its own precision."""
+        return Reader(self.engine, None)
+
+    @property
+    def _precise(self) -> Reader:
+        """The model in the precision by which it is judged."""
+        return Reader(self.engine, truth_of(self.engine.dtype))
 
     @cached_property
     def _copy(self) -> Reader | None:
@@ -225,45 +233,37 @@ class SelfTest:
         model = self.engine.model
         return with_other_words(sample_for(model.config, positions(model), TRIAL_CONTEXTS, CONTEXT))
 
-    def trial(self, strategy: ReadStrategy) -> tuple[Trial, float]:
-        """Return the scores by which a strategy is judged, and by how many nats plain rows are rounded at least.
-
-        If the model cannot compute the truth, as one with weights of a few bits, plain rows in another batch and the
-        planted fault as it is take its place.
-        """
-        reader = Reader(self.engine, None)
-        way, planted = (
-            log_likelihoods(reader.scores(each, self._sample)) for each in (strategy, strategy.with_fault())
-        )
-        rows = self.rows
+    def trial(self, strategy: ReadStrategy) -> Trial:
+        """Return the scores by which a strategy is judged."""
+        fault = strategy.with_fault()
+        rows, way, planted = self.rows, self._scored(self._itself, strategy), self._scored(self._itself, fault)
         try:
-            truth = self.truth
-            precise = Reader(self.engine, truth_of(self.engine.dtype))
-            fault = log_likelihoods(precise.scores(strategy.with_fault(), self._sample))
+            return Trial(self.truth, self._scored(self._precise, fault), rows, way, planted)
         except (*REFUSALS, ModelError) as error:
             self._refusal(error)
-            return Trial(rows[0], planted, rows[1:], way, planted), HALF_TOLERANCE / FACTOR
-        return Trial(truth, fault, rows, way, planted), NEGLIGIBLE
+            return Trial.without_truth(rows, way, planted, HALF_TOLERANCE)
 
     @cached_property
     def truth(self) -> Floats:
         """Scores of plain rows in a higher precision than the model's."""
-        precise = Reader(self.engine, truth_of(self.engine.dtype))
-        return log_likelihoods(precise.scores(PLAIN, self._sample))
+        return self._scored(self._precise, PLAIN)
 
     @cached_property
     def rows(self) -> list[Floats]:
         """Scores of plain rows in the model's precision: in one batch, and in several."""
-        reader, sample = Reader(self.engine, None), self._sample
+        sample = self._sample
         size = -(-len(sample) // PARTS)
         parts = [sample[start : start + size] for start in range(0, len(sample), size)]
-        divided = [answer for part in parts for answer in reader.scores(PLAIN, part)]
-        return [log_likelihoods(answers) for answers in (reader.scores(PLAIN, sample), divided)]
+        divided = [answer for part in parts for answer in self._itself.scores(PLAIN, part)]
+        return [self._scored(self._itself, PLAIN), log_likelihoods(divided)]
 
     def _apart(self, strategy: ReadStrategy) -> float:
         """Return the largest difference from plain rows in the model's precision, in nats per token."""
-        way = log_likelihoods(Reader(self.engine, None).scores(strategy, self._sample))
-        return float(np.abs(way - self.rows[0]).max())
+        return float(np.abs(self._scored(self._itself, strategy) - self.rows[0]).max())
+
+    def _scored(self, reader: Reader, strategy: ReadStrategy) -> Floats:
+        """Return the log-likelihoods of the sample."""
+        return log_likelihoods(reader.scores(strategy, self._sample))
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,13 +319,6 @@ def refusal(error: Exception) -> str:
     """Return what a model says of a way in which it cannot be read."""
     name, text = type(error).__name__, one_line(error)[:120]
     return f"the architecture does not support it ({text if text.startswith(name) else f'{name}: {text}'})"
-
-
-def truth_of(dtype: torch.dtype) -> torch.dtype:
-    """Return the precision by whose scores those of another one are judged."""
-    import torch
-
-    return torch.float64 if dtype in (torch.float32, torch.float64) else torch.float32
 
 
 def log_likelihoods(answers: Sequence[Answer]) -> Floats:

@@ -10,11 +10,11 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -22,11 +22,11 @@ from figeval.memory import is_exhausted
 
 from ...encoders.batching import TokenBudget
 from ...encoders.loading import one_line, positions
-from ...encoders.precision import computing_in, exact_products
+from ...encoders.precision import computing_in, exact_products, is_single, truth_of
 from ...encoders.tokens import padded
 from ..engine.bodies import REFUSALS
-from ..engine.judgement import FACTOR, Floats, Trial
-from ..engine.self_test import VISIBLE, refusal, sample_for, truth_of
+from ..engine.judgement import Floats, Trial
+from ..engine.self_test import VISIBLE, refusal, sample_for
 from ..engine.small_copy import small_copy
 from ..engine.verdicts import Verdict, recall_verdict, remember_verdict, verdict_file
 from .decoder import Decoder, Waiting
@@ -52,14 +52,12 @@ Tables: TypeAlias = "list[Tensor]"  # log-probabilities of each row's next token
 
 def tolerance(writer: Decoder | WholeBatches) -> float:
     """Return the largest difference that is rounding, in the precision in which a writer computes."""
-    return TOLERANCE if is_single(writer) else HALF_TOLERANCE
+    return TOLERANCE if is_single(precision_of(writer)) else HALF_TOLERANCE
 
 
-def is_single(writer: Decoder | WholeBatches) -> bool:
-    """Return whether a writer computes in single precision or better."""
-    import torch
-
-    return writer.autocast is None and writer.model.dtype in (torch.float32, torch.float64)
+def precision_of(writer: Decoder | WholeBatches) -> torch.dtype:
+    """Return the precision in which a writer computes."""
+    return writer.autocast or writer.model.dtype
 
 
 @dataclass(frozen=True)
@@ -67,14 +65,16 @@ class WriterTrial(ABC, Generic[W]):
     """The scores of a writer's rows in a trial, and those of plain passes over the same texts."""
 
     writer: W
+    faulty: ClassVar[Callable[..., Any]]  # the class of a writer with a planted fault
 
     @abstractmethod
     def tables(self) -> Tables:
         """Return the log-probabilities that the writer computes."""
 
-    @abstractmethod
     def with_fault(self) -> WriterTrial[W]:
         """Return a trial of the writer with a planted fault in the mask of its rows."""
+        values = {field.name: getattr(self.writer, field.name) for field in fields(self.writer)}
+        return type(self)(self.faulty(**values))
 
     @abstractmethod
     def of(self, model: PreTrainedModel) -> WriterTrial[W]:
@@ -122,6 +122,8 @@ class ForgetfulDecoder(Decoder):
 class DecoderTrial(WriterTrial[Decoder]):
     """Rows that come and go: in a batch of three, some share a beginning, and they end one after the other."""
 
+    faulty = ForgetfulDecoder
+
     @cached_property
     def sample(self) -> list[Waiting]:
         """The rows, which wait with their beginnings."""
@@ -161,10 +163,6 @@ class DecoderTrial(WriterTrial[Decoder]):
             for ids, room in self.texts
         ]
 
-    def with_fault(self) -> DecoderTrial:
-        values = {field.name: getattr(self.writer, field.name) for field in fields(self.writer)}
-        return DecoderTrial(ForgetfulDecoder(**values))
-
     def of(self, model: PreTrainedModel) -> DecoderTrial:
         return DecoderTrial(replace(self.writer, model=model, autocast=None, _kept={}))
 
@@ -179,6 +177,8 @@ class LeakingBatches(WholeBatches):
 
 class BatchTrial(WriterTrial[WholeBatches]):
     """Rows of different lengths in one batch: some models read the padding, and some mix rows up afterwards."""
+
+    faulty = LeakingBatches
 
     @cached_property
     def prompts(self) -> list[list[int]]:
@@ -195,10 +195,6 @@ class BatchTrial(WriterTrial[WholeBatches]):
     def tables(self) -> Tables:
         rows = [Row(prompt, STEPS, NEVER) for prompt in self.prompts]
         return list(self.writer.scores(rows, dictated(self.writer.model)[:STEPS]))
-
-    def with_fault(self) -> BatchTrial:
-        values = {field.name: getattr(self.writer, field.name) for field in fields(self.writer)}
-        return BatchTrial(LeakingBatches(**values))
 
     def of(self, model: PreTrainedModel) -> BatchTrial:
         return BatchTrial(replace(self.writer, model=model, padding=0, autocast=None))
@@ -257,7 +253,7 @@ class TrialReader:
 
 def readers(trial: WriterTrial[W]) -> Iterator[TrialReader]:
     """Yield the trials that answer for an architecture in single precision, best first."""
-    single = is_single(trial.writer)
+    single = is_single(precision_of(trial.writer))
     if single:
         yield TrialReader(trial)
     model = trial.writer.model
@@ -271,12 +267,10 @@ def readers(trial: WriterTrial[W]) -> Iterator[TrialReader]:
 def judged(trial: WriterTrial[W]) -> str:
     """Return why rounding does not explain the scores of a writer whose architecture is right, or "" if it does."""
     model = trial.writer.model
-    precision = str(trial.writer.autocast or model.dtype).removeprefix("torch.")
+    precision = str(precision_of(trial.writer)).removeprefix("torch.")
     try:
-        alone = trial.rows()
-        rows = [array(alone), array(trial.rows(together=True))]
-        tables = trial.tables()
-        planted = array(trial.with_fault().tables())
+        rows = [array(trial.rows()), array(trial.rows(together=True))]
+        way, planted = array(trial.tables()), array(trial.with_fault().tables())
     except REFUSALS as error:
         if is_exhausted(error):
             raise
@@ -285,10 +279,9 @@ def judged(trial: WriterTrial[W]) -> str:
         with computing_in(model, truth_of(model.dtype)):
             precise = trial.of(model)
             truth, fault = array(precise.rows()), array(precise.with_fault().tables())
-    except REFUSALS:  # as weights of a few bits: plain rows in another batch take the place of the truth
-        unlike = Trial(rows[0], planted, rows[1:], array(tables), planted)
-        return unlike.failure(precision, HALF_TOLERANCE / FACTOR)
-    return Trial(truth, fault, rows, array(tables), planted).failure(precision)
+    except REFUSALS:
+        return Trial.without_truth(rows, way, planted, HALF_TOLERANCE).failure(precision)
+    return Trial(truth, fault, rows, way, planted).failure(precision)
 
 
 def lowered(writer: Decoder | WholeBatches) -> torch.autocast:
