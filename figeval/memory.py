@@ -1,9 +1,13 @@
-"""Memory that runs out: how such an error is recognised, and what is released after it."""
+"""Memory that runs out: how such an error is recognised, and what is released after it; and copies to a device."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ParamSpec, TypeVar
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -50,3 +54,15 @@ def release_memory() -> None:
     torch.xpu.empty_cache()
     if torch.backends.mps.is_available():
         torch.mps.empty_cache()
+
+
+def copy_to(tensor: Tensor, device: torch.device | str) -> Tensor:
+    """Copy a tensor from the host to a device; from pinned memory, the host does not wait for CUDA's copy."""
+    import torch
+
+    if torch.device(device).type != "cuda":
+        return tensor.to(device)
+    try:
+        return tensor.pin_memory().to(device, non_blocking=True)
+    except RuntimeError:  # systems limit the memory that can be pinned; any other error comes again
+        return tensor.to(device)

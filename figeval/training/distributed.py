@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from figeval.attention import avoid_cudnn_attention
 from figeval.errors import TrainError, near
+from figeval.memory import copy_to
 from figeval.training.config import TrainConfig
 from figeval.training.contract import Batch
 from figeval.training.probe import Gauge, gauge_of
@@ -166,14 +167,10 @@ class Distributed:
         return self._moved(torch.tensor(values, dtype=like.dtype))
 
     def _moved(self, tensor: Tensor) -> Tensor:
-        """Move a tensor from the CPU to the device; from pinned memory, the host does not wait for CUDA's copy."""
-        if self.accelerator.device.type != "cuda":
-            return tensor.to(self.accelerator.device)
-        try:
-            moved = tensor.pin_memory().to(self.accelerator.device, non_blocking=True)
-        except RuntimeError:  # systems limit the memory that can be pinned; any other error comes again
-            moved = tensor.to(self.accelerator.device)
-        vars(moved).update(vars(tensor))  # attributes of a learner, such as lengths that the host knows
+        """Move a tensor to the device, with what a learner has attached to it, such as lengths that the host knows."""
+        moved = copy_to(tensor, self.accelerator.device)
+        if self.accelerator.device.type == "cuda":
+            vars(moved).update(vars(tensor))
         return moved
 
     def casting_once(self) -> AbstractContextManager[object]:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
 
+from figeval.memory import copy_to
 from figeval.models.progress import advance
 
 from .batching import TokenBudget, attempt, finished_batches
@@ -37,7 +38,7 @@ Fetch: TypeAlias = Callable[[Started, list[int]], Iterable[T]]
 
 @dataclass(frozen=True, slots=True)
 class Steps(Generic[Prepared, Started, T]):
-    """What is done with a batch of inputs, given by their indexes; each step is safe to repeat.
+    """The steps of a batch of inputs, given by their indexes; each is safe to repeat.
 
     Attributes:
         prepare: makes a batch on the host, in any thread.
@@ -218,20 +219,10 @@ def on_device(
 
 def copied(batch: dict[str, Tensor], device: str) -> dict[str, Tensor]:
     """Return tensors of the host on a device, without waiting for what it is computing."""
-    if not device.startswith("cuda"):
-        return {name: tensor.to(device) for name, tensor in batch.items()}
-    moved = {name: pinned(tensor).to(device, non_blocking=True) for name, tensor in batch.items()}
-    if MASK in batch:
+    moved = {name: copy_to(tensor, device) for name, tensor in batch.items()}
+    if MASK in batch and device.startswith("cuda"):
         with_lengths(moved[MASK], lengths_of(batch[MASK]))
     return moved
-
-
-def pinned(tensor: Tensor) -> Tensor:
-    """Return a tensor in memory that a device copies from by itself; as it is, if the system gives no such memory."""
-    try:
-        return tensor.pin_memory()
-    except RuntimeError:
-        return tensor
 
 
 class Copy:
