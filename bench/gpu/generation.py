@@ -62,13 +62,14 @@ def by_figeval(machine: Machine, model: Any, words: Any, prompts: list[str]) -> 
     """Return the rate in the way that figeval chooses, and what its record says about all of them."""
     from figeval.builtin.plugins.causal.figeval_hf import FigevalHF
     from figeval.builtin.plugins.causal.generation.fastest import Fastest
-    from figeval.builtin.plugins.causal.generation.ways import OTHERS, Way, disagreement, way_of
+    from figeval.builtin.plugins.causal.generation.ways import Way, disagreement, way_of
+    from figeval.builtin.plugins.causal.options import OTHER_WAYS
     from figeval.builtin.plugins.lm_eval_bridge.releases import instances
 
     lm = FigevalHF(pretrained=model, tokenizer=words, batch_size=len(prompts))
     lm.way = "own"
     own: Any = lm.writer
-    ways = [way_of(name, own, words.pad_token_id) for name in OTHERS]
+    ways = [way_of(name, own, words.pad_token_id) for name in OTHER_WAYS]
     for way in ways:
         way.patience = 0.0  # as if the run were long
     options = {"until": [], "max_gen_toks": WRITTEN[machine.kind], "do_sample": False}

@@ -64,7 +64,7 @@ class Parameters(Stored):
 
 
 class Passes(Stored):
-    """How the rows of a step were divided into passes through the network."""
+    """Division of a step's rows into passes through the network."""
 
     per_step: float = Field(ge=0, description="mean number of passes of each process")
     tokens: int | None = Field(default=None, description="tokens of a pass that fit in memory, if it was measured")

@@ -18,7 +18,7 @@ Seconds = Annotated[float, Field(ge=0)]
 
 
 class PassCost(BaseModel):
-    """What a pass costs, as measured at the start of a training and kept with its progress.
+    """Cost of a pass, as measured at the start of a training and kept with its progress.
 
     Attributes:
         seconds_per_pass: the part that does not depend on the tokens.

@@ -1,4 +1,4 @@
-"""What a pass costs in time and memory, measured on an accelerator with the longest rows before the first step.
+"""Cost of a pass in time and memory, measured on an accelerator with the longest rows before the first step.
 
 Also what to do if a pass does not fit in memory all the same.
 """
@@ -28,7 +28,7 @@ LESS_TO_UPDATE = "use --fsdp with more --processes, or another --output with --l
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What one process does in a step.
+    """Work of one process in a step.
 
     Attributes:
         passes: passes of batches through the network.

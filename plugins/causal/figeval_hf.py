@@ -19,7 +19,6 @@ from figeval.models.progress import within
 
 from ..encoders.batching import TokenBudget
 from ..encoders.loading import check_weights
-from ..encoders.settings import one_of
 from ..encoders.tokens import padded
 from .engine.encoder_decoder import EncoderDecoder
 from .engine.packed import Answer, Engine
@@ -29,7 +28,7 @@ from .generation.row import End, Row
 from .generation.self_test import writer_for
 from .generation.ways import Writer
 from .lm_eval_requests import Ids, encode_pairs, fitted
-from .options import SCORING, WRITING
+from .options import check_options
 from .prompting import final_tokens
 
 if TYPE_CHECKING:
@@ -64,8 +63,7 @@ class FigevalHF(HFLM):  # type: ignore[misc]
         Raises:
             ModelError: `scoring` or `writing` is no such word, or the checkpoint does not match its config.
         """
-        one_of("scoring", scoring, SCORING)
-        one_of("writing", writing, WRITING)
+        check_options(scoring, writing)
         self.scoring, self.way = scoring, writing
         super().__init__(*arguments, **options)
 

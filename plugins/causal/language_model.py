@@ -30,14 +30,14 @@ from ..encoders.loading import (
     prepare,
     suppress_logging,
 )
-from ..encoders.settings import Configured, Settings, one_of
+from ..encoders.settings import Configured, Settings
 from ..encoders.tokens import padded
 from .engine.bodies import kept_per_token, vocabulary
 from .engine.packed import logits_at_once
 from .generation.grammar import Grammars, check_installed
 from .generation.row import Row
 from .lm_eval_requests import encode_pairs
-from .options import SCORING, WRITING
+from .options import check_options
 from .packaged import SMOLLM2
 from .prompting import Prompting, context_length
 
@@ -91,8 +91,7 @@ class LanguageSettings(Settings):
     def __post_init__(self) -> None:
         # super() without arguments fails in a dataclass with slots, because the decorator creates a new class.
         Settings.__post_init__(self)
-        one_of("scoring", self.scoring, SCORING)
-        one_of("writing", self.writing, WRITING)
+        check_options(self.scoring, self.writing)
 
     @property
     def passed_on(self) -> JSON:

@@ -1,6 +1,15 @@
-"""The words of options that decide how a language model's texts are read and written."""
+"""Options of language models that decide how texts are read to be scored, and in which way they are written."""
 
 from __future__ import annotations
 
-SCORING = ("auto", "packed", "rows")  # how texts are read to be scored (`engine.self_test`)
-WRITING = ("auto", "own", "generate", "continuous", "static")  # in which way texts are written (`generation.ways`)
+from ..encoders.settings import one_of
+
+SCORING = ("auto", "packed", "rows")  # see `engine.self_test`
+OTHER_WAYS = ("generate", "continuous", "static")  # than own decoding, in the order in which they are tried
+WRITING = ("auto", "own", *OTHER_WAYS)  # see `generation.ways`
+
+
+def check_options(scoring: str, writing: str) -> None:
+    """Raise `ModelError` for a value that there is not."""
+    one_of("scoring", scoring, SCORING)
+    one_of("writing", writing, WRITING)

@@ -30,7 +30,7 @@ Kernel: TypeAlias = "Callable[[Tensor, Tensor, Tensor, Layout, float, float | No
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Where the tokens of padded rows are when the rows lie end to end.
+    """Positions of the tokens of padded rows when the rows lie end to end.
 
     Attributes:
         shape: number of rows, and length of the longest.

@@ -87,14 +87,14 @@ def stack_of(body: Module) -> Module | None:
 
 
 class Way(NamedTuple):
-    """How a batch was read: by a kernel, which may have failed, or with padding."""
+    """Reading of a batch: by a kernel, which may have failed, or with padding."""
 
     kernel: Kernel | None
     fails: bool = False
 
 
 class Conditions(NamedTuple):
-    """What decides, beside a model, whether a kernel is right."""
+    """Conditions that decide, beside a model, whether a kernel is right."""
 
     kind: str  # of device
     precision: torch.dtype
@@ -120,7 +120,7 @@ class Turn:
 
 @dataclass(eq=False)
 class RowReader:
-    """What an encoder does before and after its layers so that they read rows end to end.
+    """Work of an encoder before and after its layers so that they read rows end to end.
 
     Attributes:
         body: the encoder.

@@ -1,4 +1,4 @@
-"""What differs between the releases of lm-eval: 0.4.10, later ones of 0.4, and 0.5.
+"""Differences between the releases of lm-eval: 0.4.10, later ones of 0.4, and 0.5.
 
 Everything else in figeval is the same for all of them. Each function looks for the names that a release has, and never
 compares versions. lm-eval is imported when a function is called.
@@ -29,7 +29,7 @@ BYPASSED = 999  # lm-eval's score for "not computed"
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a request comes from.
+    """Origin of a request.
 
     Attributes:
         task: name of the task in lm-eval.

@@ -17,8 +17,9 @@ from figeval.builtin.plugins.causal.generation.fastest import Fastest, fastest
 from figeval.builtin.plugins.causal.generation.row import End, Row, Thinking
 from figeval.builtin.plugins.causal.generation.self_test import writer_for
 from figeval.builtin.plugins.causal.generation.thinking import Marks
-from figeval.builtin.plugins.causal.generation.ways import COMPILING_SECONDS, MEASURING_SECONDS, OTHERS, Way
+from figeval.builtin.plugins.causal.generation.ways import COMPILING_SECONDS, MEASURING_SECONDS, Way
 from figeval.builtin.plugins.causal.language_model import hf
+from figeval.builtin.plugins.causal.options import OTHER_WAYS
 from figeval.builtin.plugins.encoders.batching import TokenBudget
 from figeval.errors import ModelError
 from tests.plugins.architectures import PACKED, SHARING, build
@@ -54,7 +55,7 @@ def everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
 # ---- the ways --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("way", OTHERS)
+@pytest.mark.parametrize("way", OTHER_WAYS)
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_every_way_writes_the_texts_of_the_model(name: str, way: str) -> None:
     model = made(name)
@@ -74,13 +75,13 @@ def test_every_architecture_gets_its_texts_whatever_way_fails_on_it(name: str, e
     del everywhere
     model = build(name)
     model.generation_config.eos_token_id = 0
-    for way in OTHERS:
+    for way in OTHER_WAYS:
         rows = rows_of(LONG)
         list(writer_in(way, model, rows=4).write(rows))
         assert [row.written for row in rows] == [alone(model, row) for row in rows]
 
 
-@pytest.mark.parametrize("way", OTHERS)
+@pytest.mark.parametrize("way", OTHER_WAYS)
 def test_every_way_keeps_to_stop_texts_and_formats(way: str, workshop: Workshop) -> None:
     folder = str(workshop("gpt2", "LMHeadModel"))
     own, other = hf(folder, writing="own"), hf(folder, writing=way)
@@ -102,7 +103,7 @@ def test_the_record_says_why_a_chosen_way_wrote_nothing(workshop: Workshop) -> N
     assert "format" in writing["because"]
 
 
-@pytest.mark.parametrize("way", OTHERS)
+@pytest.mark.parametrize("way", OTHER_WAYS)
 def test_every_way_tells_thinking_from_the_answer(way: str, workshop: Workshop) -> None:
     backend = hf(str(workshop("gpt2", "LMHeadModel")))
     free = backend.generate(prompts(12)).values
@@ -189,7 +190,7 @@ def test_options_of_a_generation_config_hold_in_every_way() -> None:
     for name, value in {"eos_token_id": 0, "repetition_penalty": 1.8, "no_repeat_ngram_size": 2}.items():
         setattr(model.generation_config, name, value)
     texts = []
-    for way in ("own", *OTHERS):
+    for way in ("own", *OTHER_WAYS):
         rows = rows_of(SHORT)
         writer = writer_in(way, model)
         list(writer.write(rows))
@@ -217,7 +218,7 @@ def test_an_unknown_way_is_refused(workshop: Workshop) -> None:
 # ---- ways that fail --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("way", OTHERS)
+@pytest.mark.parametrize("way", OTHER_WAYS)
 def test_the_rows_of_a_way_that_fails_are_written_by_own_decoding(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
     model = build("Llama")
     writer = writer_in(way, model)
@@ -405,7 +406,7 @@ def test_attention_by_groups_gives_the_same_texts_and_repeats_no_keys(
         return compute(query, key, *further, **options)
 
     monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", listening)
-    for way in ("own", *OTHERS):
+    for way in ("own", *OTHER_WAYS):
         rows = rows_of(LONG)
         seen.clear()
         list(fastest(own, 0, way).write(rows))

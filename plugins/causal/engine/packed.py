@@ -46,7 +46,7 @@ LOGITS_ON_ACCELERATOR = 1 << 30
 class TokenCount:
     """Number of tokens read by the model, and those that one row per request or packed trees would have taken.
 
-    Packed trees are counted only where they could not be used.
+    Packed trees are counted only if some texts, or all, could not be read in them.
     """
 
     read: int = 0

@@ -29,7 +29,7 @@ SOURCES = ("causal", "encoders")  # plugins whose code a verdict depends on
 
 
 class Verdict(BaseModel):
-    """What the self-test chose, and why.
+    """The choice of the self-test, and its reasons.
 
     Attributes:
         strategy: name of the strategy.

@@ -42,7 +42,7 @@ def fastest(own: Writer, padding: int, name: str = "auto") -> Writer:
     Args:
         own: writer of a model; if its rows cannot come and go, it is the only one.
         padding: id of a token that fills rows up.
-        name: "own", one of `ways.OTHERS`, or "auto".
+        name: "own", one of `OTHER_WAYS`, or "auto".
 
     Raises:
         ModelError: the model's rows cannot come and go, and `name` is another way than "generate".
@@ -78,7 +78,7 @@ class Speed:
 
 @dataclass(slots=True)
 class Tried:
-    """What is known of a way.
+    """Speeds and failures of a way.
 
     Attributes:
         speeds: by the magnitude of the number of rows.

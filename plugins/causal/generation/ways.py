@@ -19,6 +19,7 @@ from figeval.types import JSON
 
 from ...encoders.batching import TokenBudget
 from ..engine.bodies import arguments_of
+from ..options import OTHER_WAYS
 from .continuous import Continuous
 from .decoder import Decoder
 from .row import Row
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from torch import Tensor
     from transformers import PreTrainedModel
 
-OTHERS = ("generate", "continuous", "static")  # in the order in which they are tried
 MEASURING_SECONDS = 10.0  # of writing that are at stake before another way, which may be slower, is tried
 COMPILING_SECONDS = 60.0  # the same before a pass is compiled: 20 to 30 s pay if texts then take half the time
 COMPILING_DEVICES = ("cuda", "xpu")  # transformers compiles on these
@@ -56,7 +56,7 @@ class Way(Generic[W]):
     """One way of writing rows.
 
     Attributes:
-        name: "own" or one of `OTHERS`.
+        name: "own" or one of `OTHER_WAYS`.
         writer: what writes.
         patience: seconds of writing that must be at stake before it is tried.
         prepares: whether it needs time before the first text, which its speed does not count.
@@ -195,7 +195,7 @@ def worth_trying(own: Decoder) -> list[str]:
     device = own.model.device.type
     if device == "cpu":
         return []
-    names = OTHERS if device in COMPILING_DEVICES else ("generate",)
+    names = OTHER_WAYS if device in COMPILING_DEVICES else ("generate",)
     return [name for name in names if not refusal(name, own)]
 
 
