@@ -24,7 +24,7 @@ _PUBLIC = {
     "figeval.api.scoring": "score",
     "figeval.api.trainings": "Training train",
     "figeval.api.verifications": "Verification verify",
-    "figeval.evaluation.export": "StoredAnswer StoredRun",
+    "figeval.evaluation.stored_run": "StoredAnswer StoredRun",
     "figeval.hooks": "hookimpl",
     "figeval.spec": "SuiteSpec TaskSpec task",
     "figeval.types": (
@@ -59,7 +59,7 @@ _PUBLIC = {
         "tied_answers"
     ),
     "figeval.metrics.arguments": "MetricContext MetricModel",
-    "figeval.training.contract": "Features Learner Setup",
+    "figeval.models.learner": "Features Learner Setup",
     "figeval.data": "DataContext",
     "figeval.records.schema": "RunRecord TaskRecord",
     "figeval.config": "RunConfig",

@@ -80,7 +80,7 @@ from figeval.errors import (
     TrainError as TrainError,
     UnknownName as UnknownName,
 )
-from figeval.evaluation.export import (
+from figeval.evaluation.stored_run import (
     StoredAnswer as StoredAnswer,
     StoredRun as StoredRun,
 )
@@ -191,7 +191,7 @@ from figeval.task_types.similarity import (
 from figeval.task_types.spans import (
     SpanExample as SpanExample,
 )
-from figeval.training.contract import (
+from figeval.models.learner import (
     Features as Features,
     Learner as Learner,
     Setup as Setup,

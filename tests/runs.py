@@ -9,7 +9,7 @@ from figeval import plugins
 from figeval.config import RunConfig
 from figeval.evaluation import Harness
 from figeval.evaluation.run import run as run_pipeline
-from figeval.evaluation.training.seeds import scores_of
+from figeval.evaluation.seeds import scores_of
 from figeval.records.run_folder import read_record
 from figeval.records.schema import BaselineRecord, ModelRecord, RunRecord, ScoreRecord, TaskRecord
 from figeval.records.sweep import SeedsRecord, write

@@ -8,7 +8,9 @@ from typing import Any
 
 from figeval import plugins
 from figeval.api.runs import Folders, Runs, paths_in, run_paths
-from figeval.evaluation.export import chosen, exported, save, stored_runs, text_of
+from figeval.evaluation.export_contract import chosen, exported, text_of
+from figeval.evaluation.outputs import save
+from figeval.evaluation.stored_run import stored_runs
 from figeval.reporting.exporters import load_exporters
 from figeval.validation import checked_arguments
 

@@ -17,10 +17,11 @@ from figeval import frontend, plugins
 from figeval.api import frames
 from figeval.config import RunConfig
 from figeval.errors import OptionError, RecordError, near
-from figeval.evaluation.export import StoredRun, exported, text_of
+from figeval.evaluation.export_contract import exported, text_of
 from figeval.evaluation.harness import Guests, Harness
 from figeval.evaluation.run import run as run_tasks
 from figeval.evaluation.stored import with_breakdown
+from figeval.evaluation.stored_run import StoredRun
 from figeval.models.capabilities import KNOWN, capabilities
 from figeval.models.progress import listening
 from figeval.records.run_folder import RunFolder

@@ -21,12 +21,12 @@ from figeval.evaluation.training.complete import complete, evaluation_folder
 from figeval.evaluation.training.configure import configured
 from figeval.evaluation.training.published import told
 from figeval.evaluation.training.train import stored_record
+from figeval.records.floor import floor_in
 from figeval.records.training import TrainingRecord
 from figeval.reporting import training as training_table
 from figeval.reporting.grid import page, plain
 from figeval.reporting.progress import TrainingProgress, display_on, stderr
 from figeval.training.config import TrainConfig
-from figeval.training.floor import floor_in
 from figeval.validation import checked_arguments
 
 if TYPE_CHECKING:

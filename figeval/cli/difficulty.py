@@ -30,7 +30,7 @@ def difficulty(runs: tuple[Path, ...], metric: str, output: Path | None, as_json
     figeval difficulty A B C --output items.csv
     """
     from figeval.api.difficulties import difficulty as difficulty_of
-    from figeval.evaluation.export import save
+    from figeval.evaluation.outputs import save
 
     if len(runs) < PAIR:
         raise click.UsageError("give at least two runs")

@@ -89,7 +89,9 @@ def export(  # noqa: PLR0913, PLR0917 - one argument per option
     figeval export A B C --to latex --layout comparison --metrics acc,mrr --against A
     """
     from figeval import plugins
-    from figeval.evaluation.export import chosen, exported, save, stored_runs, text_of
+    from figeval.evaluation.export_contract import chosen, exported, text_of
+    from figeval.evaluation.outputs import save
+    from figeval.evaluation.stored_run import stored_runs
     from figeval.reporting.exporters import load_exporters
     from figeval.text import clean
 

@@ -121,7 +121,7 @@ def write_job(file: Path, given: dict[str, Any]) -> str:
     from figeval.api.runs import run_config
     from figeval.errors import OptionError
     from figeval.evaluation.harness import Harness
-    from figeval.training.slurm import spread_script, write_script
+    from figeval.evaluation.workers.slurm import spread_script, write_script
 
     if given["ray"] not in {None, "", "auto"}:
         raise OptionError(f"--slurm starts Ray on the machines of its job; leave out --ray {given['ray']}")

@@ -106,8 +106,8 @@ def score(template: Path | None, seeds: str | None, no_baselines: bool, **flags:
     from figeval.api.scoring import score as score_predictions
     from figeval.records.sweep import SEEDS, SeedsRecord, read
     from figeval.reporting.grid import say
+    from figeval.reporting.seeds import show_seeds
     from figeval.reporting.table import show, show_breakdowns
-    from figeval.reporting.training import show_seeds
 
     done = score_predictions(progress=True, baselines=not no_baselines, **flags)
     console = Console()
@@ -126,11 +126,11 @@ def write_template(file: Path, seeds: str | None, flags: dict[str, Any]) -> None
     from figeval.api.runs import run_config
     from figeval.evaluation.given_template import write_template as write
     from figeval.evaluation.harness import Harness
-    from figeval.evaluation.training.sweep import seeds_of
+    from figeval.records.sweep import parse_seeds
 
     names = ("limit", "sample", "stratify", "seed", "protocol", "split", "include_path")
     config = run_config(flags["tasks"], "", cast("RunOptions", {name: flags[name] for name in names}))
-    wanted = [] if seeds is None else seeds_of(seeds, config.seed)
+    wanted = [] if seeds is None else parse_seeds(seeds, config.seed)
     asked = write(file, config, wanted, Harness(include=config.include_path))
     rows = sum(one.n for one in asked) * max(len(wanted), 1)
     echo(f"{file}: {counted(rows, 'row')}; fill in the column prediction, and leave it empty where there is none")

@@ -94,11 +94,11 @@ def show_run(path: Path, by: str | None, as_json: bool) -> None:
 def record_in(path: Path) -> Path | None:
     """Return the record at a path or in its folder: that of the seeds, else of the grid, else of the training."""
     from figeval.records.sweep import GRID, SEEDS
-    from figeval.training.train_folder import RECORD, TrainFolder
+    from figeval.records.training import RECORD, record_file
 
     if path.is_file():
         return path if path.name in (SEEDS, GRID, RECORD) else None
-    places = (path / SEEDS, path / GRID, TrainFolder(path).record_file)
+    places = (path / SEEDS, path / GRID, record_file(path))
     return next((place for place in places if place.is_file()), None)
 
 
@@ -107,10 +107,11 @@ def show_training_record(file: Path, as_json: bool) -> None:
     from rich.console import Console
 
     from figeval.errors import RecordError
+    from figeval.records.floor import floor_in
     from figeval.records.sweep import GRID, SEEDS, GridRecord, SeedsRecord, read
     from figeval.records.training import read_training
-    from figeval.reporting.training import show_grid, show_seeds, show_training
-    from figeval.training.floor import floor_in
+    from figeval.reporting.seeds import show_seeds
+    from figeval.reporting.training import show_grid, show_training
 
     if as_json:
         echo_json_text(file.read_text(encoding="utf-8").rstrip("\n"))

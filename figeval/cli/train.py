@@ -13,8 +13,8 @@ import click
 
 from figeval.cli.options import C, Finite, allow_external_files, also, listed, settings
 from figeval.errors import FolderInUse, TrainError
+from figeval.evaluation.workers.slurm import MASTER, script, spread_script, write_script
 from figeval.training.config import TrainConfig
-from figeval.training.slurm import MASTER, script, spread_script, write_script
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -160,10 +160,11 @@ def several(
 ) -> int:
     """Run the trainings of a sweep, on a cluster if `staff` has the flags for one; return the exit code."""
     from figeval.api.trainings import shown_progress
-    from figeval.evaluation.training.sweep import Sweep, grid_of, seeds_of
+    from figeval.evaluation.training.sweep import Sweep, grid_of
+    from figeval.records.sweep import parse_seeds
     from figeval.reporting.grid import say
 
-    wanted, values = None if seeds is None else seeds_of(seeds, asked.seed), grid_of(grid)
+    wanted, values = None if seeds is None else parse_seeds(seeds, asked.seed), grid_of(grid)
     progress = shown_progress(asked)
     sweep = Sweep(asked, progress, lambda text: say(beside, text))
     if not staff:
@@ -179,7 +180,8 @@ def swept(sweep: Sweep, progress: TrainingProgress, seeds: Sequence[int] | None,
     """Run the trainings of a grid, then those of the seeds or the evaluation of the best one; return the exit code."""
     from rich.console import Console
 
-    from figeval.reporting.training import show_grid, show_seeds
+    from figeval.reporting.seeds import show_seeds
+    from figeval.reporting.training import show_grid
 
     asked, console, best = sweep.config, Console(), None
     if grid:

@@ -18,10 +18,10 @@ from figeval.evaluation.selection_bias import UnseenExamples, marked, roles_of
 from figeval.evaluation.task_metrics import metrics_of
 from figeval.models.model import open_model
 from figeval.plugins import describe
+from figeval.records.floor import Floor
 from figeval.records.predictions import PredictionRow
 from figeval.records.schema import BaselineRecord, Role
 from figeval.task_types.routes import Route, choose
-from figeval.training.floor import Floor
 
 
 @dataclass(slots=True)

@@ -21,8 +21,8 @@ from figeval.evaluation.given_rows import GivenRow, Predictions, Rows, Source
 from figeval.evaluation.harness import Harness
 from figeval.evaluation.plan import Plan, Planner, check_columns
 from figeval.evaluation.run import Observer, carry_out, default_folder
+from figeval.evaluation.seeds import scores_of, warnings_of
 from figeval.evaluation.task_metrics import check_metrics
-from figeval.evaluation.training.seeds import scores_of, warnings_of
 from figeval.evaluation.variants import chosen
 from figeval.frontend import notice
 from figeval.models.model import Model

@@ -8,7 +8,7 @@ from operator import or_
 from figeval.files import expand_user, is_folder
 from figeval.models.model import Model
 from figeval.records.schema import AncestorRecord, LineageRecord
-from figeval.training.seen import Lineage, lineage_of
+from figeval.records.seen import Lineage, lineage_of
 
 
 def line_of(model: Model) -> Lineage:

@@ -14,9 +14,9 @@ from figeval.metrics.arguments import MetricContext
 from figeval.models.batching import Memo
 from figeval.models.capabilities import Answer, ask, capability_of
 from figeval.models.model import Backends, Model, open_model
+from figeval.records.seen import Lineage, about_in
 from figeval.spec import TaskSpec
 from figeval.task_types.base import Metric
-from figeval.training.seen import Lineage, about_in
 from figeval.types import JSON, Example, Request, Role
 
 BATCH = 1024  # requests that are passed to the model together

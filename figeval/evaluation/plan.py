@@ -27,6 +27,8 @@ from figeval.frontend import warn
 from figeval.metrics.catalogue import statistic_of
 from figeval.models.model import Model, open_model
 from figeval.prompts import LETTERS, PromptContext, PromptTemplate, Shots, SolvedExamples, load_template, variables
+from figeval.records.floor import Floor, floor_in
+from figeval.records.seen import about_in
 from figeval.spec import TaskSpec
 from figeval.spec.examples import check_languages
 from figeval.spec.subset import CLUSTER, LANGUAGE, Portion
@@ -34,8 +36,6 @@ from figeval.spec.survey import Survey, survey
 from figeval.task_types.base import Metric
 from figeval.task_types.calibration import CONTENT_FREE
 from figeval.task_types.routes import Route, choose
-from figeval.training.floor import Floor, floor_in
-from figeval.training.seen import about_in
 from figeval.types import Example
 from figeval.words import TaskWords, notion_of
 

@@ -52,9 +52,9 @@ from figeval.records import provenance
 from figeval.records.predictions import PredictionRow
 from figeval.records.run_folder import RunFolder
 from figeval.records.schema import RunRecord, TaskRecord
+from figeval.records.seen import Lineage
 from figeval.spec import TaskSpec
 from figeval.task_types.given import GIVEN
-from figeval.training.seen import Lineage
 from figeval.types import Prompt
 
 RUNS = Path("results/runs")
@@ -81,7 +81,7 @@ def run(config: RunConfig, harness: Harness, observer: Observer) -> tuple[RunRec
         FigevalError: an error that the user can fix, before the first task or later (full disk, unusable weights).
     """
     if config.trackers:
-        from figeval.training.distributed import check_trackers
+        from figeval.evaluation.trackers import check_trackers
 
         check_trackers(config.trackers)
     with staff_of(config) as staff:

@@ -21,6 +21,7 @@ from figeval.metrics.aggregation import GroupAggregator, MetricAggregator
 from figeval.metrics.catalogue import statistic_of
 from figeval.metrics.statistic import Batched, Case, Collective, Family, Measured, Statistic
 from figeval.plugins import foreign_code
+from figeval.records.floor import name_of
 from figeval.records.predictions import PredictionRow, answers_of, tokens_of
 from figeval.records.schema import (
     BaselineRecord,
@@ -36,7 +37,6 @@ from figeval.records.schema import (
     TaskRecord,
 )
 from figeval.task_types.base import Metric
-from figeval.training.floor import name_of
 from figeval.types import Example, Prediction, Score
 
 Measurements: TypeAlias = Mapping[str, Measured]  # of one example, by metric

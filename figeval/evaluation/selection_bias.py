@@ -33,7 +33,7 @@ from figeval.records.schema import (
     ScoreRecord,
     TaskRecord,
 )
-from figeval.training.seen import Ancestor, Lineage
+from figeval.records.seen import Ancestor, Lineage
 
 TEST = "test"
 ROLES: tuple[Role, ...] = ("trained", "chosen")  # the more serious one first

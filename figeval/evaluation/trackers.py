@@ -7,18 +7,31 @@ the run, whose results are in its folder.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeAlias
 
 from figeval.config import RunConfig
+from figeval.errors import TrainError, near
 from figeval.frontend import warn
 from figeval.records.schema import RunRecord, TaskRecord
 from figeval.text import one_line
 
 UNNAMED = re.compile(r"[^\w./ :-]")  # what MLflow does not allow in the name of a metric
 Log: TypeAlias = Callable[[TaskRecord], None]
+
+
+def check_trackers(names: Sequence[str]) -> None:
+    """Raise `TrainError` for a tracker that accelerate does not know, or that is not installed."""
+    from accelerate.tracking import LOGGER_TYPE_TO_CLASS, get_available_trackers
+
+    known, installed = list(LOGGER_TYPE_TO_CLASS), {tracker.value for tracker in get_available_trackers()}
+    for name in names:
+        if name not in known:
+            raise TrainError(f"--trackers {name}: accelerate knows {', '.join(known)}{near(name, known)}")
+        if name not in installed:
+            raise TrainError(f"--trackers {name} needs its library; pip install {name}")
 
 
 @contextmanager

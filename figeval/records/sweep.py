@@ -10,7 +10,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from pydantic import Field, model_validator
 
-from figeval.errors import RecordError
+from figeval.errors import RecordError, TrainError
 from figeval.jsonfile import read_model
 from figeval.records.run_folder import SEEDS as SEEDS
 from figeval.records.run_folder import RunFolder, find_record, read_run
@@ -18,6 +18,7 @@ from figeval.records.schema import CHOSEN_ON_TEST, SEEN, MacroRecord, Role, RunR
 from figeval.storage import replace_text
 
 GRID = "grid.json"
+MAX_SEEDS = 10_000
 Sweep = TypeVar("Sweep", "SeedsRecord", "GridRecord")
 
 
@@ -86,6 +87,24 @@ def write(record: SeedsRecord | GridRecord, file: Path) -> None:
 def read(kind: type[Sweep], file: Path) -> Sweep:
     """Read a record from a file. Raises `RecordError` if the file is not a record of this kind."""
     return read_model(file, kind, RecordError, cure="it was not written by this version of figeval")
+
+
+def parse_seeds(text: str, first: int) -> list[int]:
+    """Parse --seeds: `5` means five seeds, starting at `first`; `1,7` or `7,` lists the seeds.
+
+    Raises:
+        TrainError: The text is neither, or a seed is negative or repeated.
+    """
+    try:
+        numbers = [int(part) for part in text.split(",") if part.strip()]
+    except ValueError as error:
+        raise TrainError(f"--seeds {text}: give a number of seeds, or seeds separated by commas") from error
+    seeds = numbers if "," in text else range(first, first + min(sum(numbers), MAX_SEEDS + 1))
+    if not seeds or min(seeds) < 0 or len(set(seeds)) < len(seeds):
+        raise TrainError(f"--seeds {text}: give the number of seeds (at least 1), or distinct seeds (0 or more)")
+    if len(seeds) > MAX_SEEDS:
+        raise TrainError(f"--seeds {text}: give at most {MAX_SEEDS:,} seeds")
+    return [*seeds]
 
 
 # ---- several runs as one --------------------------------------------------------------------------------------------

@@ -15,6 +15,15 @@ from figeval.text import cleaned
 from figeval.validation import validated
 
 LONGEST = 1e10  # seconds; a record with more is no record
+RECORD = "record.json"
+REMOVED = frozenset(("compile",))  # settings of an older figeval; its config files have them still
+# Settings that change how fast or where a model is trained, but not the result.
+OPERATIONAL = frozenset(
+    (
+        *("output", "device", "processes", "nodes", "node_rank", "master", "deepspeed", "fsdp", *REMOVED),
+        *("tokens_per_batch", "checkpoint_every", "trackers", "evaluate", "include_path", "floor"),
+    )
+)
 
 
 class DevScores(Stored):
@@ -113,6 +122,11 @@ class TrainingRecord(Stored):
         if self.before:
             yield DevScores(step=0, scores=self.before)
         yield from self.evaluations
+
+
+def record_file(folder: Path) -> Path:
+    """Return the file of the record in the folder of a trained model."""
+    return folder / "training" / RECORD
 
 
 def read_training(

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from figeval.models.capabilities import capabilities
-from figeval.training.contract import Features, Learner, Setup
+from figeval.models.learner import Features, Learner, Setup
 from figeval.types import Example
 
 if TYPE_CHECKING:

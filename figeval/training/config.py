@@ -11,18 +11,10 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, PositiveInt, model_validator
 
 from figeval.config import Augment, Size
+from figeval.records.floor import FOLDER
+from figeval.records.training import OPERATIONAL, REMOVED
 
 Share = Annotated[float, Field(ge=0, lt=1)]
-
-REMOVED = frozenset(("compile",))  # fields of an older figeval; its config files have them still
-
-# Settings that change how fast or where a model is trained, but not the result.
-ELSEWHERE = frozenset(
-    (
-        *("output", "device", "processes", "nodes", "node_rank", "master", "deepspeed", "fsdp", *REMOVED),
-        *("tokens_per_batch", "checkpoint_every", "trackers", "evaluate", "include_path", "floor"),
-    )
-)
 
 
 class TrainConfig(BaseModel):
@@ -136,5 +128,11 @@ class TrainConfig(BaseModel):
         """Return eight hex digits over the settings that can change the weights."""
         # Keys that were added later count only if they are set, so that trainings of an earlier figeval can resume.
         late = {name for name in ("probe", "augment") if not getattr(self, name)}
-        values = self.model_dump(mode="json", exclude={*ELSEWHERE, *late})
+        values = self.model_dump(mode="json", exclude={*OPERATIONAL, *late})
         return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:8]
+
+
+def floor_config(config: TrainConfig, probe: str) -> TrainConfig:
+    """Return the config of a training's floor. It is evaluated together with its model, not by itself."""
+    changes = {"probe": probe, "floor": False, "evaluate": (), "output": config.output / FOLDER}
+    return config.model_copy(update=changes)

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, TypeVar
 
 from figeval.attention import avoid_cudnn_attention
 from figeval.errors import TrainError, near
+from figeval.evaluation.trackers import check_trackers
 from figeval.memory import copy_to
+from figeval.models.learner import Batch
 from figeval.training.config import TrainConfig
-from figeval.training.contract import Batch
 from figeval.training.probe import Gauge, gauge_of
 from figeval.training.sharding import Replicated, Sharded
 from figeval.training.state import WEIGHT, gathered, load_moments, load_weights, read_state, trained, write_state
@@ -296,18 +297,6 @@ def connect(config: TrainConfig) -> Distributed:
     accelerator.init_trackers("figeval", config=flat(config), init_kwargs=named)
     sharding.on_initialized()
     return Distributed(accelerator, sharding, gauge_of(str(accelerator.device)))
-
-
-def check_trackers(asked: Sequence[str]) -> None:
-    """Raise `TrainError` for a tracker that accelerate does not know, or that is not installed."""
-    from accelerate.tracking import LOGGER_TYPE_TO_CLASS, get_available_trackers
-
-    known, installed = list(LOGGER_TYPE_TO_CLASS), {tracker.value for tracker in get_available_trackers()}
-    for name in asked:
-        if name not in known:
-            raise TrainError(f"--trackers {name}: accelerate knows {', '.join(known)}{near(name, known)}")
-        if name not in installed:
-            raise TrainError(f"--trackers {name} needs its library; pip install {name}")
 
 
 def device_of(asked: str | None) -> str:

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from figeval.errors import TrainError, near
+from figeval.models.learner import Learner, Setup
 from figeval.plugins import PluginManager
 from figeval.registry import Registry, fill
-from figeval.training.contract import Learner, Setup
 
 ANY = "*"
 Factory = Callable[[Setup], Learner]

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Protocol, cast
 
 from figeval.errors import TrainError
 from figeval.memory import attempt, is_exhausted
+from figeval.models.learner import WITHOUT_PADDING, Batch, Features, Learner
 from figeval.training.adapters import Adapters, with_adapters
 from figeval.training.batches import TOKENS_ON_ACCELERATOR, Epochs, Plan, Share, SimilarLengths, budget, shares
 from figeval.training.config import TrainConfig
-from figeval.training.contract import WITHOUT_PADDING, Batch, Features, Learner
 from figeval.training.distributed import Distributed
 from figeval.training.optimizers import optimizer_of, rate, set_rate
 from figeval.training.passes import PassCost

@@ -24,6 +24,7 @@ from pydantic import BaseModel, ConfigDict
 
 from figeval.errors import FolderInUse, TrainError
 from figeval.jsonfile import parse_json, read_model
+from figeval.records.training import record_file
 from figeval.storage import cure, locked, replace_text
 from figeval.text import clean
 from figeval.training.config import TrainConfig
@@ -32,7 +33,6 @@ from figeval.training.selection import Evaluation
 from figeval.types import JSON
 
 DECLARED = "figeval.json"
-RECORD = "record.json"
 STATE = "state"
 MOVE = "move it away or choose another --output"
 
@@ -66,7 +66,7 @@ class TrainFolder:
         self.traces = path / "training"
         self.progress_file = self.traces / "progress.json"
         self.history_file = self.traces / "history.jsonl"
-        self.record_file = self.traces / RECORD
+        self.record_file = record_file(path)
 
     @contextmanager
     def locked(self) -> Iterator[None]:

@@ -21,7 +21,7 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from figeval.memory import is_exhausted, release_memory
-from figeval.training.contract import WITHOUT_PADDING
+from figeval.models.learner import WITHOUT_PADDING
 from figeval.types import JSON
 
 from .precision import computing_in

@@ -83,7 +83,7 @@ def eval_results(
 
     Args:
         runs: the runs.
-        stored: see `figeval.evaluation.export`.
+        stored: see `figeval.StoredRun`.
         dataset_id: the benchmark on the Hub, whose leaderboard gets the scores.
         metric: the metric of that leaderboard, because the format has one number per task.
         tasks: the tasks of that benchmark; by default those of figeval's benchmark of the same name, or all tasks if

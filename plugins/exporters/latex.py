@@ -52,7 +52,7 @@ def export(  # noqa: PLR0913 - one argument per choice of the user
     Args:
         runs: the runs.
         layouts: the layouts of all plugins.
-        compare: see `figeval.evaluation.export`.
+        compare: see `figeval.evaluation.export_contract`.
         layout: name of the layout.
         tasks: tasks of the layout `comparison`, in this order.
         metrics: metrics of the layout `comparison`, in this order; by default the first one of each task.

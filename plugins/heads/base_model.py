@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
     from transformers.models.auto.auto_factory import _BaseAutoModelClass
 
+    from figeval.models.learner import Setup
     from figeval.training.batches import Plan
-    from figeval.training.contract import Setup
 
 KNOWN = ("Transformer", "Pooling", "Normalize")  # supported modules of sentence-transformers
 POOLING = "1_Pooling/config.json"

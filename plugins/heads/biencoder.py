@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from torch import Tensor
     from transformers import PreTrainedModel
 
+    from figeval.models.learner import Batch, Setup
     from figeval.training.batches import Plan
-    from figeval.training.contract import Batch, Setup
 
 TEMPERATURE = 0.05  # for cosines, as in sentence-transformers' ranking losses
 CANDIDATES = ("all", "batch")

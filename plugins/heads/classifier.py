@@ -29,7 +29,7 @@ from .inputs import class_of
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from figeval.training.contract import Setup
+    from figeval.models.learner import Setup
 
     from .cross_encoder import CrossNetwork
 

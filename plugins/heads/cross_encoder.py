@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from torch import Tensor
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-    from figeval.training.contract import Batch, Setup
+    from figeval.models.learner import Batch, Setup
 
 CLOSENESS = {0: "closeness"}  # the single output of a cross-encoder
 LOSS = "loss"

@@ -13,9 +13,9 @@ from ..encoders.tokens import IDS, TYPES
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from figeval.models.learner import Batch
     from figeval.task_types.choice import ChoiceExample
     from figeval.task_types.pairs import PairExample
-    from figeval.training.contract import Batch
 
     from ..classification.classification import ClassificationExample
 

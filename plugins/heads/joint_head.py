@@ -45,8 +45,8 @@ if TYPE_CHECKING:
     from torch.nn import ModuleDict
     from transformers import PreTrainedModel
 
+    from figeval.models.learner import Batch, Setup
     from figeval.training.batches import Plan
-    from figeval.training.contract import Batch, Setup
 
 TANH = "tanh"
 BRANCH = "branch."

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from torch import Tensor
     from transformers import PreTrainedModel
 
-    from figeval.training.contract import Batch
+    from figeval.models.learner import Batch
 
 LABELS = "labels"  # the token to be predicted at a position, or IGNORED
 WRITTEN = "decoder_input_ids"

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from torch import Tensor
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-    from figeval.training.contract import Batch, Setup
+    from figeval.models.learner import Batch, Setup
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

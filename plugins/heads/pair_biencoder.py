@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from torch import Tensor
     from transformers import PreTrainedModel
 
-    from figeval.training.contract import Batch, Setup
+    from figeval.models.learner import Batch, Setup
 
 RIGHT = "right."  # prefix of the right text's inputs
 ENCODER, HEAD = "encoder.", "head."  # prefixes of weights

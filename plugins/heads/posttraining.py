@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from torch import Tensor
     from transformers import PreTrainedTokenizerBase
 
-    from figeval.training.contract import Batch, Setup
+    from figeval.models.learner import Batch, Setup
 
     from .language import LanguageNetwork
 

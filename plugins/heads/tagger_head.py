@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from torch import Tensor
     from transformers import PreTrainedModel
 
-    from figeval.training.contract import Batch, Setup
+    from figeval.models.learner import Batch, Setup
 
 UNLABELLED = -100  # ignore_index of torch's cross-entropy
 

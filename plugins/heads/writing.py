@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from torch import Tensor
     from transformers.models.auto.auto_factory import _BaseAutoModelClass
 
-    from figeval.training.contract import Batch, Setup
+    from figeval.models.learner import Batch, Setup
 
     from .language import LanguageNetwork
 

@@ -14,7 +14,8 @@ import yaml
 
 import figeval
 from figeval.errors import PluginError
-from figeval.evaluation.export import exported, save
+from figeval.evaluation.export_contract import exported
+from figeval.evaluation.outputs import save
 from figeval.records.run_folder import RunFolder
 from figeval.records.schema import LanguageRecord, MacroRecord, ModelRecord
 from tests.cli.conftest import Cli

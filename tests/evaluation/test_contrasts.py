@@ -13,8 +13,8 @@ from figeval.errors import TaskError
 from figeval.evaluation.baselines import Baselines
 from figeval.evaluation.contrasts import ContrastAnswer, contrasts_of, scores
 from figeval.evaluation.rescore import rescore
+from figeval.evaluation.seeds import scores_of
 from figeval.evaluation.selection_bias import withhold_intervals
-from figeval.evaluation.training.seeds import scores_of
 from figeval.metrics.discrimination import Judged, auc
 from figeval.metrics.seeds import discrimination_over_seeds
 from figeval.records.run_folder import RunFolder

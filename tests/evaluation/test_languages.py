@@ -20,8 +20,8 @@ from figeval.evaluation import Harness
 from figeval.evaluation.comparisons import compare_runs
 from figeval.evaluation.rescore import rescore
 from figeval.evaluation.score import MetricSet, TaskScorer
+from figeval.evaluation.seeds import scores_of
 from figeval.evaluation.stored import with_breakdown
-from figeval.evaluation.training.seeds import scores_of
 from figeval.evaluation.validate import validate
 from figeval.metrics.seeds import SeededValues, interval_over_languages, interval_over_seeds
 from figeval.records.predictions import PredictionRow
@@ -29,7 +29,7 @@ from figeval.records.run_folder import read_run
 from figeval.records.schema import RunRecord
 from figeval.records.sweep import SeedsRecord, mean_of
 from figeval.reporting import table
-from figeval.reporting.training import show_seeds
+from figeval.reporting.seeds import show_seeds
 from tests.evaluation.conftest import Heard, Workshop, write_task
 from tests.fakes import FakeGenerator, FakePairScorer
 from tests.processes import figeval

@@ -9,10 +9,10 @@ import pytest
 
 from figeval.errors import RecordError
 from figeval.evaluation.rescore import rescore
+from figeval.records.digests import SeenTexts
+from figeval.records.seen import Lineage, write
 from figeval.task_types.choice import ChoiceExample, read_letter
 from figeval.task_types.routes import ReplyReader
-from figeval.training.digests import SeenTexts
-from figeval.training.seen import Lineage, write
 from figeval.types import Reply
 from tests.evaluation.conftest import write_task
 from tests.evaluation.test_variants import letter_of_the_word, write_prompted

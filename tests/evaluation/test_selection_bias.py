@@ -26,10 +26,10 @@ from figeval.evaluation.training.sweep import Sweep
 from figeval.models.model import open_model
 from figeval.records.run_folder import RunFolder
 from figeval.records.schema import CHOSEN_ON_TEST, ModelRecord, RunRecord
+from figeval.records.seen import FILE, Ancestor, Lineage, lineage_of
 from figeval.records.sweep import run_or_mean
 from figeval.reporting import table
 from figeval.reporting.exporters import load_exporters
-from figeval.training.seen import FILE, Ancestor, Lineage, lineage_of
 from tests import runs, trainings
 from tests.plugins.tiny import Workshop
 from tests.runs import Deaf

@@ -14,7 +14,7 @@ from torch.utils.checkpoint import checkpoint
 from figeval.builtin.plugins.encoders import rows
 from figeval.builtin.plugins.encoders.rows import Layout, by_row
 from figeval.builtin.plugins.encoders.unpadded import describe_padding, read_without_padding
-from figeval.training.contract import WITHOUT_PADDING
+from figeval.models.learner import WITHOUT_PADDING
 from tests.plugins.test_unpadded import LENGTHS, ON_CPU, SIZES, WORDS, batch, broken, build, close, gradients, states
 
 

@@ -14,8 +14,8 @@ from figeval.data import DataContext, Row
 from figeval.data.cache import fetch
 from figeval.errors import DataError
 from figeval.evaluation import Harness
-from figeval.training.digests import SeenTexts
-from figeval.training.seen import Lineage
+from figeval.records.digests import SeenTexts
+from figeval.records.seen import Lineage
 
 PROVERBS = {"Q2": "Still WATERS run deep", "Q1": "Look before you leap", "Q55": "Mind your hatLink to proverb"}
 

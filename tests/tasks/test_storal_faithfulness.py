@@ -29,14 +29,14 @@ from figeval.evaluation.run import run
 from figeval.evaluation.task_metrics import metrics_of
 from figeval.metrics.catalogue import statistic_of
 from figeval.models.capabilities import Outputs
+from figeval.records.digests import SeenTexts
 from figeval.records.schema import RunRecord
+from figeval.records.seen import Lineage, write
 from figeval.reporting import table
 from figeval.reporting.exporters import load_exporters
 from figeval.task_types.generation import GenerationExample
 from figeval.task_types.pairs import PairExample
 from figeval.testing import check_metric
-from figeval.training.digests import SeenTexts
-from figeval.training.seen import Lineage, write
 from figeval.types import Inputs, PairLabel, Prediction
 from figeval.words import letters
 from tests.evaluation.conftest import Heard, Models

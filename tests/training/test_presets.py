@@ -15,8 +15,8 @@ from figeval.evaluation import Harness
 from figeval.evaluation.training.configure import configured
 from figeval.evaluation.training.published import changed, names_of, recorded, row_of, told
 from figeval.hooks import hookimpl
+from figeval.models.learner import Setup
 from figeval.records.reference import published
-from figeval.training.contract import Setup
 from figeval.training.described import described, sections
 from figeval.training.learners import load_learners
 from figeval.training.presets import SENTENCES, Preset, load_presets, merged

@@ -14,8 +14,8 @@ from safetensors.torch import load_file
 
 from figeval.errors import TrainError
 from figeval.evaluation.training.train import passes_of
+from figeval.models.learner import WITHOUT_PADDING
 from figeval.training.batches import TOKENS_ON_ACCELERATOR
-from figeval.training.contract import WITHOUT_PADDING
 from figeval.training.loop import train
 from figeval.training.probe import DeviceGauge, Probe, Work, fitted, gauge_of, tokens_in_memory
 from figeval.training.train_folder import Progress, TrainFolder

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from figeval.errors import FolderInUse, TrainError
+from figeval.evaluation.seeds import scores_of
 from figeval.evaluation.training import sweep as sweeps
-from figeval.evaluation.training.seeds import scores_of
-from figeval.evaluation.training.sweep import Sweep, grid_of, seeds_of
+from figeval.evaluation.training.sweep import Sweep, grid_of
 from figeval.records.run_folder import read_record
-from figeval.records.sweep import GridRecord, SeedsRecord
+from figeval.records.sweep import GridRecord, SeedsRecord, parse_seeds
 from figeval.training.train_folder import TrainFolder
 from tests import trainings
 from tests.plugins.tiny import Workshop
@@ -202,7 +202,7 @@ def test_grids_and_seeds_as_they_are_written() -> None:
         "epochs": ["3", "5"],
         "batch_size": ["8"],
     }
-    assert (seeds_of("3", 42), seeds_of("7,", 0), seeds_of("1, 5", 0)) == ([42, 43, 44], [7], [1, 5])
+    assert (parse_seeds("3", 42), parse_seeds("7,", 0), parse_seeds("1, 5", 0)) == ([42, 43, 44], [7], [1, 5])
     for wrong in ("0", "x", "1,1", "-2", "", ",", "99999999999", "9" * 5000):
         with pytest.raises(TrainError, match="--seeds"):
-            seeds_of(wrong, 0)
+            parse_seeds(wrong, 0)

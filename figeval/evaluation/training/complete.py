@@ -13,13 +13,13 @@ from figeval.evaluation.training.launcher import launch, needs_launcher
 from figeval.evaluation.training.train import catch_up, finished, stored_record, train_here
 from figeval.frontend import notice
 from figeval.jsonfile import read_json
+from figeval.records.floor import floor_in
 from figeval.records.run_folder import read_run
 from figeval.records.schema import RunRecord, TaskRecord
-from figeval.training.config import TrainConfig
-from figeval.training.floor import config_of_floor, floor_in
+from figeval.records.seen import FILE, about_in, weights_in
+from figeval.training.config import TrainConfig, floor_config
 from figeval.training.learners import load_learners
 from figeval.training.loop import LOSS, TrainingObserver
-from figeval.training.seen import FILE, about_in, weights_in
 from figeval.training.train_folder import DECLARED, TrainFolder, write_json
 from figeval.types import JSON
 
@@ -37,7 +37,7 @@ def complete(config: TrainConfig, observer: TrainingObserver) -> RunRecord | Non
     """
     harness = Harness(include=config.include_path)
     harness.catalogue.expand(config.evaluate or ())  # a misspelt name must not wait for the end of the training
-    floor = config_of_floor(config, probe_of_floor(config, harness)) if config.floor else None
+    floor = floor_config(config, probe_of_floor(config, harness)) if config.floor else None
     if config.node_rank == 0:  # check both folders before the first step, since the floor begins hours later
         for one in filter(None, (config, floor)):
             TrainFolder(one.output).check(one)

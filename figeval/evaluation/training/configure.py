@@ -13,7 +13,8 @@ from figeval.errors import TrainError
 from figeval.evaluation.training.published import row_of
 from figeval.frontend import warn
 from figeval.plugins import PluginManager
-from figeval.training.config import REMOVED, TrainConfig
+from figeval.records.training import REMOVED
+from figeval.training.config import TrainConfig
 from figeval.training.presets import merged
 from figeval.validation import first_problem
 from figeval.yamlfile import read_mapping

@@ -17,14 +17,15 @@ from itertools import product
 
 from figeval.errors import FolderInUse, TrainError, near
 from figeval.evaluation.harness import Harness
+from figeval.evaluation.seeds import scores_of, warnings_of
 from figeval.evaluation.training.complete import complete, evaluation_folder, probe_of_floor, stored_evaluation
 from figeval.evaluation.training.configure import checked, typed
-from figeval.evaluation.training.seeds import scores_of, warnings_of
 from figeval.evaluation.training.train import criterion_of, finished, stored_record
 from figeval.jsonfile import JSONValue
 from figeval.records.schema import RunRecord
 from figeval.records.sweep import GRID, SEEDS, GridPoint, GridRecord, SeedsRecord, write
-from figeval.training.config import ELSEWHERE, TrainConfig
+from figeval.records.training import OPERATIONAL
+from figeval.training.config import TrainConfig
 from figeval.training.loop import TrainingObserver
 from figeval.training.train_folder import TrainFolder
 from figeval.yamlfile import InvalidYAML, parse_yaml
@@ -32,7 +33,6 @@ from figeval.yamlfile import InvalidYAML, parse_yaml
 # Fields that must be equal for scores on dev to be comparable.
 SHARED = frozenset(("task", "model", "seed", "preset", "select_on", "select_by", "holdout", "holdout_by", "limit"))
 OPTIONS = "head_args."
-MOST_SEEDS = 10_000
 Grid = Mapping[str, Sequence[str]]
 
 
@@ -221,31 +221,13 @@ class Sweep:
 # ---- arguments ------------------------------------------------------------------------------------------------------
 
 
-def seeds_of(text: str, first: int) -> list[int]:
-    """Parse --seeds: `5` means five seeds, starting at `first`; `1,7` or `7,` lists the seeds.
-
-    Raises:
-        TrainError: The text is neither, or a seed is negative or repeated.
-    """
-    try:
-        found = [int(part) for part in text.split(",") if part.strip()]
-    except ValueError as error:
-        raise TrainError(f"--seeds {text}: give a number of seeds, or seeds separated by commas") from error
-    wanted = found if "," in text else range(first, first + min(sum(found), MOST_SEEDS + 1))
-    if not wanted or min(wanted) < 0 or len(set(wanted)) < len(wanted):
-        raise TrainError(f"--seeds {text}: give the number of seeds (at least 1), or distinct seeds (0 or more)")
-    if len(wanted) > MOST_SEEDS:
-        raise TrainError(f"--seeds {text}: give at most {MOST_SEEDS:,} seeds")
-    return [*wanted]
-
-
 def grid_of(texts: Sequence[str]) -> Grid:
     """Parse --grid: `lr=1e-5,2e-5;epochs=3,5`, in one text or several, lists the values of each field.
 
     Raises:
         TrainError: The text has another form, or names a field that is unknown or must be the same for all trainings.
     """
-    known = set(TrainConfig.model_fields) - ELSEWHERE - SHARED - {"head_args"}
+    known = set(TrainConfig.model_fields) - OPERATIONAL - SHARED - {"head_args"}
     grid: dict[str, list[str]] = {}
     for part in (part for text in texts for part in text.split(";") if part.strip()):
         name, equals, values = part.partition("=")

@@ -19,8 +19,11 @@ from figeval.evaluation.training.published import recorded
 from figeval.evaluation.training.splits import Splits, doubts, shown_splits, splits_of
 from figeval.files import expand_user, is_folder
 from figeval.jsonfile import read_json
+from figeval.models.learner import Learner, Setup
 from figeval.models.model import Model
 from figeval.records import provenance
+from figeval.records.digests import SeenTexts
+from figeval.records.seen import FILE, RESTORE, Lineage, lineage_of, weights_in, write
 from figeval.records.training import (
     DevExamples,
     DevScores,
@@ -35,12 +38,9 @@ from figeval.records.training import (
 )
 from figeval.spec import TaskSpec
 from figeval.training.config import TrainConfig
-from figeval.training.contract import Learner, Setup
-from figeval.training.digests import SeenTexts
 from figeval.training.distributed import Distributed, connect
 from figeval.training.learners import load_learners
 from figeval.training.loop import LOSS, Job, TrainingObserver, train
-from figeval.training.seen import FILE, RESTORE, Lineage, lineage_of, weights_in, write
 from figeval.training.selection import Criterion, improved
 from figeval.training.train_folder import DECLARED, Progress, TrainFolder, write_json
 from figeval.types import JSON, Example

@@ -26,9 +26,9 @@ from figeval.evaluation.run import run
 from figeval.evaluation.score import summarize
 from figeval.evaluation.training.complete import complete
 from figeval.evaluation.training.sweep import Sweep
+from figeval.records.floor import floor_in
 from figeval.records.schema import BaselineRecord, LanguageRecord, OverlapRecord, RunRecord, TaskRecord
 from figeval.training.config import TrainConfig
-from figeval.training.floor import floor_in
 from figeval.training.train_folder import Progress, TrainFolder
 from tests import runs, trainings
 from tests.plugins.tiny import Workshop

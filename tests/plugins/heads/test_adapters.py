@@ -18,9 +18,9 @@ from figeval.builtin.plugins.heads.writing import causal, seq2seq
 from figeval.errors import TrainError
 from figeval.evaluation import Harness
 from figeval.evaluation.training.train import train_here
+from figeval.models.learner import Setup
 from figeval.training.adapters import with_adapters
 from figeval.training.config import TrainConfig
-from figeval.training.contract import Setup
 from tests.plugins.heads.test_generation import EXAMPLES, SPREAD, WRITE, tell
 from tests.plugins.tiny import Workshop
 from tests.training.linear import Heard

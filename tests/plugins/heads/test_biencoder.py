@@ -22,10 +22,10 @@ from figeval.errors import FigevalError
 from figeval.evaluation import Harness
 from figeval.evaluation.run import run as run_pipeline
 from figeval.evaluation.training.train import train_here
+from figeval.models.learner import Setup
 from figeval.task_types.choice import ChoiceExample
 from figeval.task_types.ranking import RankingExample
 from figeval.training.config import TrainConfig
-from figeval.training.contract import Setup
 from figeval.types import Text
 from tests.plugins.heads.small import written
 from tests.plugins.tiny import LINES, Workshop

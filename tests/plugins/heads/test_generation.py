@@ -19,9 +19,9 @@ from figeval.errors import FigevalError
 from figeval.evaluation import Harness
 from figeval.evaluation.run import run as run_pipeline
 from figeval.evaluation.training.train import train_here
+from figeval.models.learner import Setup
 from figeval.task_types.generation import GenerationExample
 from figeval.training.config import TrainConfig
-from figeval.training.contract import Setup
 from figeval.types import Inputs
 from tests.plugins.tiny import LINES, Workshop
 from tests.runs import Deaf

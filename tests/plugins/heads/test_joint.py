@@ -16,9 +16,9 @@ from figeval.builtin.plugins.encoders.joint_encoder import joint as reading
 from figeval.builtin.plugins.heads.biencoder import ranking
 from figeval.builtin.plugins.heads.joint_head import joint
 from figeval.errors import FigevalError
+from figeval.models.learner import Setup
 from figeval.task_types.joint import JointExample
 from figeval.task_types.spans import SpanExample
-from figeval.training.contract import Setup
 from figeval.types import Span, SpanQuery, Text
 from tests.plugins.headed import declare, joint_checkpoint
 from tests.plugins.heads.small import Small, assert_alike, best_of, examples_of, scores_of, small, written

@@ -27,8 +27,8 @@ from figeval.builtin.plugins.heads.marker import marker
 from figeval.config import RunConfig
 from figeval.errors import FigevalError
 from figeval.evaluation.run import run as run_pipeline
+from figeval.models.learner import Setup
 from figeval.task_types.choice import ChoiceExample
-from figeval.training.contract import Setup
 from figeval.training.learners import load_learners
 from tests.plugins.heads.small import Small, best_of, examples_of, scores_of, small, written
 from tests.plugins.tiny import KINDS, LINES, LONG, POSITIONS, Marks, Workshop, make_tokenizer, save, spread, word_pieces

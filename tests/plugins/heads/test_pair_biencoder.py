@@ -22,11 +22,11 @@ from figeval.builtin.plugins.encoders.pair_encoder import pair_encoder as readin
 from figeval.builtin.plugins.heads.pair_biencoder import pairs
 from figeval.errors import FigevalError
 from figeval.models.capabilities import capabilities
+from figeval.models.learner import Setup
 from figeval.task_types.pairs import PairExample
 from figeval.testing import check_model
 from figeval.training.adapters import with_adapters
 from figeval.training.config import TrainConfig
-from figeval.training.contract import Setup
 from figeval.types import PairLabel, Text
 from tests.plugins.headed import declare
 from tests.plugins.heads.small import best_of, examples_of, scores_of, small, written

@@ -19,9 +19,9 @@ from figeval.builtin.plugins.heads.posttraining import infill, mlm, pieces_of, t
 from figeval.errors import FigevalError
 from figeval.evaluation import Harness
 from figeval.evaluation.training.train import train_here
+from figeval.models.learner import Setup
 from figeval.task_types.pairs import PairExample
 from figeval.training.config import TrainConfig
-from figeval.training.contract import Setup
 from tests.plugins.tiny import KINDS, LINES, LONG, Workshop, save
 from tests.training.linear import Heard
 

@@ -15,8 +15,8 @@ from torch.nn import functional
 from figeval.builtin.plugins.encoders.span_finder import SpanFinder, SpanSettings, spans
 from figeval.builtin.plugins.heads.span_head import gold_tokens, span
 from figeval.errors import FigevalError
+from figeval.models.learner import Setup
 from figeval.task_types.spans import SpanExample
-from figeval.training.contract import Setup
 from figeval.types import NO_SPAN, Span, SpanQuery
 from tests.plugins.headed import QA, declare
 from tests.plugins.heads.small import assert_alike, best_of, examples_of, scores_of, small, written

@@ -11,9 +11,9 @@ import torch
 from figeval.builtin.plugins.encoders import rows
 from figeval.builtin.plugins.encoders.unpadded import describe_padding
 from figeval.builtin.plugins.heads import biencoder, cross_encoder, posttraining
+from figeval.models.learner import Setup
 from figeval.task_types.pairs import PairExample
 from figeval.task_types.ranking import RankingExample
-from figeval.training.contract import Setup
 from tests.plugins.tiny import LINES, LONG, Workshop
 
 LABELS = ("entailment", "neutral", "contradiction")

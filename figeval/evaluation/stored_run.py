@@ -1,41 +1,30 @@
-"""Contract of exporters: the arguments that they get besides the records of runs, and the results that they return.
+"""Stored runs with their answers, as exporters and other readers of finished runs get them.
 
-An exporter is a function `export(runs)`. One that declares an argument `stored` also gets the answers of each run, with
-the texts of the examples if the user asked for them. Texts are read from the user's own copy of the data when the
-export is made, never from the run folder.
+Texts are read from the user's own copy of the data when they are asked for, never from the run folder.
 """
 
 from __future__ import annotations
 
-import inspect
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from functools import partial
 from importlib.resources import files
-from pathlib import Path, PurePosixPath
-from typing import Any, TypeAlias
+from pathlib import Path
+from typing import Any
 
-from figeval import plugins
 from figeval.data.readers import fetch, first_request
 from figeval.data.sources import catalogue
-from figeval.errors import FigevalError, OptionError, PluginError, RecordError
-from figeval.evaluation.comparisons import Design, RunComparisons, compare_all
+from figeval.errors import FigevalError, RecordError
 from figeval.evaluation.harness import Harness
-from figeval.evaluation.outputs import check_output
 from figeval.evaluation.variants import recorded_variant
-from figeval.records.layouts import load_layouts
 from figeval.records.predictions import PredictionRow
 from figeval.records.run_folder import RunFolder
 from figeval.records.schema import RunRecord, TaskRecord
 from figeval.records.sweep import run_or_mean
-from figeval.storage import cure, replacing
 from figeval.text import one_line
 from figeval.types import Example, Span
 
-Files: TypeAlias = Mapping[str, str | bytes]
 NONCOMMERCIAL = re.compile(r"\bNC\b|\bnon-?commercial|excludes commercial", re.IGNORECASE)
-PROVIDED = {"stored", "layouts", "compare"}  # arguments that figeval gives to exporters
 HIDDEN_FIELDS = {"prompted", "texts"}  # not facts about the example
 
 
@@ -222,138 +211,3 @@ def _noncommercial(benchmark: str, path: str) -> str:
         if NONCOMMERCIAL.search(clause) and (not named or path.partition("/")[0] in named):
             return clause
     return ""
-
-
-def exported(
-    export: Callable[..., Any], runs: Sequence[StoredRun], arguments: Mapping[str, Any] | None = None
-) -> str | bytes | Files:
-    """Return what an exporter makes of these runs.
-
-    Args:
-        export: the exporter; its keyword-only arguments can be set by users.
-        runs: the runs.
-        arguments: values of such arguments.
-
-    Raises:
-        OptionError: the exporter has no such argument, or needs one that is not given.
-        PluginError: it returned neither a text, bytes nor files, or a file would be outside the folder.
-    """
-    parameters = _parameters(export)
-    given = dict(arguments or {})
-    _check_arguments(parameters, given)
-    provided: Mapping[str, Callable[[], Any]] = {
-        "stored": lambda: runs,
-        "layouts": lambda: load_layouts(plugins.plugin_manager()),
-        "compare": lambda: partial(_compare, runs),
-    }
-    own = {name: make() for name, make in provided.items() if name in parameters}
-    if runs and "tasks" in given:
-        names = given["tasks"].split(",") if isinstance(given["tasks"], str) else given["tasks"]
-        given["tasks"] = list(_with_suites(names, runs))
-    made = export([run.record for run in runs], **own, **given)
-    if isinstance(made, str | bytes):
-        return made
-    if not isinstance(made, Mapping):
-        raise PluginError(f"an exporter returns a text, bytes or a mapping from file names to them, not {made!r:.80}")
-    for name, content in made.items():
-        parts = PurePosixPath(name).parts
-        if not parts or name.startswith("/") or ".." in parts or "\\" in name or one_line(name) != name:
-            raise PluginError(f"an exporter named a file {one_line(name, 80)!r}; names are paths within the folder")
-        if not isinstance(content, str | bytes):
-            raise PluginError(f"an exporter made {content!r:.80} for the file {name}; return a text or bytes")
-    return made
-
-
-def _compare(
-    runs: Sequence[StoredRun], metric: str, tasks: Iterable[str], against: int | None = None
-) -> RunComparisons:
-    """Return the comparisons of the runs by one metric on some tasks: of all pairs, or with the run at one place."""
-    design = Design(against=against, tasks=frozenset(tasks))
-    return compare_all([one.folder.path for one in runs], metric, design=design)
-
-
-def _with_suites(names: Iterable[str], runs: Sequence[StoredRun]) -> Iterator[str]:
-    """Yield names of tasks, for a suite those of its tasks that the runs have."""
-    has = {task.task for run in runs for task in run.record.tasks}
-    catalogue = runs[0].harness.catalogue
-    for name in names:
-        if name in has or name not in catalogue.suites:
-            yield name
-        else:
-            yield from (task.name for task in catalogue.expand([name]) if task.name in has)
-
-
-def chosen(**choices: Any) -> dict[str, Any]:
-    """Return the arguments of a format that the user chose: those that are not empty, false or None."""
-    return {name: value for name, value in choices.items() if value or (value == 0 and value is not False)}
-
-
-def _parameters(export: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
-    try:
-        return inspect.signature(export).parameters
-    except (TypeError, ValueError):  # a function that is not written in Python
-        return {}
-
-
-def _check_arguments(parameters: Mapping[str, inspect.Parameter], given: Mapping[str, Any]) -> None:
-    """Raise `OptionError` if an exporter has no argument of a given name, or needs one that is not given."""
-    settable = {name: one for name, one in parameters.items() if one.kind is one.KEYWORD_ONLY and name not in PROVIDED}
-    for name in given:
-        if name not in settable:
-            has = f"it has {', '.join(settable)}" if settable else "it has none"
-            raise OptionError(f"this format has no argument {name!r}; {has}")
-    for name, one in settable.items():
-        if one.default is one.empty and name not in given:
-            raise OptionError(f"this format needs {name}; add --format_args {name}=…")
-
-
-def text_of(made: str | bytes | Files, form: str) -> str:
-    """Return the text that an exporter made. Raises `OptionError` if it made something else, which needs a place."""
-    if isinstance(made, str):
-        return made
-    what = "is a binary format; name a file" if isinstance(made, bytes) else "consists of several files; name a folder"
-    raise OptionError(f"{form} {what} with --output")
-
-
-def save(made: str | bytes | Files, output: Path, inputs: Sequence[Path] = ()) -> None:
-    """Write a file, or files below a folder. Each is replaced atomically.
-
-    A link that the user names is followed. Links below a folder are not: they may come from somebody else.
-
-    Args:
-        made: what an exporter made.
-        output: the file, or the folder.
-        inputs: the runs that were read.
-
-    Raises:
-        OptionError: a file is one of the inputs or a part of a run.
-        RecordError: there is no space or no permission, or a folder or a link is in the way.
-    """
-    if not isinstance(made, Mapping):
-        check_output(output, inputs)
-        with cure(output, "--output"):
-            if output.exists() and not output.is_dir() and not output.is_file():  # /dev/stdout, a pipe
-                output.write_bytes(_bytes(made))
-                return
-            _write(made, output.resolve())
-        return
-    files = {output / name: content for name, content in made.items()}
-    for file in files:
-        check_output(file, inputs)
-        if linked := [one for one in file.parents if one.is_symlink() and output in one.parents]:
-            raise RecordError(f"{linked[0]} is a symbolic link; choose another folder with --output")
-    for file, content in files.items():
-        with cure(output, "--output"):
-            file.parent.mkdir(parents=True, exist_ok=True)
-            _write(content, file)
-
-
-def _write(content: str | bytes, file: Path) -> None:
-    if file.is_dir():
-        raise RecordError(f"{file} is a folder; give a file with --output")
-    with replacing(file) as stream:
-        stream.write(_bytes(content))
-
-
-def _bytes(content: str | bytes) -> bytes:
-    return content.encode("utf-8") if isinstance(content, str) else content

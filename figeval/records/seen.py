@@ -21,8 +21,8 @@ from typing import Any
 from figeval.errors import TrainError
 from figeval.files import digest_of_file, expand_user, is_folder
 from figeval.jsonfile import parse_json, read_json
+from figeval.records.digests import Digests, Question, SeenTexts
 from figeval.storage import replace_text
-from figeval.training.digests import Digests, Question, SeenTexts
 from figeval.types import JSON, Example, Role
 
 FILE = "seen.txt"

@@ -14,18 +14,11 @@ from typing import Any
 
 from figeval.errors import TrainError
 from figeval.jsonfile import read_json
-from figeval.training.config import ELSEWHERE, TrainConfig
-from figeval.training.seen import RESTORE, about_in, weights_in
-from figeval.training.train_folder import TrainFolder
+from figeval.records.seen import RESTORE, about_in, weights_in
+from figeval.records.training import OPERATIONAL, record_file
 
 FOLDER = "floor"
-OWN = ELSEWHERE | {"probe"}  # settings that may differ between a model and its floor
-
-
-def config_of_floor(config: TrainConfig, probe: str) -> TrainConfig:
-    """Return the config of a training's floor. It is evaluated together with its model, not by itself."""
-    own = {"probe": probe, "floor": False, "evaluate": (), "output": config.output / FOLDER}
-    return config.model_copy(update=own)
+MAY_DIFFER = OPERATIONAL | {"probe"}  # settings of a model and its floor
 
 
 def name_of(probe: str) -> str:
@@ -77,7 +70,7 @@ class Floor:
         own, other = (_config(folder) for folder in (self.model, self.folder))
         if not own or not other:
             return []
-        return [name for name in own if name not in OWN and name in other and own[name] != other[name]]
+        return [name for name in own if name not in MAY_DIFFER and name in other and own[name] != other[name]]
 
 
 def floor_in(model: Path) -> Floor | None:
@@ -104,7 +97,7 @@ def _record(folder: Path) -> dict[str, Any]:
     Raises:
         TrainError: the record is damaged.
     """
-    file = TrainFolder(folder).record_file
+    file = record_file(folder)
     if not file.is_file():
         return {}
     found = read_json(file, TrainError, cure=RESTORE)

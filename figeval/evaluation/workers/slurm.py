@@ -16,9 +16,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 from string import Template
+from typing import Protocol
 
 from figeval.errors import FigevalError
-from figeval.training.config import TrainConfig
 
 MASTER = "of.the.job:29500"  # placeholder in a config until the job knows its address
 NOTICE = 120  # seconds between the signal and the end of the job's time
@@ -99,6 +99,26 @@ MORE = """\
 ON_EACH = 'bash -c \'exec "$@" --node_rank "$SLURM_NODEID"\' figeval'
 
 
+class Job(Protocol):
+    """What the script of a training takes from its configuration."""
+
+    @property
+    def nodes(self) -> int:
+        """Number of machines."""
+
+    @property
+    def processes(self) -> int:
+        """Number of processes on each machine."""
+
+    @property
+    def device(self) -> str | None:
+        """Kind of device; `cpu` needs no GPU."""
+
+    @property
+    def output(self) -> Path:
+        """Folder of the training, which names the job and its log."""
+
+
 def write_script(file: Path, text: str) -> str:
     """Write a batch script, and return what to do with it.
 
@@ -115,13 +135,13 @@ def write_script(file: Path, text: str) -> str:
     return f"wrote {file}; check it, then run: sbatch {shlex.quote(str(file))}"
 
 
-def script(config: TrainConfig, arguments: Sequence[str], folder: Path, *, cpus: int = 4) -> str:
+def script(job: Job, arguments: Sequence[str], folder: Path, *, cpus: int = 4) -> str:
     """Return the batch script of a training.
 
     `arguments` are those of `figeval`, as typed in `folder`, which must be on a disk that all machines share; `cpus` is
     the number per process.
     """
-    several = config.nodes > 1
+    several = job.nodes > 1
     command = shlex.join([sys.executable, "-m", "figeval", *without(arguments, "--slurm")])
     if several:
         command = f'{ON_EACH} {command} --master "$master"'
@@ -130,12 +150,12 @@ def script(config: TrainConfig, arguments: Sequence[str], folder: Path, *, cpus:
         more="",
         process="step",
         where=" from the last checkpoint",
-        name=re.sub(r"[^\w.-]+", "-", f"figeval-{config.output.name}"),
-        nodes=config.nodes,
-        cpus=config.processes * cpus,
-        gpus="" if config.device == "cpu" else f"#SBATCH --gpus-per-node={config.processes}\n",
+        name=re.sub(r"[^\w.-]+", "-", f"figeval-{job.output.name}"),
+        nodes=job.nodes,
+        cpus=job.processes * cpus,
+        gpus="" if job.device == "cpu" else f"#SBATCH --gpus-per-node={job.processes}\n",
         notice=NOTICE,
-        log=log_name(folder / config.output),
+        log=log_name(folder / job.output),
         folder=shlex.quote(str(folder)),
         master=MEETING if several else "",
         command=command,
