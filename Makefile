@@ -105,7 +105,7 @@ docs-serve: $(VENV)/.dev  ## serve the site at http://127.0.0.1:8000 and rebuild
 # only by its version.
 LM_EVAL := 'lm-eval==0.4.10' 'lm-eval<0.5' 'lm-eval==0.5.0.dev1'
 LM_EVAL_TESTS := tests/plugins/lm_eval_bridge $(addprefix tests/plugins/test_,causal.py encdec.py encode.py option_tokens.py) \
-	tests/cli/test_export_formats.py
+	tests/wings/exporters/test_export_formats.py
 
 lm-eval-range: $(VENV)/.dev  ## run the lm-eval tests with the oldest and the newest supported releases
 	@for release in $(LM_EVAL); do \

@@ -74,7 +74,7 @@ STUDIES: dict[str, Callable[[], Iterator[Row]]] = {
 def read_sizes() -> None:
     """Count the cluster sizes of the tasks' test splits and store the counts."""
     from figeval import plugins
-    from figeval.evaluation import Harness
+    from figeval.runs import Harness
 
     harness = Harness(plugins.plugin_manager())
     found = {}

@@ -46,7 +46,7 @@ class Contender:
 
 def text_lists(limit: int | None) -> dict[str, list[str]]:
     """Return the two lists of texts by name."""
-    from figeval.evaluation import Harness
+    from figeval.runs import Harness
 
     harness = Harness()
     (retrieval,) = harness.catalogue.expand(["epic_retrieval_all"])

@@ -55,8 +55,8 @@ class Asked:
 def prompts(workload: Workload, lm: Any, n: int) -> list[Asked]:
     """Return the first n questions."""
     from figeval.config import RunConfig
-    from figeval.evaluation import Harness
-    from figeval.evaluation.plan import prepare
+    from figeval.runs import Harness
+    from figeval.runs.plan import prepare
 
     config = RunConfig(
         tasks=("epic_mcq",),
@@ -184,8 +184,8 @@ def main() -> int:
     chosen = parser.parse_args()
     import torch
 
-    from figeval.evaluation import Harness
     from figeval.models.model import open_model
+    from figeval.runs import Harness
 
     torch.set_num_threads(chosen.threads)
     lm = open_model(Harness().backends, MODEL, {}).backend.network

@@ -26,7 +26,7 @@ from pathlib import Path
 from sklearn.metrics import completeness_score, homogeneity_score
 
 from figeval.builtin.tasks.impli.idioms import ARTICLES, POSSESSIVES, TOKEN, changed_span, stem
-from figeval.evaluation import Harness
+from figeval.runs import Harness
 
 SLOT = re.compile(r"\(.*?\)|\[.*?\]|\b(?:somebody|someone|something|oneself|one)(?:\s?['’]s)?(?!\w)")
 FREE = ARTICLES | POSSESSIVES | {"one", "is", "are", "be"}

@@ -92,8 +92,8 @@ def options(example: Any) -> tuple[str, ...]:
 
 def requests(workload: Workload) -> list[Texts]:
     """Return (context, continuation) of every option of every document; all show the same solved examples."""
-    from figeval.evaluation import Harness
     from figeval.prompts import load_template
+    from figeval.runs import Harness
 
     template, harness = load_template(TEMPLATE), Harness()
 
@@ -133,7 +133,7 @@ def tokenizer_for(texts: Iterator[str]) -> Any:
 
 
 def narratives() -> Iterator[str]:
-    from figeval.evaluation import Harness
+    from figeval.runs import Harness
 
     harness = Harness()
     (task,) = harness.catalogue.expand(["epic_retrieval_all"])

@@ -22,9 +22,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from figeval.io.storage import replacing
 from figeval.records.rows_file import packed
 from figeval.records.run_folder import RunFolder, read_record
-from figeval.storage import replacing
 from figeval.types import JSON
 
 ROOT = Path(__file__).resolve().parent.parent

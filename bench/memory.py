@@ -29,7 +29,7 @@ metrics: [acc]
 
 def write_pairs(folder: Path, times: int) -> int:
     """Write all IMPLI pairs, repeated with new ids, and return the number of rows."""
-    from figeval.evaluation import Harness
+    from figeval.runs import Harness
 
     harness = Harness()
     written = 0

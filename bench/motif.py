@@ -38,7 +38,7 @@ def minilm_scores() -> Any:
     import torch
 
     from figeval.builtin.plugins.encoders.encoder import minilm
-    from figeval.evaluation import Harness
+    from figeval.runs import Harness
     from figeval.task_types.routes import cosines
     from figeval.types import Text
 

@@ -32,9 +32,9 @@ from pathlib import Path
 from typing import Any
 
 from bench.stored import MEASURED, ROOT, Value, benched, difference, floors, score_of, short, shown, tasks_of
-from figeval.evaluation.training.train import stored_record
 from figeval.records.reference import published
 from figeval.records.run_folder import read_record
+from figeval.wings.training.train import stored_record
 
 PAGES = ("README.md", "docs/getting_started.md", "docs/epic.md", "docs/finetuned.md", "docs/llm.md", "docs/scale.md")
 # Pages whose decimals in prose must all carry a mark.

@@ -16,11 +16,11 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
-from figeval.evaluation import Harness
-from figeval.evaluation.training.train import settle
-from figeval.training.batches import TOKENS, TOKENS_ON_ACCELERATOR, Epochs, Plan, SimilarLengths, shares
-from figeval.training.config import TrainConfig
-from figeval.training.passes import CheapestPasses
+from figeval.runs import Harness
+from figeval.wings.training.batches import TOKENS, TOKENS_ON_ACCELERATOR, Epochs, Plan, SimilarLengths, shares
+from figeval.wings.training.config import TrainConfig
+from figeval.wings.training.passes import CheapestPasses
+from figeval.wings.training.train import settle
 
 TRAININGS: dict[str, dict[str, Any]] = {
     "epic_retrieval_seen": {"batch_size": 16},

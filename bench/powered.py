@@ -15,7 +15,7 @@ from clustered import Row, cell, score_interval, seeded
 from scipy.special import stdtrit
 
 from figeval.metrics.intervals import LEVEL
-from figeval.metrics.prediction_powered import CONFIDENCE, PRIOR_LABELS, prediction_powered_mean
+from figeval.wings.annotation.prediction_powered import CONFIDENCE, PRIOR_LABELS, prediction_powered_mean
 
 REPLICATES = 2000
 CHECKED = 3

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from figeval.evaluation.retrieval.neighbours import cosines_by_chunks, nearest_first
+from figeval.runs.retrieval.neighbours import cosines_by_chunks, nearest_first
 
 DIMENSIONS = 384
 BEST = 10

@@ -10,13 +10,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from figeval.evaluation.stored import stored_values
 from figeval.metrics.caveats import ALPHA
 from figeval.metrics.paired import paired
 from figeval.metrics.seeds import interval_over_seeds
 from figeval.records.run_folder import RunFolder, read_record
 from figeval.records.schema import ScoreRecord, TaskRecord
 from figeval.records.sweep import SEEDS, run_or_mean
+from figeval.runs.stored import stored_values
 
 ROOT = Path(__file__).resolve().parent.parent
 MEASURED = ROOT / "results" / "measured"

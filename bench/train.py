@@ -64,7 +64,7 @@ class Watch:
 
 
 def config(asked: argparse.Namespace, folder: str) -> Any:
-    from figeval.training.config import TrainConfig
+    from figeval.wings.training.config import TrainConfig
 
     return TrainConfig(
         task="epic_retrieval_seen", model="minilm", output=Path(folder), device="cpu", dropout=0.0, select_on="none",
@@ -74,8 +74,8 @@ def config(asked: argparse.Namespace, folder: str) -> Any:
 
 
 def ours(asked: argparse.Namespace) -> Watch:
-    from figeval.evaluation import Harness
-    from figeval.evaluation.training.train import train_here
+    from figeval.runs import Harness
+    from figeval.wings.training.train import train_here
 
     watch = Watch()
     with tempfile.TemporaryDirectory() as folder:
@@ -89,7 +89,7 @@ def theirs(asked: argparse.Namespace) -> Watch:
     from transformers import AutoModel, AutoTokenizer
 
     from figeval.builtin.plugins.encoders.encoder import minilm_model
-    from figeval.training.batches import Epochs
+    from figeval.wings.training.batches import Epochs
 
     examples = list(narratives())
     tokenizer = AutoTokenizer.from_pretrained(minilm_model(), model_max_length=512)
@@ -122,7 +122,7 @@ def theirs(asked: argparse.Namespace) -> Watch:
 
 
 def narratives() -> Iterator[Any]:
-    from figeval.evaluation import Harness
+    from figeval.runs import Harness
 
     harness = Harness()
     return harness.examples(harness.catalogue.tasks.get("epic_retrieval_seen"), "train")

@@ -7,24 +7,27 @@ first use, so that `import figeval` is fast; `__init__.pyi` has the same names f
 from __future__ import annotations
 
 import importlib
+from pathlib import Path
 from typing import Any
 
 _PUBLIC = {
-    "figeval.api.annotations": "AnnotationItems export_items",
-    "figeval.api.checklists": "Checklist checklist",
-    "figeval.api.comparisons": "Comparison compare",
-    "figeval.api.contaminations": "Contamination contamination",
-    "figeval.api.difficulties": "Difficulty difficulty",
-    "figeval.api.exports": "export",
-    "figeval.api.judgements": "AnnotationResults import_judgements",
-    "figeval.api.judges": "JudgedItems judge_items",
-    "figeval.api.pages": "WrittenPage board report",
-    "figeval.api.powers": "Power power",
+    "figeval.wings.annotation.export_api": "AnnotationItems export_items",
+    "figeval.wings.checklist.api": "Checklist checklist",
+    "figeval.wings.comparison.api": "Comparison compare",
+    "figeval.wings.contamination.api": "Contamination contamination",
+    "figeval.wings.comparison.difficulty_api": "Difficulty difficulty",
+    "figeval.wings.exporters.api": "export",
+    "figeval.wings.annotation.import_api": "AnnotationResults import_judgements",
+    "figeval.wings.annotation.judge_api": "JudgedItems judge_items",
+    "figeval.wings.report.api": "WrittenPage board report",
+    "figeval.wings.comparison.power_api": "Power power",
+    "figeval.api.frames": "data_frame",
     "figeval.api.runs": "Run load run",
     "figeval.api.scoring": "score",
-    "figeval.api.trainings": "Training train",
-    "figeval.api.verifications": "Verification verify",
-    "figeval.evaluation.stored_run": "StoredAnswer StoredRun",
+    "figeval.wings.training.api": "Training train",
+    "figeval.wings.verify.api": "Verification verify",
+    "figeval.runs.harness": "Harness",
+    "figeval.runs.stored_run": "StoredAnswer StoredRun",
     "figeval.hooks": "hookimpl",
     "figeval.spec": "SuiteSpec TaskSpec task",
     "figeval.types": (
@@ -62,6 +65,9 @@ _PUBLIC = {
     "figeval.models.learner": "Features Learner Setup",
     "figeval.data": "DataContext",
     "figeval.records.schema": "RunRecord TaskRecord",
+    "figeval.reporting.grid": "Grid",
+    "figeval.reporting.html": "html_document",
+    "figeval.reporting.result": "Result",
     "figeval.config": "RunConfig",
     "figeval.errors": (
         "CapabilityError DataError DuplicateName FigevalError FigevalWarning ModelError NotFinished OptionError "
@@ -74,7 +80,22 @@ _REMOVED = {  # names of figeval 0.1 → their replacement
     "log_likelihoods": "use `yield from figeval.by_likelihood(example, options, context)`",
 }
 _MODULES = {name: module for module, names in _PUBLIC.items() for name in names.split()}
-__all__ = sorted(_MODULES)
+_WINGS = Path(__file__).parent / "wings"
+
+
+def _wing_of(name: str) -> str:
+    """Return the wing that a public name belongs to, or an empty text for one of the kernel."""
+    _, room, *rest = _MODULES[name].split(".")
+    return rest[0] if room == "wings" else ""
+
+
+def _is_here(name: str) -> bool:
+    """Return whether a public name is of the kernel or of a wing that is installed."""
+    wing = _wing_of(name)
+    return not wing or (_WINGS / wing).is_dir()
+
+
+__all__ = sorted(filter(_is_here, _MODULES))
 
 
 def __getattr__(name: str) -> Any:
@@ -82,6 +103,8 @@ def __getattr__(name: str) -> Any:
         raise ImportError(f"figeval has no {name!r} since 0.2; {_REMOVED[name]}")
     if name not in _MODULES:
         raise AttributeError(f"module 'figeval' has no attribute {name!r}")
+    if not _is_here(name):
+        raise ImportError(f"figeval.{name} needs the folder figeval/wings/{_wing_of(name)}, which is not installed")
     return getattr(importlib.import_module(_MODULES[name]), name)
 
 

@@ -3,46 +3,47 @@ from figeval.answers.extract import (
     extract_label as extract_label,
 )
 from figeval.answers.reply_text import strip_reasoning as strip_reasoning
-from figeval.api.annotations import (
+from figeval.wings.annotation.export_api import (
     AnnotationItems as AnnotationItems,
     export_items as export_items,
 )
-from figeval.api.checklists import (
+from figeval.wings.checklist.api import (
     Checklist as Checklist,
     checklist as checklist,
 )
-from figeval.api.comparisons import (
+from figeval.wings.comparison.api import (
     Comparison as Comparison,
     compare as compare,
 )
-from figeval.api.contaminations import (
+from figeval.wings.contamination.api import (
     Contamination as Contamination,
     contamination as contamination,
 )
-from figeval.api.difficulties import (
+from figeval.wings.comparison.difficulty_api import (
     Difficulty as Difficulty,
     difficulty as difficulty,
 )
-from figeval.api.exports import (
+from figeval.wings.exporters.api import (
     export as export,
 )
-from figeval.api.judgements import (
+from figeval.wings.annotation.import_api import (
     AnnotationResults as AnnotationResults,
     import_judgements as import_judgements,
 )
-from figeval.api.judges import (
+from figeval.wings.annotation.judge_api import (
     JudgedItems as JudgedItems,
     judge_items as judge_items,
 )
-from figeval.api.pages import (
+from figeval.wings.report.api import (
     WrittenPage as WrittenPage,
     board as board,
     report as report,
 )
-from figeval.api.powers import (
+from figeval.wings.comparison.power_api import (
     Power as Power,
     power as power,
 )
+from figeval.api.frames import data_frame as data_frame
 from figeval.api.runs import (
     Run as Run,
     load as load,
@@ -51,11 +52,11 @@ from figeval.api.runs import (
 from figeval.api.scoring import (
     score as score,
 )
-from figeval.api.trainings import (
+from figeval.wings.training.api import (
     Training as Training,
     train as train,
 )
-from figeval.api.verifications import (
+from figeval.wings.verify.api import (
     Verification as Verification,
     verify as verify,
 )
@@ -80,7 +81,8 @@ from figeval.errors import (
     TrainError as TrainError,
     UnknownName as UnknownName,
 )
-from figeval.evaluation.stored_run import (
+from figeval.runs.harness import Harness as Harness
+from figeval.runs.stored_run import (
     StoredAnswer as StoredAnswer,
     StoredRun as StoredRun,
 )
@@ -131,6 +133,9 @@ from figeval.records.schema import (
     RunRecord as RunRecord,
     TaskRecord as TaskRecord,
 )
+from figeval.reporting.grid import Grid as Grid
+from figeval.reporting.html import html_document as html_document
+from figeval.reporting.result import Result as Result
 from figeval.spec import (
     SuiteSpec as SuiteSpec,
     TaskSpec as TaskSpec,

@@ -22,9 +22,9 @@ from pydantic import (
     ValidationError,
 )
 
+from figeval.io.text import cleaned, whole_number
+from figeval.io.validation import first_problem
 from figeval.reasoning import Reasoning
-from figeval.text import cleaned, whole_number
-from figeval.validation import first_problem
 
 ANSWERED = ("tasks", "model", "model_args", "limit", "num_fewshot", "seed", "routes", "threshold")
 # Flags that were added later count only if they are given, so that the same command still finds earlier runs.

@@ -21,7 +21,7 @@ from contextvars import ContextVar
 from enum import Enum
 
 from figeval.errors import FigevalWarning
-from figeval.text import one_line
+from figeval.io.text import one_line
 
 PATIENCE_SECONDS = 5
 OWN = frozenset({"figeval", "contextlib", "pluggy"})  # packages of frames between the user's line and a warning

@@ -25,7 +25,7 @@ Every call is bound by these very signatures, and a test compares them with the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import pluggy
@@ -37,9 +37,11 @@ if TYPE_CHECKING:
 
     from figeval import (
         DataContext,
+        Harness,
         Learner,
         MetricContext,
         Prediction,
+        Result,
         Route,
         RunRecord,
         Setup,
@@ -55,6 +57,9 @@ if TYPE_CHECKING:
     Exported: TypeAlias = str | bytes | Mapping[str, str | bytes]
     Exporter: TypeAlias = Callable[[Sequence[RunRecord]], Exported] | Callable[..., Exported]
     LearnerFactory: TypeAlias = Callable[[Setup], Learner]
+    Rows: TypeAlias = Callable[[Harness], Iterable[Mapping[str, Any]]]
+    Names: TypeAlias = Callable[[Harness], Iterable[str]]
+    View: TypeAlias = Callable[[Harness, str], Result]
 
 PROJECT = "figeval"
 
@@ -145,6 +150,34 @@ class LayoutRegistrar(Protocol):
 
     def __call__(self, file: Traversable) -> None:
         """Register the layouts of a `*.layouts.yaml`."""
+
+
+class ListingRegistrar(Protocol):
+    """Receives kinds of things that `figeval ls` lists."""
+
+    def __call__(self, kind: str, rows: Rows | str, columns: Sequence[str], summary: str = "") -> None:
+        """Register a kind under the word that `figeval ls` takes."""
+
+
+class ViewRegistrar(Protocol):
+    """Receives kinds of things that `figeval show` describes."""
+
+    def __call__(self, kind: str, names: Names | str, view: View | str) -> None:
+        """Register the things of one kind, by their names."""
+
+
+class CommandLine(Protocol):
+    """The command `figeval`, or a group of its commands, as plugins extend it."""
+
+    @property
+    def commands(self) -> MutableMapping[str, click.Command]:
+        """Commands and groups that are already imported, such as `build`, by name."""
+
+    def add_command(self, cmd: click.Command, name: str | None = None) -> None:
+        """Add a command."""
+
+    def add_lazy_command(self, name: str, target: str, summary: str) -> None:
+        """Add a command that is imported when it is used."""
 
 
 # ---- the hooks ------------------------------------------------------------------------------------------------------
@@ -250,11 +283,30 @@ def register_layouts(register: LayoutRegistrar) -> None:
 
 
 @hookspec
-def register_commands(cli: click.Group) -> None:
+def register_commands(cli: CommandLine) -> None:
     """Add click commands: `register_commands(cli)` calls `cli.add_command(...)`.
 
-    For derived data it calls `cli.commands["build"].add_command(...)`. A command whose name is
-    taken is refused with a warning.
+    `cli.add_lazy_command(name, "module:attribute", summary)` adds a command that is imported when it is used; the
+    summary is its line in `figeval --help`. For derived data it calls `cli.commands["build"].add_command(...)`. A
+    command whose name is taken is refused with a warning.
+    """
+
+
+@hookspec
+def register_listings(register: ListingRegistrar) -> None:
+    """Offer kinds of things for `figeval ls KIND`: `register(kind, rows, columns, summary='')`.
+
+    `rows(harness)` yields a mapping for each thing, which has a `name`, its `owner` and the `columns` of the table; all
+    of it is printed with `--json`. `harness` is a `figeval.Harness`, and `summary` is the line in `figeval ls`.
+    """
+
+
+@hookspec
+def register_views(register: ViewRegistrar) -> None:
+    """Offer descriptions for `figeval show NAME`: `register(kind, names, view)`.
+
+    `names(harness)` yields the names of the things of this kind, and `view(harness, name)` describes one of them as a
+    `figeval.Result`. Runs, trainings, tasks and suites come first.
     """
 
 

@@ -1,8 +1,8 @@
 """The plugin manager, which finds plugins, loads each one separately, and continues if one of them is broken.
 
 There are three kinds, loaded in this order: the core's own tables (`figeval.defaults`), everything in the folders
-`tasks/` and `plugins/` (one plugin per module), and installed distributions with an entry point in the group
-`figeval`. `FIGEVAL_PLUGINS=a,b` names modules to load instead of the entry points; empty means none.
+`figeval/wings/`, `tasks/` and `plugins/` (one plugin per module), and installed distributions with an entry point in
+the group `figeval`. `FIGEVAL_PLUGINS=a,b` names modules to load instead of the entry points; empty means none.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import pluggy
 from figeval import hooks
 from figeval.errors import FigevalError, PluginError, near
 from figeval.frontend import warn
-from figeval.text import one_line
+from figeval.io.text import one_line
 
 T = TypeVar("T")
 GROUP = "figeval"
@@ -273,9 +273,9 @@ def describe(error: BaseException) -> str:
 
 
 def builtin_modules() -> Iterator[str]:
-    """Yield one plugin per module of `tasks/` and `plugins/`, so that a folder adds or removes a benchmark."""
-    for room in ("tasks", "plugins"):
-        package = importlib.import_module(f"figeval.builtin.{room}")
+    """Yield one plugin per module of wings, tasks and plugins, so that a folder adds or removes a feature."""
+    for room in ("figeval.wings", "figeval.builtin.tasks", "figeval.builtin.plugins"):
+        package = importlib.import_module(room)
         for module in pkgutil.iter_modules(package.__path__):
             if not module.name.startswith("_"):
                 yield f"{package.__name__}.{module.name}"

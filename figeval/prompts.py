@@ -22,11 +22,11 @@ from jinja2.exceptions import TemplateNotFound
 from jinja2.meta import find_referenced_templates, find_undeclared_variables
 
 from figeval.errors import TaskError, near
-from figeval.files import read_template
-from figeval.questions import question_keys
-from figeval.sandbox import MAX_SOURCE, EvaluationError, compiling, environment, evaluating
-from figeval.steps import joined
-from figeval.text import counted
+from figeval.io.files import read_template
+from figeval.io.sandbox import MAX_SOURCE, EvaluationError, compiling, environment, evaluating
+from figeval.io.steps import joined
+from figeval.io.text import counted
+from figeval.language.questions import question_keys
 from figeval.types import AnswerFormat, Example, Message, Prompt, plain_text
 
 Chat: TypeAlias = Callable[[Sequence[Message]], str]

@@ -31,7 +31,7 @@ class Example:
     get clustered standard errors; examples that share `group` are minimal pairs (strict accuracy requires all right).
     `language` is that of the row if the task has rows in several languages, else empty. Metrics and models that are
     fitted also see the language of a task with a single one, unless it is English, and the `segmenter` that the task
-    names for the language (`figeval.words`).
+    names for the language (`figeval.language.words`).
     `prompted` is the same example with the texts for prompts, if these differ from the texts for other models
     (`prompt_fields` of a task file), e.g. not lower-cased. It is never scored.
     `removed_fields` are fields that a class no longer has, with the value that its examples had there: fingerprints

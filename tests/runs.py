@@ -7,12 +7,12 @@ from typing import Any
 
 from figeval import plugins
 from figeval.config import RunConfig
-from figeval.evaluation import Harness
-from figeval.evaluation.run import run as run_pipeline
-from figeval.evaluation.seeds import scores_of
 from figeval.records.run_folder import read_record
 from figeval.records.schema import BaselineRecord, ModelRecord, RunRecord, ScoreRecord, TaskRecord
 from figeval.records.sweep import SeedsRecord, write
+from figeval.runs import Harness
+from figeval.runs.run import run as run_pipeline
+from figeval.runs.seeds import scores_of
 
 
 def row(identity: str = "1", **changes: Any) -> dict[str, Any]:

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from figeval.evaluation.annotation.export import Export, Format, export_items
-from figeval.evaluation.annotation.texts import WrittenText, WrittenTexts
 from figeval.spec.criteria import DescribedScale, Scale, criteria_of
+from figeval.wings.annotation.export import Export, Format, export_items
+from figeval.wings.annotation.texts import WrittenText, WrittenTexts
 from tests.processes import starting
 
 SCALES = {"fluency": "1-5", "coherent": "yes/no"}

@@ -17,13 +17,13 @@ import pytest
 
 import figeval
 from figeval.api.runs import RunOptions
-from figeval.api.trainings import TrainOptions
 from figeval.cli.main import main
 from figeval.config import RunConfig
-from figeval.evaluation.harness import Guests, Harness
 from figeval.plugins import load
+from figeval.runs.harness import Guests, Harness
 from figeval.testing.fakes import FakeGenerator, FakePairScorer
-from figeval.training.config import TrainConfig
+from figeval.wings.training.api import TrainOptions
+from figeval.wings.training.config import TrainConfig
 from tests.plugins.tiny import Workshop
 from tests.trainings import write_tasks
 

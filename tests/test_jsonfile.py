@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from figeval.errors import RecordError
-from figeval.jsonfile import MAX_DEPTH, InvalidJSON, parse_json, read_json, read_model
+from figeval.io.json_files import MAX_DEPTH, InvalidJSON, parse_json, read_json, read_model
 
 values: st.SearchStrategy[Any] = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),

@@ -18,35 +18,17 @@ import figeval
 
 ROOT = Path(__file__).resolve().parent.parent
 PLUMBING = {
-    "attention",
-    "building",
     "config",
-    "conversions",
     "defaults",
-    "display",
     "errors",
-    "files",
     "frontend",
     "hooks",
-    "jsonfile",
-    "memory",
-    "nltk_data",
-    "plots",
+    "io",
+    "language",
     "plugins",
-    "questions",
     "reasoning",
     "registry",
-    "sandbox",
-    "spacy_pipeline",
-    "steps",
-    "storage",
-    "tagging",
-    "text",
     "types",
-    "validation",
-    "word_forms",
-    "words",
-    "yamlfile",
 }
 STAGES = {"data", "spec", "prompts", "task_types", "answers", "models", "metrics", "records"}
 ROOMS = {
@@ -54,15 +36,15 @@ ROOMS = {
     "spec": {"task_types"},
     "metrics": {"task_types"},
     "reporting": {"records"},
-    "evaluation": STAGES | {"training"},
-    "training": STAGES | {"evaluation"},
-    "testing": STAGES | {"evaluation", "training"},  # a task type is checked by what runs do
-    "api": STAGES | {"reporting", "evaluation", "training"},
-    "cli": STAGES | {"reporting", "evaluation", "training", "api"},
+    "runs": STAGES,
+    "testing": STAGES | {"runs"},  # a task type is checked by what runs do
+    "api": STAGES | {"reporting", "runs"},
+    "cli": STAGES | {"reporting", "runs", "api"},
 }
 MAY_IMPORT = {**{stage: set[str]() for stage in STAGES}, **ROOMS}
-OUTSIDE = {"figeval.api", "figeval.evaluation", "figeval.cli", "figeval.reporting"}  # no concern of tasks and plugins
+OUTSIDE = {"figeval.api", "figeval.runs", "figeval.cli", "figeval.reporting"}  # no concern of tasks and plugins
 PUBLIC = set(figeval.__all__)  # what the hooks hand over; they name it by its public name, for type checkers only
+OF_WINGS = {name for name, module in figeval._MODULES.items() if module.startswith("figeval.wings.")}
 LONGEST_FUNCTION = 60
 LONGEST_MODULE = 500
 FEWEST_LINES = 60  # of a module that only one other imports; a shorter one belongs there, or is here with a reason
@@ -70,7 +52,7 @@ SMALL = {
     "figeval.cli.schema": "one command per module, which the command line imports by name",
     "figeval.task_types.gold": "texts of answers, which need no task type",
     "figeval.testing.declarations": "what a task type declares, beside what it does",
-    "figeval.training.bert_adam": "subclasses a torch class, and torch is imported when training begins",
+    "figeval.wings.training.bert_adam": "subclasses a torch class, and torch is imported when training begins",
     "tasks.epic.analysis.likeness": "one analysis per module, which the command imports by name",
     "tasks.epic.analysis.sizes": "one analysis per module, which the command imports by name",
 }
@@ -129,7 +111,7 @@ def rooms_of_figeval() -> set[str]:
 
 
 def test_every_room_has_a_rule() -> None:
-    assert rooms_of_figeval() == PLUMBING | set(MAY_IMPORT) | {"builtin"}
+    assert rooms_of_figeval() == PLUMBING | set(MAY_IMPORT) | {"builtin", "wings"}
 
 
 @pytest.mark.parametrize("room", sorted(MAY_IMPORT))
@@ -139,7 +121,7 @@ def test_a_stage_knows_no_other_stage(room: str) -> None:
     for file in sources(f"figeval/{room}"):
         for found in imports(file):
             package, _, rest = found.module.partition(".")
-            if package == "figeval" and rest.partition(".")[0] not in allowed:
+            if package == "figeval" and rest.partition(".")[0] not in allowed and rest not in OF_WINGS:
                 # `from figeval import plugins`: a module of the plumbing, or a name that figeval itself exports
                 wrong.append(str(found))
             assert package not in {"tasks", "plugins", "templates", "results", "tests"}, str(found)
@@ -156,6 +138,44 @@ def test_plumbing_knows_no_stage() -> None:
         if not (module_name(file) == "figeval.hooks" and found.module.removeprefix("figeval.") in PUBLIC)
     ]
     assert not wrong
+
+
+# ---- wings -----------------------------------------------------------------------------------------------------------
+
+SHARED = {"comparison"}  # wings that others may import
+BETWEEN = {  # (module, wing that it imports): a reason
+    ("figeval.wings.checklist.facts", "annotation"): "a checklist describes how texts were judged",
+    ("plugins.heads.base_model", "training"): "heads are learners, which only a training uses",
+    ("plugins.heads.biencoder", "training"): "heads are learners, which only a training uses",
+    ("plugins.heads.joint_head", "training"): "heads are learners, which only a training uses",
+    ("tasks.impli.building.build_impli_pairs", "annotation"): "figeval build impli-pairs writes sheets for annotators",
+}
+
+
+def wing_of(module: str) -> str:
+    """The wing that a module belongs to, or an empty text."""
+    parts = module.split(".")
+    return parts[2] if parts[:2] == ["figeval", "wings"] and len(parts) > 2 else ""
+
+
+def test_only_a_wing_imports_its_modules() -> None:
+    """The kernel and other plugins reach a wing by its public names, which are imported when they are used."""
+    between = set()
+    for file in sources("figeval", "tasks", "plugins"):
+        module = module_name(file)
+        for imported in imports(file):
+            wing = wing_of(imported.module)
+            if wing and wing not in {wing_of(module), *(SHARED if wing_of(module) else ())}:
+                between.add((module, wing))
+    assert between == set(BETWEEN)
+
+
+def test_a_wing_is_a_plugin_that_imports_nothing_of_its_own() -> None:
+    """Its names are strings, so that `figeval ls` and `--help` import no wing."""
+    for folder in sorted((ROOT / "figeval/wings").iterdir()):
+        if folder.is_dir() and folder.name[0] not in "_.":
+            found = [str(one) for one in imports(folder / "__init__.py") if wing_of(one.module)]
+            assert not found
 
 
 def test_tasks_and_plugins_say_from_figeval() -> None:
@@ -194,8 +214,10 @@ def test_only_a_command_asks_for_the_pipeline_and_only_when_it_runs() -> None:
 
 
 def test_nobody_imports_the_command_line() -> None:
+    """But the command line itself, and the commands of wings, which are imported by name."""
     for file in sources("figeval"):
-        if "cli" not in file.parts and file.name != "__main__.py":
+        is_command = "wings" in file.parts and file.stem.endswith("command")
+        if "cli" not in file.parts and file.name != "__main__.py" and not is_command:
             assert not [str(found) for found in imports(file) if found.module.startswith("figeval.cli")]
 
 

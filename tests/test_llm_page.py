@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from figeval.evaluation.comparisons import compare_runs
+from figeval.wings.comparison.comparisons import compare_runs
 from tests.measured import MEASURED, short, table
 
 RUN = MEASURED / "smollm2-case"

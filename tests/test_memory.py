@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from figeval.memory import attempt
+from figeval.models.devices import attempt
 
 
 @pytest.mark.parametrize(

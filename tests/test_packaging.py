@@ -106,7 +106,7 @@ def test_everything_of_the_package_and_the_four_rooms_is_inside_and_nothing_else
         *("figeval/py.typed", "figeval/cli/main.py", "figeval/builtin/__init__.py"),
         *("figeval/builtin/tasks/mini/mini.suite.yaml", "figeval/builtin/tasks/mini/narratives.jsonl"),
         *("figeval/builtin/tasks/epic/sources.yaml", "figeval/builtin/tasks/epic/mcq_items.jsonl"),
-        *("figeval/builtin/templates/_default/choice.jinja", "figeval/builtin/plugins/exporters/latex.py"),
+        *("figeval/builtin/templates/_default/choice.jinja", "figeval/wings/exporters/latex.py"),
         *("figeval/builtin/results/reference/epic.json", "figeval/builtin/results/schema/run.schema.json"),
     ],
 )
@@ -138,7 +138,7 @@ def test_no_upstream_file_is_inside(contents: dict[str, bytes]) -> None:
 @pytest.mark.slow
 def test_no_sentence_of_the_benchmarks_is_inside(contents: dict[str, bytes], real_data: str) -> None:
     from figeval import plugins
-    from figeval.evaluation import Harness
+    from figeval.runs import Harness
 
     harness = Harness(plugins.plugin_manager())
     text = b"\n".join(contents.values()).decode("utf-8", "ignore").lower()

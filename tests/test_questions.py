@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from figeval.questions import core_of
+from figeval.language.questions import core_of
 
 
 @pytest.mark.parametrize(

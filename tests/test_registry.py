@@ -13,17 +13,19 @@ from typing import Any
 import pytest
 
 from figeval import hookimpl, hooks
+from figeval.cli.ls import listings
+from figeval.cli.show import views_by_name
 from figeval.data.readers import load_readers
 from figeval.errors import DuplicateName, FigevalError, PluginError, UnknownName
-from figeval.evaluation import Harness
 from figeval.models.model import Backends
 from figeval.plugins import PluginManager
-from figeval.records.layouts import load_layouts
 from figeval.registry import Registry, fill, load_target, signature_of, spelled, target_name
 from figeval.reporting.exporters import load_exporters
+from figeval.runs import Harness
 from figeval.task_types.base import TaskTypes
-from figeval.training.learners import load_learners
-from figeval.training.presets import load_presets
+from figeval.wings.exporters.layouts import load_layouts
+from figeval.wings.training.learners import load_learners
+from figeval.wings.training.presets import load_presets
 
 
 def registry(*names: str) -> Registry[Any]:
@@ -220,6 +222,8 @@ LOADERS: dict[str, Callable[[PluginManager], Any]] = {
     "register_metrics": lambda manager: list(Harness(manager).metrics),
     "register_exporters": load_exporters,
     "register_layouts": load_layouts,
+    "register_listings": listings,
+    "register_views": lambda manager: views_by_name(Harness(manager)),
 }
 
 

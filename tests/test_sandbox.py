@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from figeval.errors import TaskError
+from figeval.io.sandbox import EvaluationError, expression
 from figeval.prompts import load_template
-from figeval.sandbox import EvaluationError, expression
 
 ROW = {"q": "hello world", "n": 3, "o": ["a", "b", "c"], "d": {"x": 1}}
 MUCH = "it takes more than 1,000,000 steps"

@@ -56,7 +56,7 @@ def test_its_model_answers_built_in_tasks_with_its_options(acme: str, tmp_path: 
 @pytest.mark.slow
 def test_its_tasks_take_a_built_in_model_and_its_own_template(acme: str, tmp_path: Path) -> None:
     program = (
-        "from figeval.evaluation import Harness\n"
+        "from figeval.runs import Harness\n"
         "from figeval.prompts import load_template\n"
         "task = Harness().catalogue.tasks.get('acme_senses')\n"
         "template = load_template(task.template, task.folder)\n"

@@ -18,7 +18,7 @@ import pytest
 from jsonschema import Draft7Validator
 
 from figeval.errors import TaskError
-from figeval.yamlfile import read_mapping
+from figeval.io.yaml_files import read_mapping
 from tests.processes import beside, figeval
 
 HERE = Path(__file__).parent / "third_party"

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from figeval.words import find_words, is_boundary, letters, normalize, split_tokens, split_words
+from figeval.language.words import find_words, is_boundary, letters, normalize, split_tokens, split_words
 
 FORMER = re.compile(r"[^\W_]+(?:'[^\W_]+)*")  # of versions up to 0.2; right in scripts without marks
 PLAIN = st.text("abcxyzÄÖÜäöüßéèçñÉøåœάέώαβγΣςАБВабвяё 0123456789.,;:!?_-\"'’()\n", max_size=60)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from figeval.errors import TaskError
-from figeval.yamlfile import MAX_DEPTH, InvalidYAML, parse_yaml, read_mapping
+from figeval.io.yaml_files import MAX_DEPTH, InvalidYAML, parse_yaml, read_mapping
 
 values: st.SearchStrategy[Any] = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from figeval.training.config import TrainConfig
+from figeval.wings.training.config import TrainConfig
 
 TASK = """
 name: tiny_retrieval

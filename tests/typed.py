@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any
 
 from figeval import plugins
-from figeval.evaluation import Harness
+from figeval.runs import Harness
 from figeval.spec import TaskSpec
 from figeval.task_types.base import TaskType, TaskTypes
 from figeval.task_types.routes import Dialogue, Route

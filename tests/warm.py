@@ -47,9 +47,9 @@ IMPORTED = (
     "torch.distributed.run",
     "torch.distributed.fsdp",
     "figeval.api.runs",
-    "figeval.api.trainings",
+    "figeval.wings.training.api",
     "figeval.cli.main",
-    "figeval.evaluation",
+    "figeval.runs",
     # transformers imports it whenever it saves a model, and it imports torch's compiler when it trains
     *(["deepspeed", "torch._inductor.compile_fx"] if find_spec("deepspeed") else []),
     "figeval.reporting.table",
@@ -131,8 +131,8 @@ def prepare() -> None:
     """
     from torch.distributed.elastic.rendezvous import dynamic_rendezvous
 
-    from figeval.evaluation import Harness
     from figeval.plugins import plugin_manager
+    from figeval.runs import Harness
 
     Harness().catalogue  # noqa: B018
     plugin_manager.cache_clear()

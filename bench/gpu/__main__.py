@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.store import FOLDER, record_of, store
-from figeval.attention import avoid_cudnn_attention
+from figeval.models.devices import avoid_cudnn_attention
 
 from .machine import Machine
 from .parts import PARTS, Part

@@ -93,9 +93,9 @@ def ways(rates: Rates, encoder: Any) -> dict[str, dict[str, float]]:
 
 def forward_passes(encoder: Any, asked: list[str]) -> Callable[[], None]:
     """Return what reads all texts in figeval's batches, which lie ready on the device."""
-    from figeval.builtin.plugins.encoders.batching import finished_batches
-    from figeval.builtin.plugins.encoders.overlapping import copied
-    from figeval.builtin.plugins.encoders.tokens import tokenize
+    from figeval.builtin.plugins.torch_models.batching import finished_batches
+    from figeval.builtin.plugins.torch_models.overlapping import copied
+    from figeval.builtin.plugins.torch_models.tokens import tokenize
 
     network, device = encoder.network, encoder.setup.device
     tokens = tokenize(network.tokenizer, asked, network.limit)
@@ -118,7 +118,7 @@ def forward_passes(encoder: Any, asked: list[str]) -> Callable[[], None]:
 @contextmanager
 def padded(model: Any) -> Iterator[None]:
     """Let a model read padded rows in this context."""
-    from figeval.builtin.plugins.encoders.unpadded import READER
+    from figeval.builtin.plugins.torch_models.unpadded import READER
 
     reader = getattr(model, READER, None)
     before = getattr(reader, "kernels", {})

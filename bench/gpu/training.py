@@ -98,9 +98,9 @@ def trained(machine: Machine, folder: Path, precision: str, size: int) -> dict[s
     """Return what a training of some steps takes; the first quarter warms up."""
     from transformers import AutoModel
 
-    from figeval.evaluation import Harness
-    from figeval.evaluation.training.train import train_here
-    from figeval.training.config import TrainConfig
+    from figeval.runs import Harness
+    from figeval.wings.training.config import TrainConfig
+    from figeval.wings.training.train import train_here
 
     mixed = "bf16" if precision == "bf16" else "no"
     config = TrainConfig(

@@ -13,10 +13,11 @@ from typing import Any
 from markdown_text import code, escaped, prose, table
 from pymdownx.slugs import slugify
 
-from figeval.cli.ls import BUILT_IN, LISTINGS
+from figeval.cli.ls import BUILT_IN, listings
 from figeval.data.sources import Sources, catalogue
-from figeval.evaluation.harness import Harness
+from figeval.plugins import plugin_manager
 from figeval.records.reference import Published, published
+from figeval.runs.harness import Harness
 
 ROOT = Path(__file__).resolve().parents[2]
 SCORES = "docs/benchmarks.md"
@@ -135,7 +136,7 @@ def folded(title: str, block: str) -> str:
 def tasks_by_folder() -> Mapping[str, Rows]:
     """Return the tasks of every folder in `tasks/`, as `figeval ls tasks --json` prints them."""
     found = defaultdict(list)
-    for row in LISTINGS["tasks"].rows(Harness()):
+    for row in listings(plugin_manager())["tasks"].rows(Harness()):
         found[row["owner"].removeprefix(BUILT_IN).replace(".", "/")].append(row)
     return dict(found)
 

@@ -15,9 +15,9 @@ import benchmark_pages
 import griffe
 from markdown_text import code, escaped, prose, table
 
-from figeval.cli.ls import LISTINGS
-from figeval.evaluation.harness import Harness
+from figeval.cli.ls import listings
 from figeval.models.model import Backends
+from figeval.runs.harness import Harness
 from figeval.spec.schema import suite_schema, task_schema
 
 FOLDER = "docs/reference/lists"
@@ -33,7 +33,7 @@ def pages() -> Iterator[tuple[str, str]]:
 
 def rows(kind: str, harness: Harness) -> list[Mapping[str, Any]]:
     """Return what `figeval ls KIND --json` prints."""
-    return list(LISTINGS[kind].rows(harness))
+    return list(listings(harness.manager)[kind].rows(harness))
 
 
 def tasks(harness: Harness) -> Iterator[str]:

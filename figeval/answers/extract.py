@@ -54,8 +54,8 @@ from figeval.answers.references import (
     option_marker,
 )
 from figeval.answers.reply_text import REFUSAL, answering_part, emphasised, none_or_all, not_written, one_turn, plain
+from figeval.language.words import find_words, split_words
 from figeval.types import Reply, Status
-from figeval.words import find_words, split_words
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,8 @@ from functools import lru_cache
 
 import regex
 
+from figeval.language.words import SYLLABLE, TATWEEL, TONE_SIGNS, UNSPACED, normalize, unify_spelling, without_invisible
 from figeval.types import Span
-from figeval.words import SYLLABLE, TATWEEL, TONE_SIGNS, UNSPACED, normalize, unify_spelling, without_invisible
 
 _SAME = str.maketrans(
     dict.fromkeys('“”„‟«»‹›「」『』″"‘’‚‛ʼʻ´`′\u055a', "'")

@@ -18,7 +18,7 @@ from typing import TypeAlias
 import regex
 
 from figeval.answers.folding import Folded, fold
-from figeval.words import UNSPACED, find_words, is_boundary, is_unspaced, normalize
+from figeval.language.words import UNSPACED, find_words, is_boundary, is_unspaced, normalize
 
 Pieces: TypeAlias = tuple[tuple[str, ...], ...]
 

@@ -11,8 +11,8 @@ from typing import Literal, TypeAlias
 from unicodedata import normalize
 
 from figeval.answers.folding import bare, fold
+from figeval.language.words import find_words, is_boundary, is_cluster_boundary
 from figeval.types import Span
-from figeval.words import find_words, is_boundary, is_cluster_boundary
 
 Kind: TypeAlias = Literal["verbatim", "folded", "near", "nowhere"]
 

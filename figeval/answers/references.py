@@ -35,8 +35,8 @@ from figeval.answers.phrases import (
     filler,
     noun,
 )
-from figeval.words import UNSPACED, is_unspaced, primary, split_words
-from figeval.words import letters as letters_in
+from figeval.language.words import UNSPACED, is_unspaced, primary, split_words
+from figeval.language.words import letters as letters_in
 
 Marker = Callable[[str], str]
 

@@ -7,8 +7,8 @@ import unicodedata
 from functools import cache
 
 from figeval.answers.phrases import Nouns
+from figeval.language.words import unify_spelling
 from figeval.types import Reply, Status
-from figeval.words import unify_spelling
 
 BEGINNING, END = 4_000, 12_000
 """Characters of a long reply that are read: models answer at once, or after everything else has been said."""

@@ -1,4 +1,4 @@
-"""Scores, predictions and comparisons as pandas DataFrames, whose columns and dtypes do not depend on their content.
+"""Scores and predictions as pandas DataFrames, whose columns and dtypes do not depend on their content.
 
 Texts are `string`, numbers that may be missing `float64` with NaN, counts `Int64`; answers keep the form of their task
 type and are `object`. pandas is an optional dependency (`figeval[notebook]`) and is imported on first use.
@@ -7,7 +7,6 @@ type and are `object`. pandas is an optional dependency (`figeval[notebook]`) an
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from figeval.errors import FigevalError
@@ -18,9 +17,6 @@ from figeval.types import JSON
 
 if TYPE_CHECKING:
     import pandas
-
-    from figeval.evaluation.comparisons import RankedRun, RunComparisons
-    from figeval.records.training import TrainingRecord
 
 ABOUT_RUN = {"run": "string", "model": "string"}
 SCORE = {
@@ -59,50 +55,22 @@ PREDICTIONS = {
     "group": "string",
 }
 WRITTEN = {"raw": "string", "finish": "string", "error": "string"}  # columns of models that write text
-DIFFERENCES = {
-    "run_a": "Int64",
-    "run_b": "Int64",
-    "task": "string",
-    "metric": "string",
-    "a": "float64",
-    "b": "float64",
-    "difference": "float64",
-    "low": "float64",
-    "high": "float64",
-    "stderr": "float64",
-    "p": "float64",
-    "p_adjusted": "float64",
-    "detectable": "float64",
-    "p_equivalence": "float64",
-    "n": "Int64",
-    "clusters": "Int64",
-    "effective_clusters": "float64",
-    "interval": "string",
-    "test": "string",
-    "only_in_a": "Int64",
-    "only_in_b": "Int64",
-    "unanswered": "Int64",
-    "seen": "Int64",
-}
 
 
-RANKS = {
-    "task": "string",
-    "run": "Int64",
-    "label": "string",
-    "value": "float64",
-    "rank": "Int64",
-    "best": "Int64",
-    "worst": "Int64",
-    "n": "Int64",
-}
-
-
-def table(rows: Iterable[Mapping[str, object]], dtypes: Mapping[str, str]) -> pandas.DataFrame:
+def data_frame(rows: Iterable[Mapping[str, object]], dtypes: Mapping[str, str]) -> pandas.DataFrame:
     """Return rows as a DataFrame with exactly these columns; fields that a row does not have are missing values.
+
+    Args:
+        rows: the rows, each a mapping from columns to values.
+        dtypes: the dtype of each column in order, e.g. `string`, `float64` or `Int64`.
 
     Raises:
         FigevalError: pandas is not installed.
+
+    Example:
+        ```python
+        figeval.data_frame([{"task": "mini_pairs", "n": 24}], {"task": "string", "n": "Int64", "p": "float64"})
+        ```
     """
     try:
         import pandas
@@ -126,7 +94,7 @@ def scores(record: RunRecord) -> pandas.DataFrame:
         about = {**_about(record), "task": contrast.name, "kind": "contrast", "examples": "all"}
         rows += [{**about, **_score(score), **_beside(score, contrast.baselines)} for score in contrast.scores]
     baselines = dict.fromkeys(name for row in rows for name in row if name.startswith("baseline_"))
-    return table(rows, SCORES | dict.fromkeys(baselines, "float64"))
+    return data_frame(rows, SCORES | dict.fromkeys(baselines, "float64"))
 
 
 def _rows_of(
@@ -159,7 +127,7 @@ def _score(score: ScoreRecord) -> JSON:
 
 def macro(record: RunRecord) -> pandas.DataFrame:
     """Return one row per suite and metric."""
-    return table(({**_about(record), **one.model_dump()} for one in record.macro), MACRO)
+    return data_frame(({**_about(record), **one.model_dump()} for one in record.macro), MACRO)
 
 
 def breakdown(record: RunRecord) -> pandas.DataFrame:
@@ -171,7 +139,7 @@ def breakdown(record: RunRecord) -> pandas.DataFrame:
         for group in found.groups
         for score in group.scores
     )
-    return table(rows, BREAKDOWN)
+    return data_frame(rows, BREAKDOWN)
 
 
 def predictions(stored: Iterable[PredictionRow]) -> pandas.DataFrame:
@@ -196,43 +164,4 @@ def predictions(stored: Iterable[PredictionRow]) -> pandas.DataFrame:
     optional = {"language": "string", **WRITTEN}
     words = {name: kind for name, kind in optional.items() if any(row.get(name) for row in found)}
     head = {name: kind for name, kind in PREDICTIONS.items() if name in ("id", "status", "prediction", "gold")}
-    return table(rows, {**head, **kinds, **PREDICTIONS, **words, **meta})
-
-
-def differences(result: RunComparisons) -> pandas.DataFrame:
-    """Return one row per pair of runs and task."""
-    rows = (
-        {
-            "run_a": places[0],
-            "run_b": places[1],
-            "task": one.task,
-            "metric": result.metric,
-            **{name: getattr(one.comparison, name) for name in DIFFERENCES if hasattr(one.comparison, name)},
-            "a": one.comparison.value_a,
-            "b": one.comparison.value_b,
-            "p_adjusted": one.p_adjusted,
-            "detectable": one.detectable,
-            "p_equivalence": one.p_equivalence,
-            "only_in_a": one.unmatched_a,
-            "only_in_b": one.unmatched_b,
-            "unanswered": one.unanswered,
-            "seen": one.seen,
-        }
-        for places, pair in result.pairs.items()
-        for one in pair.tasks
-    )
-    return table(rows, DIFFERENCES)
-
-
-def ranks(ranked: Iterable[RankedRun], labels: Sequence[str]) -> pandas.DataFrame:
-    """Return one row per task and run."""
-    rows = ({**asdict(one), "label": labels[one.run]} for one in ranked)
-    return table(rows, RANKS)
-
-
-def evaluations(record: TrainingRecord) -> pandas.DataFrame:
-    """Return one row per evaluation on dev: the step, a column per metric, and whether it was the best."""
-    scored = list(record.scored_steps())
-    names = dict.fromkeys(name for one in scored for name in one.scores)
-    rows = ({"step": one.step, **one.scores, "best": one.step == record.best} for one in scored)
-    return table(rows, {"step": "Int64", **dict.fromkeys(names, "float64"), "best": "bool"})
+    return data_frame(rows, {**head, **kinds, **PREDICTIONS, **words, **meta})

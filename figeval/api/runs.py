@@ -17,23 +17,20 @@ from figeval import frontend, plugins
 from figeval.api import frames
 from figeval.config import RunConfig
 from figeval.errors import OptionError, RecordError, near
-from figeval.evaluation.export_contract import exported, text_of
-from figeval.evaluation.harness import Guests, Harness
-from figeval.evaluation.run import run as run_tasks
-from figeval.evaluation.stored import with_breakdown
-from figeval.evaluation.stored_run import StoredRun
+from figeval.io.text import one_line
+from figeval.io.validation import checked_arguments, reworded
 from figeval.models.capabilities import KNOWN, capabilities
 from figeval.models.progress import listening
 from figeval.records.run_folder import RunFolder
 from figeval.records.schema import RunRecord
 from figeval.registry import a_type
 from figeval.reporting import table
-from figeval.reporting.exporters import load_exporters
 from figeval.reporting.grid import page, plain
 from figeval.reporting.progress import RunProgress, display_on, stderr
+from figeval.runs.harness import Guests, Harness
+from figeval.runs.run import run as run_tasks
+from figeval.runs.stored import with_breakdown
 from figeval.spec import SuiteSpec, TaskSpec
-from figeval.text import one_line
-from figeval.validation import checked_arguments, reworded
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -300,8 +297,9 @@ class Run:
             OptionError: `form` is not a string, or the name of a format that is no text.
             UnknownName: there is no such format.
         """
-        exporter = load_exporters(plugins.plugin_manager()).get(form)
-        return text_of(exported(exporter, [StoredRun(self.record, RunFolder(self.path))]), form)
+        from figeval import export  # of the exporters' wing
+
+        return export(self, to=form) or ""
 
     def to_latex(self) -> str:
         """Return the scores as a LaTeX table."""
@@ -373,8 +371,12 @@ def given_options(function: str, options: Mapping[str, Any], known: Iterable[str
 
 def run_paths(runs: Runs) -> tuple[Path, ...]:
     """Return the folder of one run or several, which may be given as such. Raises `OptionError` for anything else."""
-    given = listed(runs, Run | str | Path, "runs", "runs, or their folders")
-    return tuple(one.path if isinstance(one, Run) else Path(one) for one in given)
+    return tuple(run.path if isinstance(run, Run) else Path(run) for run in several_runs(runs))
+
+
+def several_runs(runs: Runs) -> list[Run | str | Path]:
+    """Return one run or several, or their folders, as a list. Raises `OptionError` for anything else."""
+    return listed(runs, Run | str | Path, "runs", "runs, or their folders")
 
 
 def paths_in(folders: Folders, name: str = "include_path") -> tuple[Path, ...]:

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 from figeval import frontend
 from figeval.api.runs import Run, RunOptions, ScoreOptions, Task, run_config, task_names
 from figeval.errors import OptionError, near
-from figeval.evaluation.given import name_of
-from figeval.evaluation.given import score as score_predictions
-from figeval.evaluation.given_rows import FIELDS, read_predictions
-from figeval.evaluation.harness import Guests, Harness
+from figeval.io.validation import checked_arguments
 from figeval.reporting.progress import RunProgress, display_on, stderr
-from figeval.validation import checked_arguments
+from figeval.runs.given import name_of
+from figeval.runs.given import score as score_predictions
+from figeval.runs.given_rows import FIELDS, read_predictions
+from figeval.runs.harness import Guests, Harness
 
 if TYPE_CHECKING:
     from typing import Unpack

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from figeval.cli.output import echo, echo_json
-from figeval.text import counted
+from figeval.io.text import counted
 
 if TYPE_CHECKING:
     from figeval.types import JSON
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 def doctor(as_json: bool) -> int:
     """Report versions, devices, caches, data and plugins, and any problems; exit code 1 if there are problems."""
     from figeval.cli.ls import plugins
-    from figeval.evaluation.doctor import checkup
-    from figeval.evaluation.harness import Harness
+    from figeval.runs.doctor import checkup
+    from figeval.runs.harness import Harness
 
     found = checkup(list(plugins(Harness())))
     if as_json:

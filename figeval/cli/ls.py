@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from figeval.cli.options import include_path
 from figeval.cli.output import echo, echo_json
+from figeval.errors import DuplicateName
+from figeval.registry import Registry, fill, loaded
 
 if TYPE_CHECKING:
-    from figeval.evaluation.harness import Harness
+    from figeval.plugins import PluginManager
+    from figeval.runs.harness import Harness
     from figeval.types import JSON
 
 BUILT_IN = "figeval.builtin."
@@ -87,38 +90,6 @@ def routes(harness: Harness) -> Iterator[JSON]:
         yield {"name": route.name, "type": route.task_type, "needs": needs, "owner": route.owner}
 
 
-def heads(harness: Harness) -> Iterator[JSON]:
-    """Yield one row per head, the default of a task type first."""
-    from figeval.training.learners import load_learners
-
-    learners = load_learners(harness.manager)
-    for entry in learners.registry:
-        task_type, _, head = entry.name.partition(":")
-        yield {"name": head, "type": task_type, "summary": entry.summary, "owner": entry.owner}
-
-
-def presets(harness: Harness) -> Iterator[JSON]:
-    """Yield one row per preset, i.e. per row of a published table."""
-    from figeval.training.described import described, numbers
-    from figeval.training.presets import load_presets
-
-    registered = load_presets(harness.manager)
-    for entry in registered.registry:
-        row = described(entry.load())
-        yield {**row, "hyper-parameters": numbers(row["settings"]), "owner": entry.owner}
-
-
-def layouts(harness: Harness) -> Iterator[JSON]:
-    """Yield one row per table of a paper for `figeval export --layout`, and the general one first."""
-    from figeval.records.layouts import COMPARISON, load_layouts
-
-    yield {"name": COMPARISON, "tasks": [], "sources": [], "owner": "figeval", "caption": "Chosen tasks and metrics"}
-    for entry in load_layouts(harness.manager):
-        layout = entry.load()
-        row = {"name": layout.name, "tasks": layout.tasks, "sources": list(layout.sources)}
-        yield {**row, "owner": entry.owner, "caption": layout.caption}
-
-
 def plugins(harness: Harness) -> Iterator[JSON]:
     """Yield one row per plugin, after loading everything that it offers, because some problems appear only then."""
     from figeval.cli.main import cli
@@ -127,8 +98,9 @@ def plugins(harness: Harness) -> Iterator[JSON]:
 
     manager = harness.manager
     cli.extend()
-    for offered in (tasks, types, models, metrics, routes, heads, presets, layouts):
-        list(offered(harness))
+    for kind, listing in listings(manager).items():
+        if kind != "plugins":
+            list(listing.rows(harness))
     load_readers(manager)
     load_sources(manager)
     for name, plugin in manager.plugins.items():
@@ -140,12 +112,12 @@ def plugins(harness: Harness) -> Iterator[JSON]:
 class Listing:
     """Kind of thing that can be listed: a function for its rows, the columns of its table, and a summary."""
 
-    rows: Callable[[Harness], Iterator[JSON]]
-    columns: tuple[str, ...]
+    rows: Callable[[Harness], Iterable[Mapping[str, Any]]]
+    columns: Sequence[str]
     summary: str
 
 
-LISTINGS = {
+OF_THE_CORE = {
     "tasks": Listing(
         tasks, ("name", "type", "splits", "availability", "metrics", "owner", "description"), "for run --tasks"
     ),
@@ -154,13 +126,25 @@ LISTINGS = {
     "models": Listing(models, ("name", "owner", "summary"), "for run --model, besides folders and hub ids"),
     "metrics": Listing(metrics, ("name", "types", "routes", "higher_is_better", "owner"), "for task files"),
     "routes": Listing(routes, ("name", "type", "needs", "owner"), "for run --route, preferred ones first"),
-    "heads": Listing(heads, ("name", "type", "owner", "summary"), "for train --head, a task type's default first"),
-    "presets": Listing(
-        presets, ("name", "model", "hyper-parameters", "tasks", "owner"), "for train --preset, a row of a paper's table"
-    ),
-    "layouts": Listing(layouts, ("name", "caption", "tasks", "owner"), "for export --layout, tables of papers"),
     "plugins": Listing(plugins, ("name", "origin", "offers", "problems"), "what was loaded and what is wrong with it"),
 }
+
+
+def listings(manager: PluginManager) -> dict[str, Listing]:
+    """Return the kinds of things that can be listed, by name: those of the core, and those of plugins before the last.
+
+    A kind of a plugin whose code cannot be loaded is left out, as a problem of the plugin.
+    """
+    found = Registry[Listing]("kind", "figeval ls")
+
+    def add(kind: str, rows: Any, columns: Sequence[str], summary: str, *, owner: str) -> None:
+        if kind in OF_THE_CORE:
+            raise DuplicateName(f"kind {kind!r} of {owner} is already registered by figeval; rename it")
+        found.add(kind, Listing(lambda harness: loaded(rows)(harness), tuple(columns), summary), owner, summary)
+
+    fill(manager, "register_listings", add)
+    *others, last = OF_THE_CORE.items()
+    return dict([*others, *((entry.name, entry.load()) for entry in found), last])
 
 
 @click.command()
@@ -169,7 +153,7 @@ LISTINGS = {
 @include_path
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON list with more fields than the table.")
 def ls(kind: str | None, pattern: str | None, include_path: tuple[Path, ...], as_json: bool) -> None:
-    """List tasks, task types, suites, models, metrics, routes, heads, presets, layouts or plugins.
+    """List tasks, task types, suites, models, metrics, routes and more.
 
     KIND is one of these words; without it, they are listed. PATTERN is a part of the name or a glob.
 
@@ -179,18 +163,20 @@ def ls(kind: str | None, pattern: str | None, include_path: tuple[Path, ...], as
     figeval ls tasks --include_path my_tasks
     """
     from figeval.errors import UnknownName
+    from figeval.plugins import plugin_manager
 
+    known = listings(plugin_manager())
     if kind is None:
-        rows: list[JSON] = [{"name": name, "what": listing.summary} for name, listing in LISTINGS.items()]
+        rows: list[JSON] = [{"name": name, "what": listing.summary} for name, listing in known.items()]
         _print(rows, ("name", "what"), as_json)
         return
-    if kind not in LISTINGS:
-        raise UnknownName("kind", kind, LISTINGS, see="figeval ls")
-    from figeval.evaluation.harness import Harness
+    if kind not in known:
+        raise UnknownName("kind", kind, known, see="figeval ls")
+    from figeval.runs.harness import Harness
 
-    listing = LISTINGS[kind]
+    listing = known[kind]
     harness = Harness(include=include_path)
-    rows = list(listing.rows(harness))
+    rows = [dict(row) for row in listing.rows(harness)]
     if include_path:
         harness.catalogue.warn_of_broken()
     _print(matching(kind, rows, pattern), listing.columns, as_json)
@@ -211,13 +197,13 @@ def matching(kind: str, rows: list[JSON], pattern: str | None) -> list[JSON]:
     return found
 
 
-def _print(rows: list[JSON], columns: tuple[str, ...], as_json: bool) -> None:
+def _print(rows: list[JSON], columns: Sequence[str], as_json: bool) -> None:
     if as_json:
         echo_json(rows)
         return
     from figeval.reporting.grid import Grid
 
-    grid = Grid(columns, [tuple(cell(row[column]) for column in columns) for row in rows], spare=("owner",))
+    grid = Grid(tuple(columns), [tuple(cell(row[column]) for column in columns) for row in rows], spare=("owner",))
     if sys.stdout.isatty():
         from rich.console import Console
 

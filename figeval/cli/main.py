@@ -26,7 +26,7 @@ import click
 
 from figeval.errors import FigevalError, near
 from figeval.frontend import command_line, end_despite_threads, end_quickly
-from figeval.text import clean, one_line
+from figeval.io.text import clean, one_line
 
 if TYPE_CHECKING:
     from figeval.plugins import PluginManager
@@ -41,27 +41,15 @@ LONGEST = 2_000  # characters of a message, as some quote foreign texts
 COMMANDS = {
     "run": ("figeval.cli.run:run", "Run tasks with a model."),
     "score": ("figeval.cli.score:score", "Score the predictions of another system."),
-    "train": ("figeval.cli.train:train", "Fine-tune a model on a task."),
     "ls": ("figeval.cli.ls:ls", "List tasks, models, metrics, layouts and more."),
     "rescore": ("figeval.cli.rescore:rescore", "Extract answers from stored replies again."),
-    "verify": ("figeval.cli.verify:verify", "Recompute the scores of a run and check its files."),
     "show": ("figeval.cli.show:show", "Show a task, or the table of a run."),
     "preview": ("figeval.cli.preview:preview", "Show exactly what a model would see."),
     "data": ("figeval.cli.data:data", "List, fetch and verify benchmark data."),
     "validate": ("figeval.cli.validate:validate", "Check task files: load, render, compare gold with options."),
-    "audit": ("figeval.cli.audit:audit", "Measure what the options of a multiple-choice task give away."),
     "new": ("figeval.cli.new:new", "Create a task or a plugin."),
     "schema": ("figeval.cli.schema:schema", "Print the JSON Schema of task files, suites or records."),
     "doctor": ("figeval.cli.doctor:doctor", "Report versions, devices, caches and plugins."),
-    "export": ("figeval.cli.export:export", "Export runs as tables, or for other tools."),
-    "report": ("figeval.cli.report:report", "Write an HTML page about runs, with a sample explorer."),
-    "board": ("figeval.cli.board:board", "Write a site with leaderboards of many runs."),
-    "annotate": ("figeval.cli.annotate:annotate", "Have people judge texts: export items, import judgements."),
-    "compare": ("figeval.cli.compare:compare", "Compare two or more runs example by example."),
-    "checklist": ("figeval.cli.checklist:checklist", "Answer a conference's reproducibility checklist."),
-    "difficulty": ("figeval.cli.difficulty:difficulty", "Find examples that nobody gets right, and doubtful labels."),
-    "contamination": ("figeval.cli.contamination:contamination", "Measure what a model may remember of a benchmark."),
-    "power": ("figeval.cli.power:power", "Say which difference between models a task can show."),
 }
 
 
@@ -85,15 +73,55 @@ class CommandGroup(click.Group):
 
     def add_command(self, cmd: click.Command, name: str | None = None) -> None:
         """Add a command; a plugin's command whose name is taken is refused and reported as a problem of the plugin."""
-        called = name or cmd.name or ""
+        if self._claim(name or cmd.name or ""):
+            super().add_command(cmd, name)
+
+    @cached_property
+    def lazy(self) -> dict[str, tuple[str, str]]:
+        """Target (`"module:attribute"`) and line in --help of each command that is imported on use, by its name."""
+        return {}
+
+    def add_lazy_command(self, name: str, target: str, summary: str) -> None:
+        """Add a command that is imported when it is used.
+
+        Args:
+            name: name of the command.
+            target: place of the command, `"module:attribute"`.
+            summary: its line in --help.
+        """
+        if self._claim(name):
+            self.lazy[name] = (target, summary)
+
+    def _claim(self, name: str) -> bool:
+        """Record the owner of a new command, or report that its name is taken and return False."""
         registering = _registering.get()
         if registering is not None:
             manager, owner = registering
-            if called in self.owners:
-                whose = f"command {self.path + called!r} of {owner} is already registered by {self.owners[called]}"
-                return manager.problem(owner, f"{whose}; rename it")
-        self.owners[called] = OURS if registering is None else registering[1]
-        return super().add_command(cmd, name)
+            if name in self.owners:
+                whose = f"command {self.path + name!r} of {owner} is already registered by {self.owners[name]}"
+                manager.problem(owner, f"{whose}; rename it")
+                return False
+        self.owners[name] = OURS if registering is None else registering[1]
+        return True
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of all commands in the order in which they were added, those imported on use first."""
+        return [*self.lazy, *super().list_commands(ctx)]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return the command, imported if necessary."""
+        if cmd_name in self.lazy:
+            module, _, attribute = self.lazy[cmd_name][0].partition(":")
+            command: click.Command = getattr(importlib.import_module(module), attribute)
+            return command
+        return super().get_command(ctx, cmd_name)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's
+        """Write the list of commands in --help without importing them."""
+        lines = [(name, summary) for name, (_, summary) in self.lazy.items()]
+        lines += [(name, command.get_short_help_str()) for name, command in self.commands.items()]
+        with formatter.section("Commands"):
+            formatter.write_dl(lines)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Invoke a command as click does, but keep the exit status of a plugin's command that ends with `sys.exit()`.
@@ -112,7 +140,7 @@ class CommandGroup(click.Group):
 
 
 class Figeval(CommandGroup):
-    """Group whose commands are loaded on demand: those of `COMMANDS`, the groups below, and those of plugins."""
+    """The command `figeval`: the commands of `COMMANDS`, the groups below, and the commands of wings and plugins."""
 
     _extended = False
     group_class = CommandGroup
@@ -121,6 +149,11 @@ class Figeval(CommandGroup):
     def owners(self) -> dict[str, str]:
         """Plugin that added each command, by the command's name; those of `COMMANDS` belong to figeval."""
         return dict.fromkeys(COMMANDS, OURS)
+
+    @cached_property
+    def lazy(self) -> dict[str, tuple[str, str]]:
+        """Target and line in --help of each command that is imported on use."""
+        return dict(COMMANDS)
 
     @property
     def path(self) -> str:
@@ -147,17 +180,14 @@ class Figeval(CommandGroup):
             _registering.reset(token)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return all names, in the order of `COMMANDS`, with those of plugins last."""
+        """Return the names of all commands, with those of plugins."""
         self.extend()
-        return [*COMMANDS, *super().list_commands(ctx)]
+        return super().list_commands(ctx)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Return the command, which is imported now."""
-        if cmd_name in COMMANDS:
-            module, _, attribute = COMMANDS[cmd_name][0].partition(":")
-            command: click.Command = getattr(importlib.import_module(module), attribute)
-            return command
-        self.extend()
+        """Return the command, imported if necessary; plugins are loaded only for commands of theirs."""
+        if cmd_name not in COMMANDS:
+            self.extend()
         return super().get_command(ctx, cmd_name)
 
     def resolve_command(
@@ -187,13 +217,10 @@ class Figeval(CommandGroup):
             ctx.exit(141)
         return result
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's
-        """Write the list of commands in --help without importing them."""
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the list of commands in --help, with those of plugins."""
         self.extend()
-        lines = [(name, text) for name, (_, text) in COMMANDS.items()]
-        lines += [(name, command.get_short_help_str()) for name, command in self.commands.items()]
-        with formatter.section("Commands"):
-            formatter.write_dl(lines)
+        super().format_commands(ctx, formatter)
 
 
 @click.group(
@@ -254,7 +281,7 @@ def run_command(words: Sequence[str]) -> NoReturn:
         print(error.format_message(), file=sys.stderr)
         sys.exit(2)
     except click.UsageError as error:
-        named = [word for word in words[:1] if word in COMMANDS]  # click's parser does not say of which command it is
+        named = [word for word in words[:1] if word in cli.owners]  # click's parser does not say of which command it is
         path = error.ctx.command_path if error.ctx else " ".join(["figeval", *named])
         fail(f"{error.format_message().removesuffix('.')} (see `{path} --help`)")
     except click.ClickException as error:

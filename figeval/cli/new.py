@@ -98,7 +98,7 @@ def asked_type(default: str) -> str:
     if not sys.stdin.isatty():
         return default
     from figeval import plugins
-    from figeval.evaluation.harness import Harness
+    from figeval.runs.harness import Harness
 
     types = [entry.load() for entry in Harness(plugins.plugin_manager()).task_types]
     known = [one.name for one in types if one.scaffold.is_dir()]
@@ -113,7 +113,7 @@ def purpose(file: Path) -> str:
 def task_type_of(kind: str) -> TaskType[Any]:
     """Return the task type of this name. Raises `UnknownName`."""
     from figeval import plugins
-    from figeval.evaluation.harness import Harness
+    from figeval.runs.harness import Harness
 
     return cast("TaskType[Any]", Harness(plugins.plugin_manager()).task_types.get(kind))
 
@@ -136,7 +136,7 @@ def refuse_bad_name(name: str) -> None:
 def refuse_taken_task(name: str) -> None:
     """Raise `TaskError` for the name of an existing task or suite, as loading a second one would fail."""
     from figeval import plugins
-    from figeval.evaluation.harness import Harness
+    from figeval.runs.harness import Harness
 
     catalogue = Harness(plugins.plugin_manager()).catalogue
     for registry in (catalogue.tasks, catalogue.suites):

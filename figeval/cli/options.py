@@ -10,9 +10,9 @@ from typing import Any, TypeVar
 
 import click
 
-from figeval.files import EXTERNAL
-from figeval.jsonfile import parse_json
-from figeval.text import whole_number
+from figeval.io.files import EXTERNAL
+from figeval.io.json_files import parse_json
+from figeval.io.text import whole_number
 
 C = TypeVar("C", bound=Callable[..., object] | click.Command)
 
@@ -87,7 +87,7 @@ def augmented(context: click.Context, parameter: click.Parameter, value: str | N
     from pydantic import TypeAdapter, ValidationError
 
     from figeval.config import Augment
-    from figeval.validation import first_problem
+    from figeval.io.validation import first_problem
 
     try:
         return dict(TypeAdapter(Augment).validate_python(settings(context, parameter, value)))
@@ -117,7 +117,7 @@ def size(_context: click.Context, parameter: click.Parameter, value: str | None)
     from pydantic import TypeAdapter, ValidationError
 
     from figeval.config import Size
-    from figeval.validation import first_problem
+    from figeval.io.validation import first_problem
 
     try:
         return None if value is None else TypeAdapter[int | float](Size).validate_python(value)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from figeval.text import clean, shown_json
+from figeval.io.text import clean, shown_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

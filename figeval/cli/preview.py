@@ -12,7 +12,7 @@ from figeval.cli.options import include_path, listed, model_args, prompting, see
 from figeval.cli.output import echo
 
 if TYPE_CHECKING:
-    from figeval.evaluation.preview import Asked
+    from figeval.runs.preview import Asked
     from figeval.types import Example
 
 MOST = 6  # maximum number of requests shown for one example and route
@@ -39,8 +39,8 @@ def preview(n: int, ids: tuple[str, ...], **flags: Any) -> None:
     figeval preview epic_retrieval_seen --model gpt2 --num_fewshot 2
     """
     from figeval.config import RunConfig
-    from figeval.evaluation.harness import Harness
-    from figeval.evaluation.preview import preview as preview_of
+    from figeval.runs.harness import Harness
+    from figeval.runs.preview import preview as preview_of
 
     config = RunConfig(**flags)
     shown = preview_of(config, Harness(include=config.include_path), n, ids)

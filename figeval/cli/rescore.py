@@ -14,7 +14,7 @@ from figeval.cli.output import echo_json
 from figeval.frontend import notice
 
 if TYPE_CHECKING:
-    from figeval.evaluation.rescore import Reread
+    from figeval.runs.rescore import Reread
 
 HEAD = ("task", "answers", "changed", "before", "after", "acc before", "acc after")
 
@@ -32,8 +32,8 @@ def rescore(run: Path, include_path: tuple[Path, ...], as_json: bool) -> None:
     \b
     figeval rescore results/runs/claude
     """
-    from figeval.evaluation.harness import Harness
-    from figeval.evaluation.rescore import rescore as read_again
+    from figeval.runs.harness import Harness
+    from figeval.runs.rescore import rescore as read_again
 
     found = read_again(run, Harness(include=include_path))
     if as_json:

@@ -21,7 +21,7 @@ from figeval.cli.options import (
     seed,
     some,
 )
-from figeval.text import whole_number
+from figeval.io.text import whole_number
 
 
 @click.command(context_settings=also("output", "output_path"))
@@ -120,8 +120,8 @@ def write_job(file: Path, given: dict[str, Any]) -> str:
     """Write the batch script of a run, and return what to do with it."""
     from figeval.api.runs import run_config
     from figeval.errors import OptionError
-    from figeval.evaluation.harness import Harness
-    from figeval.evaluation.workers.slurm import spread_script, write_script
+    from figeval.runs.harness import Harness
+    from figeval.runs.workers.slurm import spread_script, write_script
 
     if given["ray"] not in {None, "", "auto"}:
         raise OptionError(f"--slurm starts Ray on the machines of its job; leave out --ray {given['ray']}")

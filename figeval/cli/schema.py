@@ -36,8 +36,8 @@ def schema_text(kind: str) -> str:
 
 
 def _schema(kind: str) -> JSON:
-    from figeval.evaluation.harness import Harness
     from figeval.records.schema import json_schemas
+    from figeval.runs.harness import Harness
     from figeval.spec.schema import suite_schema, task_schema
 
     if kind == "task":

@@ -10,7 +10,7 @@ import click
 
 from figeval.cli.options import Finite, also, include_path, portion, results, seed, some
 from figeval.cli.output import echo
-from figeval.text import counted
+from figeval.io.text import counted
 
 if TYPE_CHECKING:
     from figeval.api.runs import RunOptions
@@ -32,7 +32,7 @@ def sources(_context: click.Context, parameter: click.Parameter, values: Sequenc
 def columns(_context: click.Context, _parameter: click.Parameter, value: str) -> dict[str, str]:
     """Return our name of each column with the file's."""
     from figeval.data.row_file import read_columns
-    from figeval.evaluation.given_rows import FIELDS
+    from figeval.runs.given_rows import FIELDS
 
     return read_columns(value, FIELDS, "prediction=answer")
 
@@ -124,9 +124,9 @@ def score(template: Path | None, seeds: str | None, no_baselines: bool, **flags:
 def write_template(file: Path, seeds: str | None, flags: dict[str, Any]) -> None:
     """Write a file to fill in, and print what to write for each task and how to score it."""
     from figeval.api.runs import run_config
-    from figeval.evaluation.given_template import write_template as write
-    from figeval.evaluation.harness import Harness
     from figeval.records.sweep import parse_seeds
+    from figeval.runs.given_template import write_template as write
+    from figeval.runs.harness import Harness
 
     names = ("limit", "sample", "stratify", "seed", "protocol", "split", "include_path")
     config = run_config(flags["tasks"], "", cast("RunOptions", {name: flags[name] for name in names}))

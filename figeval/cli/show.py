@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from figeval.cli.options import include_path
 from figeval.cli.output import echo, echo_json, echo_json_text
+from figeval.errors import DuplicateName
+from figeval.registry import fill, loaded
 
 if TYPE_CHECKING:
     from figeval.data.sources import Sources
-    from figeval.evaluation.task_info import TaskInfo
+    from figeval.reporting.result import Result
+    from figeval.runs.harness import Harness
+    from figeval.runs.task_info import TaskInfo
     from figeval.spec import TaskSpec
-    from figeval.training.presets import Preset
     from figeval.types import JSON
 
 ABOUT = (
@@ -34,14 +37,14 @@ ABOUT = (
 
 
 @click.command()
-@click.argument("run_or_task", metavar="RUN_TASK_OR_PRESET")
+@click.argument("run_or_task", metavar="RUN_OR_NAME")
 @click.option(
     "--by", metavar="KEY", help="For a run, print scores per idiom, proverb, corpus … from stored predictions."
 )
 @include_path
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
 def show(run_or_task: str, by: str | None, include_path: tuple[Path, ...], as_json: bool) -> None:
-    """Show the table of a run or training, or describe a task, a suite or a preset.
+    """Show the table of a run or training, or describe a task, a suite, a preset or another named thing.
 
     A run may be unfinished. A training may be a folder of several seeds, or of a grid.
 
@@ -129,19 +132,17 @@ def show_training_record(file: Path, as_json: bool) -> None:
 
 
 def show_named(name: str, include: tuple[Path, ...], as_json: bool) -> None:
-    """Print the description of a task, suite or preset. Raises `UnknownName` with similar names."""
+    """Print the description of a task, a suite, or a thing of a plugin. Raises `UnknownName` with similar names."""
     from figeval import plugins
     from figeval.errors import UnknownName
-    from figeval.evaluation.harness import Harness
-    from figeval.evaluation.task_info import task_info
     from figeval.records.run_folder import find_record, read_record
-    from figeval.training.presets import load_presets
+    from figeval.runs.harness import Harness
+    from figeval.runs.task_info import task_info
 
     manager = plugins.plugin_manager()
-    catalogue, presets = Harness(manager, include).catalogue, load_presets(manager)
-    if name in presets.registry:
-        show_preset(presets.registry.get(name), as_json)
-    elif name in catalogue.suites:
+    harness = Harness(manager, include)
+    catalogue = harness.catalogue
+    if name in catalogue.suites:
         suite, tasks = catalogue.suites.get(name), [task.name for task in catalogue.expand([name])]
         told_apart = {key: one.model_dump() for key, one in suite.contrasts.items()}
         if as_json:
@@ -157,21 +158,35 @@ def show_named(name: str, include: tuple[Path, ...], as_json: bool) -> None:
     else:
         if Path(name).exists():
             read_record(find_record(Path(name)))  # its error says that it is no run
-        known = [entry.name for entry in (*catalogue.tasks, *catalogue.suites, *presets.registry)]
-        raise UnknownName("run or task", name, known, see="figeval ls tasks")
+        views = views_by_name(harness)
+        if name not in views:
+            known = [*(entry.name for entry in (*catalogue.tasks, *catalogue.suites)), *views]
+            raise UnknownName("run or task", name, known, see="figeval ls tasks")
+        show_result(views[name](), as_json)
 
 
-def show_preset(preset: Preset, as_json: bool) -> None:
-    """Print how a published model was trained: the paper's settings, those filled in, and the differences."""
-    from figeval.training.described import described, sections
+def views_by_name(harness: Harness) -> dict[str, Callable[[], Result]]:
+    """Return functions that describe the things of plugins, by their names."""
+    found: dict[str, Callable[[], Result]] = {}
 
-    row = described(preset)
+    def add(kind: str, names: Any, view: Any, *, owner: str) -> None:
+        for name in loaded(names)(harness):
+            if name in found:
+                raise DuplicateName(f"{kind} {name!r} of {owner} is already registered; rename it")
+            found[name] = lambda name=name: loaded(view)(harness, name)  # type: ignore[misc]
+
+    fill(harness.manager, "register_views", add)
+    return found
+
+
+def show_result(result: Result, as_json: bool) -> None:
+    """Print a result as tables, or as JSON."""
     if as_json:
-        echo_json(row)
+        echo_json(result.to_dict())
         return
-    echo(f"{row['name']}: {row['model']} ({row['checkpoint']}) in {row['source']}, {' '.join(row['tasks'])}")
-    for heading, lines in sections(row):
-        echo("\n".join(["", heading, *(f"  {line}" for line in lines)]))
+    from rich.console import Console
+
+    result.print(Console())
 
 
 def show_task(facts: TaskInfo, as_json: bool) -> None:

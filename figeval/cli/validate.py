@@ -9,10 +9,10 @@ import click
 
 from figeval.cli.options import include_path
 from figeval.cli.output import echo
-from figeval.text import counted
+from figeval.io.text import counted
 
 if TYPE_CHECKING:
-    from figeval.evaluation.validate import Verdict
+    from figeval.runs.validate import Verdict
 
 
 @click.command()
@@ -36,9 +36,9 @@ def validate(targets: tuple[str, ...], include_path: tuple[Path, ...], num_fewsh
     figeval validate my_task.task.yaml
     figeval validate impli epic_mcq
     """
-    from figeval.evaluation.harness import Harness
-    from figeval.evaluation.targets import gather
-    from figeval.evaluation.validate import validate as validate_task
+    from figeval.runs.harness import Harness
+    from figeval.runs.targets import gather
+    from figeval.runs.validate import validate as validate_task
 
     harness = Harness()
     found = gather(targets, include_path, harness)

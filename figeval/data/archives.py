@@ -18,7 +18,7 @@ from pathlib import PurePosixPath
 from typing import IO, TYPE_CHECKING, TypeAlias
 
 from figeval.errors import DataError
-from figeval.text import one_line
+from figeval.io.text import one_line
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer

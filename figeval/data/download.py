@@ -21,7 +21,7 @@ from figeval.data.archives import ArchiveError, LockedArchiveError, open_archive
 from figeval.data.sources import DataFile
 from figeval.errors import DataError
 from figeval.frontend import notice, watched
-from figeval.text import whole_number
+from figeval.io.text import whole_number
 
 if TYPE_CHECKING:
     import httpx

@@ -20,10 +20,10 @@ from typing import IO, Any
 from figeval.data.packed_file import CONTROL, opened_text, text_head, unpacked
 from figeval.data.readers import DataContext, Row
 from figeval.errors import DataError, near
-from figeval.files import BYTE_ORDER_MARK, decoded, inside, is_file
-from figeval.jsonfile import MAX_BYTES as MAX_JSON_BYTES
-from figeval.jsonfile import InvalidJSON, parse_json
-from figeval.text import whole_number
+from figeval.io.files import BYTE_ORDER_MARK, decoded, inside, is_file
+from figeval.io.json_files import MAX_BYTES as MAX_JSON_BYTES
+from figeval.io.json_files import InvalidJSON, parse_json
+from figeval.io.text import whole_number
 
 MAX_ROW_BYTES = 1_000_000
 

@@ -12,8 +12,8 @@ from figeval.data.packed_file import inner_suffix, text_head
 from figeval.data.readers import Row
 from figeval.data.tables import numbered_table
 from figeval.errors import DataError, OptionError, near
-from figeval.files import is_file
-from figeval.text import one_line
+from figeval.io.files import is_file
+from figeval.io.text import one_line
 
 TABLES, LISTS = {".csv": "excel", ".tsv": "excel-tab"}, (".jsonl", ".json")
 

@@ -19,8 +19,8 @@ from pydantic import BaseModel, ConfigDict, Field, PositiveInt, field_validator
 
 from figeval import plugins
 from figeval.errors import DataError, DuplicateName, near
+from figeval.io.yaml_files import read_yaml
 from figeval.registry import Registry
-from figeval.yamlfile import read_yaml
 
 FILE = "sources.yaml"
 

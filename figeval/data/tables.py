@@ -20,7 +20,7 @@ from figeval.data.packed_file import text_head
 from figeval.data.readers import DataContext, Row
 from figeval.data.table_format import RARE_SEPARATORS, SEPARATORS, find_format
 from figeval.errors import DataError
-from figeval.text import one_line
+from figeval.io.text import one_line
 
 MAX_COLUMNS = 10_000  # every row becomes a mapping with a key for each
 PADDED_QUOTE = re.compile(r"\s+[\"']")

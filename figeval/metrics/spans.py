@@ -21,13 +21,13 @@ from typing import TypeAlias, TypeGuard
 import numpy as np
 from numpy.typing import NDArray
 
+from figeval.language.words import split_tokens, without_invisible
 from figeval.metrics import ranking
 from figeval.metrics.statistic import Statistic, mean_of, ratio
 from figeval.metrics.ties import answered
 from figeval.task_types.joint import JointExample
 from figeval.task_types.spans import SpanExample
 from figeval.types import NO_SPAN, WITHOUT_REPLY, Prediction, Span
-from figeval.words import split_tokens, without_invisible
 
 Floats = NDArray[np.float64]
 Tokens: TypeAlias = tuple[str, ...]

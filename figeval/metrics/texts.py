@@ -1,8 +1,8 @@
 """Metrics that compare a generated text with human references and with its inputs, whatever its capitals except `chrf`.
 
 Examples without an answer (a refusal, an empty reply) are left out; `parse_rate` reports their share. Words are those
-of `figeval.words`. There are two forms of BLEU (Papineni et al. 2002): the one in the papers on figurative texts
-(`bleu4`), and the one that is standard in the field (`corpus_bleu`). Both and chrF are fractions between 0 and 1;
+of `figeval.language.words`. There are two forms of BLEU (Papineni et al. 2002): the one in the papers on figurative
+texts (`bleu4`), and the one that is standard in the field (`corpus_bleu`). Both and chrF are fractions between 0 and 1;
 papers and sacrebleu report them times 100.
 """
 
@@ -20,11 +20,11 @@ from unicodedata import normalize
 import regex
 
 from figeval.errors import TaskError
+from figeval.language.words import comparable, is_mostly_unspaced, primary, split_tokens, split_words
 from figeval.metrics.statistic import Features, Statistic, collective, mean_of
 from figeval.metrics.ties import answered
 from figeval.task_types.generation import GenerationExample
 from figeval.types import Example, Prediction
-from figeval.words import comparable, is_mostly_unspaced, primary, split_tokens, split_words
 
 if TYPE_CHECKING:
     import numpy as np
@@ -109,7 +109,7 @@ def _is_mostly_not_latin(text: str) -> bool:
 
 
 def _comparable(example: GenerationExample, text: str) -> tuple[str, ...]:
-    """Return a text and its references as BLEU compares them: lower-cased in English, else as `figeval.words` does."""
+    """Return a text and its references as BLEU compares them: lower-cased in English, else as `words` does."""
     texts = (text, *example.references)
     if _is_english(example, *example.references):
         return tuple(map(str.lower, texts))

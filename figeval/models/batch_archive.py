@@ -11,8 +11,8 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from figeval.io.text import one_line
 from figeval.models.archive import Archive, PaidAnswer, Usage, damaged
-from figeval.text import one_line
 
 TABLES = """
 CREATE TABLE IF NOT EXISTS batches (

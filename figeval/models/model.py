@@ -11,15 +11,15 @@ from pathlib import Path
 from typing import Any
 
 from figeval.errors import FigevalError, ModelError, PluginError, UnknownName, near
-from figeval.files import expand_user, is_folder
 from figeval.frontend import warn
+from figeval.io.files import expand_user, is_folder
+from figeval.io.text import one_line
+from figeval.language.words import TaskWords
 from figeval.models.capabilities import capabilities
 from figeval.models.progress import opening
 from figeval.plugins import PluginManager, describe, foreign_code
 from figeval.registry import Registry, a_type
-from figeval.text import one_line
 from figeval.types import JSON, Example, Message
-from figeval.words import TaskWords
 
 Factory = Callable[..., Any]
 OWN_FLAGS = {  # flag that only some models take, which is no option of theirs → why others refuse it

@@ -14,8 +14,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, get_args
 
+from figeval.io.text import one_line
 from figeval.records.schema import UNEQUAL_ANSWERS, BaselineRecord, RunRecord, ScoreRecord, TaskRecord
-from figeval.text import one_line
 from figeval.types import Status
 
 PORTION = ("limit", "sample", "stratify")  # flags that select examples

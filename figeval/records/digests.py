@@ -30,8 +30,8 @@ from hashlib import blake2b, sha256
 from itertools import pairwise
 from unicodedata import normalize
 
+from figeval.language.words import find_words, letters
 from figeval.types import Example
-from figeval.words import find_words, letters
 
 MIN_WORDS_ANYWHERE = 16  # words: texts of so many are recognised wherever they stand in a passage
 SHINGLE = 8  # words, as in PaLM's search for test examples in its training data (Chowdhery et al. 2022, section 8)

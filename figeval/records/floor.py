@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from figeval.errors import TrainError
-from figeval.jsonfile import read_json
+from figeval.io.json_files import read_json
 from figeval.records.seen import RESTORE, about_in, weights_in
 from figeval.records.training import OPERATIONAL, record_file
 

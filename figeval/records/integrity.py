@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from figeval.errors import RecordError
-from figeval.jsonfile import InvalidJSON, parse_json
+from figeval.io.json_files import InvalidJSON, parse_json
+from figeval.io.text import cleaned, valid
 from figeval.records.schema import RunRecord
-from figeval.text import cleaned, valid
 
 FILE = "file"  # key of the digest of the whole file
 EMPTY = "0" * 64  # stands in for that digest while it is computed

@@ -14,10 +14,10 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import AfterValidator, Field, FiniteFloat, model_validator
 
 from figeval.errors import RecordError
-from figeval.jsonfile import read_model
+from figeval.io.json_files import read_model
+from figeval.io.storage import cure, replacing
+from figeval.io.text import one_line
 from figeval.records.schema import Stored
-from figeval.storage import cure, replacing
-from figeval.text import one_line
 
 FILE = "measured.json"
 JUDGED = "_judged"  # ends the part of a task's judged texts: storal_st2mo_en_judged

@@ -9,10 +9,10 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
+from figeval.io.text import one_line
 from figeval.records import conditions
 from figeval.records.schema import RunRecord, ScoreRecord, TaskRecord
 from figeval.records.sweep import SeedScore
-from figeval.text import one_line
 
 LEFT_OUT = "left out, since"  # begins the warning of a run about tasks that it does not have
 NO_VALUE = "none: "  # prefix of the reason why there is no value or no interval

@@ -34,13 +34,13 @@ from pydantic import AfterValidator, ConfigDict, Field, JsonValue, TypeAdapter, 
 from typing_extensions import TypedDict  # pydantic asks for this one before Python 3.12
 
 from figeval.errors import PluginError, RecordError
-from figeval.jsonfile import JSONScore, bounded, json_scores, parse_json
+from figeval.io.json_files import JSONScore, bounded, json_scores, parse_json
+from figeval.io.storage import cure, replacing
+from figeval.io.text import cleaned, one_line, valid
+from figeval.io.validation import first_problem
 from figeval.plugins import describe
 from figeval.records.rows_file import is_own, opened, packed, stored
-from figeval.storage import cure, replacing
-from figeval.text import cleaned, one_line, valid
 from figeval.types import JSON, Example, Finish, Prediction, Role, Status, written
-from figeval.validation import first_problem
 
 MAX_BYTES = 1 << 22  # per line; parsed, it takes many times as much memory
 MOST_TEXTS = 16  # --log_samples keeps an example's texts up to this number, otherwise only the first

@@ -8,7 +8,7 @@ from importlib.resources import files
 from pydantic import TypeAdapter, model_validator
 
 from figeval.errors import RecordError
-from figeval.jsonfile import read_json
+from figeval.io.json_files import read_json
 from figeval.records.schema import Stored
 
 RESULTS = "figeval.builtin.results"

@@ -25,7 +25,10 @@ from typing import (
 from typing_extensions import TypedDict
 
 from figeval.errors import FolderInUse, RecordError
-from figeval.jsonfile import InvalidJSON, bounded, read_json
+from figeval.io.json_files import InvalidJSON, bounded, read_json
+from figeval.io.storage import cure, locked, replace_text
+from figeval.io.text import cleaned, one_line, valid
+from figeval.io.validation import validated
 from figeval.records.ids import Ids, digest_of, digests_of, repeated
 from figeval.records.integrity import sealed
 from figeval.records.predictions import (
@@ -39,10 +42,7 @@ from figeval.records.predictions import (
 )
 from figeval.records.rows_file import has_more_lines, is_own, sha256_of, stored
 from figeval.records.schema import READABLE, SCHEMA_VERSION, TASK_NAME, RunRecord, TaskRecord
-from figeval.storage import cure, locked, replace_text
-from figeval.text import cleaned, one_line, valid
 from figeval.types import JSON, KeptReply, Reply
-from figeval.validation import validated
 
 if TYPE_CHECKING:
     from pydantic import JsonValue, TypeAdapter

@@ -25,9 +25,9 @@ from pydantic import (
 )
 from typing_extensions import TypedDict
 
+from figeval.io.validation import first_problem
 from figeval.records.predictions import PredictionRow
 from figeval.types import Role as Role
-from figeval.validation import first_problem
 
 # 1.1: answers in words, orders, prompts and probes; 1.2: spans, joint, generation, similarity; 1.3: means over seeds;
 # 1.4: examples that the model was trained on or chosen on, gold answers that all share one label, are hidden or absent;

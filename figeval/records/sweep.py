@@ -11,11 +11,11 @@ from typing import Any, TypeAlias, TypeVar
 from pydantic import Field, model_validator
 
 from figeval.errors import RecordError, TrainError
-from figeval.jsonfile import read_model
+from figeval.io.json_files import read_model
+from figeval.io.storage import replace_text
 from figeval.records.run_folder import SEEDS as SEEDS
 from figeval.records.run_folder import RunFolder, find_record, read_run
 from figeval.records.schema import CHOSEN_ON_TEST, SEEN, MacroRecord, Role, RunRecord, ScoreRecord, Stored, TaskRecord
-from figeval.storage import replace_text
 
 GRID = "grid.json"
 MAX_SEEDS = 10_000

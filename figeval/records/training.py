@@ -9,10 +9,10 @@ from typing import Any
 from pydantic import ConfigDict, Field
 
 from figeval.errors import FigevalError
-from figeval.jsonfile import read_json
+from figeval.io.json_files import read_json
+from figeval.io.text import cleaned
+from figeval.io.validation import validated
 from figeval.records.schema import Stored
-from figeval.text import cleaned
-from figeval.validation import validated
 
 LONGEST = 1e10  # seconds; a record with more is no record
 RECORD = "record.json"

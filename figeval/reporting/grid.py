@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING
 
-from figeval.text import clean
+from figeval.io.text import clean
 
 if TYPE_CHECKING:
     from rich.console import Console

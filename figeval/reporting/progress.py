@@ -2,7 +2,7 @@
 
 Both show signs of life while nothing is finished: a bar has a clock, and a plain line is repeated with the time.
 
-A display (`figeval.display`) shows the progress of a piece of work without knowing what the work is. `RunProgress`,
+A display (`figeval.io.display`) shows the progress of a piece of work without knowing what the work is. `RunProgress`,
 `MeasureProgress` and `TrainingProgress` are the observers to which runs, measures of contamination and trainings
 report; they compose the texts for a display.
 """
@@ -18,11 +18,11 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from figeval.display import Display
 from figeval.frontend import warn
+from figeval.io.display import Display
+from figeval.io.text import clean, counted
 from figeval.records.schema import TaskRecord
 from figeval.reporting.grid import say
-from figeval.text import clean, counted
 
 if TYPE_CHECKING:
     from rich.console import Console

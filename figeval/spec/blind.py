@@ -19,8 +19,8 @@ from unicodedata import normalize
 import numpy as np
 from numpy.typing import NDArray
 
+from figeval.language.words import split_words
 from figeval.task_types.choice import ChoiceExample
-from figeval.words import split_words
 
 Floats: TypeAlias = NDArray[np.float64]
 Scores: TypeAlias = list[Floats]  # scores of the options of each item

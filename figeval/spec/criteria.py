@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from figeval.text import clean
+from figeval.io.text import clean
 
 RANGE = re.compile(r"(\d{1,3})-(\d{1,3})")
 NUMBER = re.compile(r"\d{1,9}")

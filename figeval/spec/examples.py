@@ -9,12 +9,12 @@ from hashlib import sha256
 from typing import Any, TypeAlias
 
 from figeval.errors import DataError, RowError, near
+from figeval.io.sandbox import EvaluationError, Expression, MissingValue, expression
+from figeval.io.text import one_line
 from figeval.registry import a_type
-from figeval.sandbox import EvaluationError, Expression, MissingValue, expression
 from figeval.spec.tasks import FieldSource, TaskSpec
 from figeval.task_types.field_values import known_texts
 from figeval.task_types.fields import CandidateCorpus, RowContext, fields_of, reordered
-from figeval.text import one_line
 from figeval.types import Example
 
 Values: TypeAlias = Mapping[str, Any]

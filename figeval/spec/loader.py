@@ -15,14 +15,14 @@ from typing import Any, NamedTuple
 from pydantic import ValidationError
 
 from figeval.errors import DuplicateName, TaskError, UnknownName, near
-from figeval.files import EXTERNAL, inside
 from figeval.frontend import warn
+from figeval.io.files import EXTERNAL, inside
+from figeval.io.validation import first_location, first_problem
+from figeval.io.yaml_files import read_mapping
 from figeval.plugins import PluginManager
 from figeval.registry import Deferred, Registry, a_type, fill
 from figeval.spec.tasks import Named, SuiteSpec, TaskSpec, refuse_renamed
 from figeval.task_types.base import TaskTypes
-from figeval.validation import first_location, first_problem
-from figeval.yamlfile import read_mapping
 
 DEEPEST = 8  # files that include one another, so that a circle ends
 INCLUDED = "--include_path"  # owner of the tasks and suites in the folders given there

@@ -21,11 +21,11 @@ from pydantic import (
 
 from figeval.config import Augment
 from figeval.errors import TaskError, UnknownName
+from figeval.io.validation import validated
+from figeval.language.words import SEGMENTERS, Reading, check_segmenter, knows
 from figeval.spec.criteria import Scale, criteria_of
 from figeval.task_types.base import TaskType, TaskTypes
 from figeval.types import Example
-from figeval.validation import validated
-from figeval.words import SEGMENTERS, Reading, check_segmenter, knows
 
 E = TypeVar("E", bound=Example)
 FieldSource = str | int | float | list[Any] | dict[str, str]

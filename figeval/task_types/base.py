@@ -15,7 +15,7 @@ from importlib.resources.abc import Traversable
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from figeval.errors import PluginError, TaskError, near
-from figeval.jsonfile import json_scores
+from figeval.io.json_files import json_scores
 from figeval.plugins import PluginManager, describe
 from figeval.prompts import PromptContext
 from figeval.registry import Deferred, Registry, fill, loaded, preferred
@@ -48,7 +48,7 @@ class Metric:
             With an argument, `target` is a factory (`figeval.metrics.arguments`).
         given: the given argument, or None.
         languages: languages in which the metric has a sound value, without script and region; empty for all of them.
-        counts_words: whether the score depends on what a word is (`figeval.words`).
+        counts_words: whether the score depends on what a word is (`figeval.language.words`).
         owner: plugin that registered the metric; filled in at registration.
     """
 

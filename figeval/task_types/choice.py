@@ -11,8 +11,8 @@ from typing import Annotated
 
 from figeval.answers import VERSION
 from figeval.errors import ExampleError
+from figeval.language.questions import core_of
 from figeval.prompts import LETTERS, PromptContext
-from figeval.questions import core_of
 from figeval.task_types.base import HIDDEN, TaskType, blank_texts, metric, repeated_texts
 from figeval.task_types.fields import ColumnsField, IndexField, TextField, TextsField, index_problem
 from figeval.task_types.given import Given, decided, place_of

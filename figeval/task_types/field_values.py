@@ -12,8 +12,8 @@ import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
-from figeval.conversions import is_missing
 from figeval.errors import DataError
+from figeval.io.conversions import is_missing
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 INVISIBLE = re.compile("[\u200b\u2060\ufeff\xad]")

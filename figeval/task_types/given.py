@@ -12,11 +12,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from figeval.jsonfile import parse_json
+from figeval.io.json_files import parse_json
+from figeval.io.text import whole_number
+from figeval.language.words import normalize
 from figeval.task_types.routes import decide
-from figeval.text import whole_number
 from figeval.types import Prediction
-from figeval.words import normalize
 
 GIVEN = "given"  # name of the route in records
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Annotated, Any
 
 from figeval.errors import DataError
-from figeval.jsonfile import json_scores
+from figeval.io.json_files import json_scores
 from figeval.prompts import PromptContext
 from figeval.task_types.base import metric
 from figeval.task_types.fields import Field, RowContext

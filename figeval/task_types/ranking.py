@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, ClassVar
 
-from figeval.jsonfile import json_scores
+from figeval.io.json_files import json_scores
 from figeval.prompts import PromptContext
 from figeval.task_types.base import Metric, TaskType, blank_texts, metric, repeated_texts
 from figeval.task_types.fields import (

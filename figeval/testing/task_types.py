@@ -15,17 +15,17 @@ from typing import Any
 
 from figeval.config import RunConfig
 from figeval.errors import DataError, FigevalError, TaskError, near
-from figeval.evaluation.given import dialogue, prediction_of
-from figeval.evaluation.given_rows import GivenRow
-from figeval.evaluation.harness import Harness
-from figeval.evaluation.plan import context_of, default_template
-from figeval.evaluation.score import Aggregator, MetricSet
 from figeval.models.batching import BatchScheduler
 from figeval.models.capabilities import KNOWN
 from figeval.models.model import open_model
 from figeval.plugins import PluginManager, describe, plugin_manager
 from figeval.prompts import PromptContext, Shots
 from figeval.records.predictions import encoded, form_problem, parsed, prediction_row
+from figeval.runs.given import dialogue, prediction_of
+from figeval.runs.given_rows import GivenRow
+from figeval.runs.harness import Harness
+from figeval.runs.plan import context_of, default_template
+from figeval.runs.score import Aggregator, MetricSet
 from figeval.spec import TaskSpec
 from figeval.task_types.base import TaskType, TaskTypes, task_type_of
 from figeval.task_types.fields import RowContext, fields_of

@@ -8,12 +8,12 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from figeval.errors import ModelError
-from figeval.jsonfile import parse_json
+from figeval.io.json_files import parse_json
+from figeval.io.text import counted
 from figeval.models.archive import Archive, Usage, open_archive
 from figeval.models.batch_archive import BatchArchive
 from figeval.models.progress import advance
 from figeval.reasoning import Reasoning
-from figeval.text import counted
 from figeval.types import JSON, Prompt, Reply
 
 from .budget import Budget, Call, expected, size_of

@@ -14,7 +14,7 @@ from datetime import datetime
 from typing import ClassVar, Protocol
 from urllib.parse import quote
 
-from figeval.jsonfile import JSONObject, JSONValue
+from figeval.io.json_files import JSONObject, JSONValue
 from figeval.models.batch_archive import LONGEST_NAME, StoredBatch
 
 from .batch_http import BatchHttp, Unexpected

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
 from figeval.errors import ModelError
-from figeval.jsonfile import JSONObject, parse_json
-from figeval.text import one_line
+from figeval.io.json_files import JSONObject, parse_json
+from figeval.io.text import one_line
 
 from .client import CONNECT, MAX_BYTES, Client, PermanentError, RetryableError, certificates, no_cookies, parsed
 

@@ -16,11 +16,11 @@ from pathlib import Path
 
 from figeval.errors import ModelError, NotFinished, RecordError
 from figeval.frontend import command, warn
+from figeval.io.storage import locked
+from figeval.io.text import counted
 from figeval.models import progress
 from figeval.models.archive import PaidAnswer, Usage
 from figeval.models.batch_archive import BatchArchive, StoredBatch
-from figeval.storage import locked
-from figeval.text import counted
 from figeval.types import JSON, Prompt, Reply
 
 from .api_model import REFUSED, ApiModel, remembered

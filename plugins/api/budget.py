@@ -8,8 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from figeval.errors import BudgetExhausted
+from figeval.io.text import counted
 from figeval.models.archive import Usage
-from figeval.text import counted
 from figeval.types import Prompt, Reply
 
 from .settings import ApiSettings

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from figeval.files import home
-from figeval.jsonfile import parse_json
-from figeval.text import cleaned, valid
+from figeval.io.files import home
+from figeval.io.json_files import parse_json
+from figeval.io.text import cleaned, valid
 from figeval.types import Reply
 
 from .settings import ApiSettings

@@ -29,7 +29,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, TypeVar
 
 from figeval.errors import ModelError
-from figeval.jsonfile import parse_json
+from figeval.io.json_files import parse_json
 from figeval.models.archive import Usage
 from figeval.types import JSON, Reply
 

@@ -11,13 +11,13 @@ from typing import ClassVar, Protocol
 
 from figeval.answers.reply_text import strip_reasoning
 from figeval.errors import ModelError
-from figeval.jsonfile import JSONObject, JSONValue
+from figeval.io.json_files import JSONObject, JSONValue
+from figeval.io.text import one_line, valid
 from figeval.models.archive import Usage
 from figeval.reasoning import Reasoning
-from figeval.text import one_line, valid
 from figeval.types import JSON, Finish, Message, Prompt, Reply
 
-from ..encoders.settings import one_of
+from ..torch_models.settings import one_of
 from .faults import WITHHELD, block_reason
 from .formats import ANTHROPIC, OPENAI, as_text
 from .settings import ApiSettings, Endpoint

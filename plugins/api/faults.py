@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from http import HTTPStatus
 
-from figeval.jsonfile import parse_json
-from figeval.text import one_line, whole_number
+from figeval.io.json_files import parse_json
+from figeval.io.text import one_line, whole_number
 from figeval.types import JSON
 
 WITHHELD = re.compile(

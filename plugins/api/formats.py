@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 
-from figeval.jsonfile import parse_json
+from figeval.io.json_files import parse_json
 from figeval.types import JSON, AnswerFormat
 
 KEY = "answer"

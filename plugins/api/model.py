@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from figeval.errors import ModelError
 
-from ..encoders.settings import Configured
+from ..torch_models.settings import Configured
 from .api_model import ApiModel
 from .batch_api import AnthropicBatches, BatchApi, OpenAIBatches
 from .batches import BatchedModel

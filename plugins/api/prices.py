@@ -16,8 +16,8 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, Field
 
 from figeval.errors import ModelError
-from figeval.files import home
-from figeval.jsonfile import read_model
+from figeval.io.files import home
+from figeval.io.json_files import read_model
 
 FILE = "prices.json"
 CURE = 'write it like {"checked": "2026-07-05", "models": {"gpt-4o-mini": {"input": 0.15, "output": 0.6}}}'

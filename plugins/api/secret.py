@@ -27,7 +27,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 
-from figeval.text import SEQUENCE
+from figeval.io.text import SEQUENCE
 
 MIN_CHARS = 12  # of a key; a shorter one, such as `none`, is no secret
 MASK = "[key]"

@@ -11,11 +11,11 @@ from typing import SupportsFloat
 from urllib.parse import urlsplit
 
 from figeval.errors import ModelError
-from figeval.jsonfile import JSONObject, JSONValue, parse_json
+from figeval.io.json_files import JSONObject, JSONValue, parse_json
 from figeval.reasoning import Reasoning
 from figeval.types import Prompt
 
-from ..encoders.settings import positive
+from ..torch_models.settings import positive
 from .formats import wrapping
 from .secret import without_key
 

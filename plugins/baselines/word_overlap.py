@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from figeval.language.words import Reading, TaskWords, split_words
 from figeval.models.model import refuse_model_name
 from figeval.types import JSON, Inputs, ManyPairs, TextPair
-from figeval.words import Reading, TaskWords, split_words
 
 if TYPE_CHECKING:
     import numpy as np

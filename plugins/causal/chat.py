@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from figeval.errors import TaskError
 from figeval.types import JSON, Message
 
-from ..encoders.loading import one_line
+from ..torch_models.loading import one_line
 from .generation.thinking import marks_of, template_of
 
 if TYPE_CHECKING:

@@ -17,9 +17,9 @@ from tqdm import tqdm
 
 from figeval.models.progress import within
 
-from ..encoders.batching import TokenBudget
-from ..encoders.loading import check_weights
-from ..encoders.tokens import padded
+from ..torch_models.batching import TokenBudget
+from ..torch_models.loading import check_weights
+from ..torch_models.tokens import padded
 from .engine.encoder_decoder import EncoderDecoder
 from .engine.packed import Answer, Engine
 from .engine.self_test import settle

@@ -18,9 +18,9 @@ from figeval.models.model import refuse_model_name
 from figeval.reasoning import Reasoning
 from figeval.types import JSON, Continuation, Message, Prompt, Reply
 
-from ..encoders.batching import TokenBudget, free_memory, run_batches
-from ..encoders.checkpoint import by_class, check_chat_template, locate, require
-from ..encoders.loading import (
+from ..torch_models.batching import TokenBudget, free_memory, run_batches
+from ..torch_models.checkpoint import by_class, check_chat_template, locate, require
+from ..torch_models.loading import (
     ModelSetup,
     Neural,
     load_errors,
@@ -30,8 +30,8 @@ from ..encoders.loading import (
     prepare,
     suppress_logging,
 )
-from ..encoders.settings import Configured, Settings
-from ..encoders.tokens import padded
+from ..torch_models.settings import Configured, Settings
+from ..torch_models.tokens import padded
 from .engine.bodies import kept_per_token, vocabulary
 from .engine.packed import logits_at_once
 from .generation.grammar import Grammars, check_installed

@@ -16,11 +16,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from figeval.io.text import counted
 from figeval.models.capabilities import Outputs, Part
-from figeval.text import counted
 from figeval.types import Continuation
 
-from ..encoders.alone import encode_alone
+from ..torch_models.alone import encode_alone
 from .engine.prefix_tree import TokenRequest
 from .lm_eval_requests import CausalTokenizer, Ids, Texts, encode_all, encode_apart, fitted, is_cut, split
 

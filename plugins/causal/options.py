@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..encoders.settings import one_of
+from ..torch_models.settings import one_of
 
 SCORING = ("auto", "packed", "rows")  # see `engine.self_test`
 OTHER_WAYS = ("generate", "continuous", "static")  # than own decoding, in the order in which they are tried

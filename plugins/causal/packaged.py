@@ -19,13 +19,13 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from figeval.errors import ModelError
-from figeval.files import home
 from figeval.frontend import notice
+from figeval.io.files import home
 from figeval.types import JSON
 
-from ..encoders.checkpoint import CONFIG
-from ..encoders.files import DECLARED
-from ..encoders.loading import one_line, suppress_logging
+from ..torch_models.checkpoint import CONFIG
+from ..torch_models.files import DECLARED
+from ..torch_models.loading import one_line, suppress_logging
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,9 +19,9 @@ from figeval.errors import ModelError
 from figeval.models.capabilities import OutputStream, Part
 from figeval.types import JSON, Input, Inputs, Reply
 
-from ..encoders.batching import TokenBudget, finished_batches, free_memory
-from ..encoders.checkpoint import locate, require, with_declared
-from ..encoders.loading import (
+from ..torch_models.batching import TokenBudget, finished_batches, free_memory
+from ..torch_models.checkpoint import locate, require, with_declared
+from ..torch_models.loading import (
     ModelSetup,
     Neural,
     input_limit,
@@ -32,8 +32,8 @@ from ..encoders.loading import (
     prepare,
     suppress_logging,
 )
-from ..encoders.settings import Configured, Settings, positive
-from ..encoders.tokens import IDS, Tokens, bare_ids, padded, padding_of, tokenize
+from ..torch_models.settings import Configured, Settings, positive
+from ..torch_models.tokens import IDS, Tokens, bare_ids, padded, padding_of, tokenize
 from .engine.bodies import kept_per_token
 
 if TYPE_CHECKING:

@@ -16,9 +16,9 @@ from figeval.answers.mentions import Mention, text_finder
 from figeval.answers.patterns import LETTERS
 from figeval.answers.references import INSIDE, TEXT, index_of, mark
 from figeval.answers.reply_text import REFUSAL, answering_part, not_written, one_turn, plain
+from figeval.language.words import split_words
 from figeval.prompts import PromptContext
 from figeval.types import Prediction, Reply, Status
-from figeval.words import split_words
 
 from .multilabel import MultilabelExample
 

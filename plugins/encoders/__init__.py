@@ -8,15 +8,8 @@
 | `label_order` | the check of what the classes of an NLI head mean |
 | `extra_layers` | layers on an encoder that are saved in a file of their own |
 | `bertscore` | the metric of that name |
-| `settings` | options from --model_args and the factory that checks them, for models of all families |
-| `checkpoint` `files` | a model's files and their digest, the backend its config names, the model hub |
-| `loading` | device, precision, weights, and `Neural`, the base class of all torch backends |
-| `overlapping` `reading` | batches that are prepared while a device reads the ones before |
-| `unpadded` `rows` | rows that an accelerator reads end to end, without padding, and the trial of that |
-| `precision` | a model's passes in a higher precision than that of its weights |
-| `tokens` `batching` | tokenized texts, and batches of inputs of different lengths |
 
-Other families import the modules of the last seven rows by these names.
+Files, weights and batches are those of the family `torch_models`.
 """
 
 from __future__ import annotations
@@ -70,6 +63,6 @@ def register_metrics(register: MetricRegistrar) -> None:
 @hookimpl
 def resolve_backend(model: str, options: dict[str, Any]) -> str | None:
     """Return the backend for a folder or hub id, chosen by the architecture that its config names."""
-    from . import checkpoint
+    from ..torch_models import checkpoint
 
     return checkpoint.resolve_backend(model, options)

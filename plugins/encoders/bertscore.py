@@ -16,14 +16,14 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
 from figeval.errors import ModelError
-from figeval.files import is_folder
+from figeval.io.files import is_folder
 from figeval.metrics.statistic import Statistic, ratio
 from figeval.metrics.texts import written
 from figeval.task_types.generation import GenerationExample
 from figeval.types import Prediction
 
-from .files import fingerprint
-from .loading import suppress_logging
+from ..torch_models.files import fingerprint
+from ..torch_models.loading import suppress_logging
 
 if TYPE_CHECKING:
     from bert_score import BERTScorer

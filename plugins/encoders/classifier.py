@@ -14,12 +14,12 @@ from figeval.errors import CapabilityError, ModelError
 from figeval.models.capabilities import Outputs
 from figeval.types import JSON
 
-from .checkpoint import Checkpoint, locate, require, with_declared
-from .loading import ModelSetup, prepare
+from ..torch_models.checkpoint import Checkpoint, locate, require, with_declared
+from ..torch_models.loading import ModelSetup, prepare
+from ..torch_models.reading import Inputs
+from ..torch_models.settings import Configured
+from ..torch_models.tokens import Floats
 from .pairs import PairModel, PairNetwork, PairSettings, classes_of, label_scores, parse_labels, prescribed
-from .reading import Inputs
-from .settings import Configured
-from .tokens import Floats
 
 if TYPE_CHECKING:
     from ..classification.requests import TextLabels

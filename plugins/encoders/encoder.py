@@ -20,8 +20,8 @@ from figeval.models.capabilities import Outputs
 from figeval.models.model import refuse_model_name
 from figeval.types import JSON, Text, TextRole
 
-from .checkpoint import Checkpoint, backend_of, locate, with_declared
-from .loading import (
+from ..torch_models.checkpoint import Checkpoint, backend_of, locate, with_declared
+from ..torch_models.loading import (
     ModelSetup,
     Neural,
     check_weights,
@@ -35,12 +35,12 @@ from .loading import (
     prepare,
     suppress_logging,
 )
-from .overlapping import Copy, fetched_rows
+from ..torch_models.overlapping import Copy, fetched_rows
+from ..torch_models.reading import Inputs
+from ..torch_models.settings import Configured, Settings, one_of
+from ..torch_models.tokens import IDS, Floats, tokenize
+from ..torch_models.unpadded import read_without_padding
 from .prompts import INSTRUCTOR, Prompts, check_prompts, place_prompts
-from .reading import Inputs
-from .settings import Configured, Settings, one_of
-from .tokens import IDS, Floats, tokenize
-from .unpadded import read_without_padding
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, TypeVar
 
 from figeval.errors import ModelError
 
-from .checkpoint import locate, require, with_declared
+from ..torch_models.checkpoint import locate, require, with_declared
+from ..torch_models.loading import ModelSetup, load_errors, one_line, prepare
 from .encoder import EncoderSettings, check_pooling
-from .loading import ModelSetup, load_errors, one_line, prepare
 
 if TYPE_CHECKING:
     from torch import Tensor

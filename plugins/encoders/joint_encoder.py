@@ -26,13 +26,13 @@ from typing import TYPE_CHECKING
 from figeval.models.capabilities import Outputs
 from figeval.types import JSON, ScoredSpan, SpanQuery
 
+from ..torch_models.loading import ModelSetup
+from ..torch_models.overlapping import Copy, fetched_rows
+from ..torch_models.settings import Configured, one_of, positive
+from ..torch_models.tokens import Floats, passages
 from .encoder import Encoder, EncoderSettings, raw_network
 from .extra_layers import ExtraLayers
-from .loading import ModelSetup
-from .overlapping import Copy, fetched_rows
-from .settings import Configured, one_of, positive
 from .span_finder import RULE, found_spans
-from .tokens import Floats, passages
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -15,7 +15,7 @@ from figeval.models.capabilities import Outputs
 from figeval.models.progress import within
 from figeval.types import PairLabel
 
-from .checkpoint import Checkpoint, load_json
+from ..torch_models.checkpoint import Checkpoint, load_json
 
 ENTAILMENT = "entailment"
 OTHERS = frozenset({"non-entailment", "neutral", "contradiction"})

@@ -31,11 +31,11 @@ from figeval.task_types.choice import ChoiceExample
 from figeval.task_types.routes import Dialogue, Route, decide
 from figeval.types import JSON
 
-from .checkpoint import locate, require, with_declared
-from .loading import Neural, input_limit, load_model, load_tokenizer, measures, prepare
-from .overlapping import Copy
-from .settings import Configured, Settings
-from .tokens import IDS, LEAST, Tokens, bare_ids, padded, padding_of
+from ..torch_models.checkpoint import locate, require, with_declared
+from ..torch_models.loading import Neural, input_limit, load_model, load_tokenizer, measures, prepare
+from ..torch_models.overlapping import Copy
+from ..torch_models.settings import Configured, Settings
+from ..torch_models.tokens import IDS, LEAST, Tokens, bare_ids, padded, padding_of
 
 if TYPE_CHECKING:
     import torch

@@ -15,16 +15,16 @@ from itertools import accumulate, chain, islice, pairwise
 from typing import TYPE_CHECKING, TypeAlias
 
 from figeval.errors import ModelError
+from figeval.io.text import counted
 from figeval.models.capabilities import Outputs
-from figeval.text import counted
 from figeval.types import JSON, Cloze, Continuation
 
-from .alone import Piece, encode_alone, encode_bare
-from .checkpoint import locate, require
-from .loading import Neural, input_limit, load_model, load_tokenizer, measures, prepare
-from .overlapping import Copy
-from .settings import Configured, Settings, one_of
-from .tokens import IDS, Tokens, padding_of
+from ..torch_models.alone import Piece, encode_alone, encode_bare
+from ..torch_models.checkpoint import locate, require
+from ..torch_models.loading import Neural, input_limit, load_model, load_tokenizer, measures, prepare
+from ..torch_models.overlapping import Copy
+from ..torch_models.settings import Configured, Settings, one_of
+from ..torch_models.tokens import IDS, Tokens, padding_of
 
 if TYPE_CHECKING:
     from torch import Tensor

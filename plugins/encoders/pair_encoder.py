@@ -26,13 +26,13 @@ from figeval.errors import ModelError
 from figeval.models.capabilities import Outputs
 from figeval.types import JSON, PairLabel
 
+from ..torch_models.loading import ModelSetup
+from ..torch_models.settings import Configured, one_of
 from .encoder import NO_PROMPTS, Encoder, EncoderSettings, PromptedSettings, raw_network
 from .extra_layers import ExtraLayers
 from .label_order import label_order_warnings, may_be_mixed_up
-from .loading import ModelSetup
 from .pairs import DECISIONS, Probability, classes_of, label_scores, parse_labels, prescribed
 from .prompts import Prompts, place_prompts
-from .settings import Configured, one_of
 
 if TYPE_CHECKING:
     from torch import Tensor

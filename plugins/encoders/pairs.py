@@ -16,13 +16,13 @@ from figeval.errors import ModelError, OptionNeeded
 from figeval.models.capabilities import Outputs
 from figeval.types import JSON, PairLabel, TextPair
 
-from .checkpoint import locate, require, with_declared
+from ..torch_models.checkpoint import locate, require, with_declared
+from ..torch_models.loading import ModelSetup, Neural, input_limit, load_model, load_tokenizer, measures, prepare
+from ..torch_models.overlapping import Copy, fetched_rows
+from ..torch_models.reading import Inputs
+from ..torch_models.settings import Configured, Settings, one_of
+from ..torch_models.tokens import Floats
 from .label_order import label_order_warnings, may_be_mixed_up
-from .loading import ModelSetup, Neural, input_limit, load_model, load_tokenizer, measures, prepare
-from .overlapping import Copy, fetched_rows
-from .reading import Inputs
-from .settings import Configured, Settings, one_of
-from .tokens import Floats
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -19,7 +19,7 @@ from figeval.models.model import Backends, Model, open_model
 from figeval.types import JSON, Example, ScoredSpan, SpanQuery
 
 if TYPE_CHECKING:
-    from figeval.jsonfile import JSONValue
+    from figeval.io.json_files import JSONValue
 
 # Capabilities of each part, of which it needs one.
 NEEDS = {"ranker": ("embed", "score_pairs", "loglikelihood"), "spans": ("find_spans",)}

@@ -18,10 +18,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from figeval.errors import ModelError, near
-from figeval.text import clean
+from figeval.io.text import clean
 from figeval.types import JSON, Text, TextRole
 
-from .checkpoint import SENTENCE, Checkpoint
+from ..torch_models.checkpoint import SENTENCE, Checkpoint
 
 NAMES: dict[TextRole, tuple[str, ...]] = {
     "query": ("query",),

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING
 from figeval.errors import ModelError
 from figeval.types import JSON, NO_SPAN, ScoredSpan, Span, SpanQuery
 
-from .checkpoint import locate, require, with_declared
-from .loading import Neural, input_limit, load_model, load_tokenizer, measures, prepare
-from .overlapping import Copy, fetched_rows
-from .settings import Configured, Settings, one_of, positive
-from .tokens import Floats, Passages, passages
+from ..torch_models.checkpoint import locate, require, with_declared
+from ..torch_models.loading import Neural, input_limit, load_model, load_tokenizer, measures, prepare
+from ..torch_models.overlapping import Copy, fetched_rows
+from ..torch_models.settings import Configured, Settings, one_of, positive
+from ..torch_models.tokens import Floats, Passages, passages
 
 if TYPE_CHECKING:
     from torch import Tensor

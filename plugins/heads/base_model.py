@@ -10,14 +10,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from figeval.errors import ModelError, TrainError, near
-from figeval.jsonfile import read_json
+from figeval.io.json_files import read_json
 from figeval.types import TextRole
 
 from ..causal.packaged import SMOLLM2
-from ..encoders.checkpoint import MODULES, Checkpoint, load_json, locate, with_declared
 from ..encoders.encoder import PromptedSettings, minilm_model
-from ..encoders.files import weight_files
-from ..encoders.loading import (
+from ..encoders.prompts import OPTION_NAMES, Prompts, place_prompts
+from ..torch_models.checkpoint import MODULES, Checkpoint, load_json, locate, with_declared
+from ..torch_models.files import weight_files
+from ..torch_models.loading import (
     ModelSetup,
     input_limit,
     is_accelerator,
@@ -27,9 +28,8 @@ from ..encoders.loading import (
     one_line,
     suppress_logging,
 )
-from ..encoders.prompts import OPTION_NAMES, Prompts, place_prompts
-from ..encoders.settings import Settings
-from ..encoders.unpadded import read_without_padding
+from ..torch_models.settings import Settings
+from ..torch_models.unpadded import read_without_padding
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from transformers.models.auto.auto_factory import _BaseAutoModelClass
 
     from figeval.models.learner import Setup
-    from figeval.training.batches import Plan
+    from figeval.wings.training.batches import Plan
 
 KNOWN = ("Transformer", "Pooling", "Normalize")  # supported modules of sentence-transformers
 POOLING = "1_Pooling/config.json"
@@ -111,7 +111,7 @@ class Base:
     @property
     def plan(self) -> Plan:
         """Division of texts into forward passes, until the training loop sets another."""
-        from figeval.training.batches import SimilarLengths, budget
+        from figeval.wings.training.batches import SimilarLengths, budget
 
         return SimilarLengths(budget(self.setup.tokens_per_batch, self.setup.device))
 

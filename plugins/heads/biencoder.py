@@ -26,10 +26,10 @@ from figeval.task_types.ranking import RankingExample
 from figeval.types import JSON, Example, Text, TextRole
 
 from ..encoders.encoder import COSINE, NO_PROMPTS, POOLINGS, Encoder, EncoderNetwork, EncoderSettings, pooled
-from ..encoders.loading import ModelSetup
 from ..encoders.prompts import Prompts, check_prompts
-from ..encoders.settings import one_of, positive
-from ..encoders.tokens import IDS, Tokens, tokenize
+from ..torch_models.loading import ModelSetup
+from ..torch_models.settings import one_of, positive
+from ..torch_models.tokens import IDS, Tokens, tokenize
 from .base_model import Base, Prompted, base_of, options_of, pooled_encoder, pooling_of
 from .inputs import gold_of, inputs_of, ranking_losses, rectangle
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
     from figeval.models.learner import Batch, Setup
-    from figeval.training.batches import Plan
+    from figeval.wings.training.batches import Plan
 
 TEMPERATURE = 0.05  # for cosines, as in sentence-transformers' ranking losses
 CANDIDATES = ("all", "batch")
@@ -157,7 +157,7 @@ class RankingFeatures:
 
     def beside(self, rows: Sequence[int]) -> list[Batch]:
         """Return the candidates of the step in batches; `columns` (rows,) are their numbers."""
-        from figeval.training.batches import shares
+        from figeval.wings.training.batches import shares
 
         wanted = range(len(self.candidates.lengths)) if self.everything else self.in_step(rows)
         parts = shares(wanted, self.candidates.lengths, self.plan, 0, 1)

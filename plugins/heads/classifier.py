@@ -20,8 +20,8 @@ from figeval.types import JSON, Example
 from ..classification.classification import ClassificationExample
 from ..classification.multilabel import MultilabelExample
 from ..encoders.classifier import SIGMOIDS, TextClassifier, has_sigmoids
-from ..encoders.loading import ModelSetup
 from ..encoders.pairs import PairSettings, parse_labels, prescribed
+from ..torch_models.loading import ModelSetup
 from .base_model import base_of, options_of
 from .cross_encoder import Cross, CrossOptions, Losses, PairFeatures, outputs_for, own_classes
 from .inputs import class_of

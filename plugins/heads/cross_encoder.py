@@ -25,8 +25,6 @@ from figeval.task_types.pairs import PairExample
 from figeval.task_types.ranking import RankingExample
 from figeval.types import JSON, Example
 
-from ..encoders.checkpoint import ends
-from ..encoders.loading import ModelSetup
 from ..encoders.pairs import (
     NAMELESS,
     PairLabeller,
@@ -40,8 +38,10 @@ from ..encoders.pairs import (
     prescribed,
     with_padding,
 )
-from ..encoders.settings import positive
-from ..encoders.tokens import Tokens, tokenize
+from ..torch_models.checkpoint import ends
+from ..torch_models.loading import ModelSetup
+from ..torch_models.settings import positive
+from ..torch_models.tokens import Tokens, tokenize
 from .base_model import Base, base_of, fresh_head, frozen_modules, options_of
 from .inputs import IndependentFeatures, class_of, gold_of, inputs_of, ranking_losses, rectangle
 

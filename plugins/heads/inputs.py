@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from figeval.errors import TrainError
 
-from ..encoders.tokens import IDS, TYPES
+from ..torch_models.tokens import IDS, TYPES
 
 if TYPE_CHECKING:
     from torch import Tensor

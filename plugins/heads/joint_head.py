@@ -32,9 +32,9 @@ from ..encoders.joint_encoder import (
     load_branch,
     span_branch,
 )
-from ..encoders.loading import ModelSetup
-from ..encoders.settings import one_of
-from ..encoders.tokens import Passages, Tokens, passages, tokenize
+from ..torch_models.loading import ModelSetup
+from ..torch_models.settings import one_of
+from ..torch_models.tokens import Passages, Tokens, passages, tokenize
 from .base_model import base_of, options_of, pooling_of
 from .biencoder import Biencoder, BiencoderNetwork, BiencoderOptions, RankingFeatures
 from .inputs import inputs_of
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
     from figeval.models.learner import Batch, Setup
-    from figeval.training.batches import Plan
+    from figeval.wings.training.batches import Plan
 
 TANH = "tanh"
 BRANCH = "branch."

@@ -10,7 +10,7 @@ from torch.nn import Module, functional
 
 from ..causal.engine.encoder_decoder import IGNORED
 from ..encoders.masked import masked_logits
-from ..encoders.tokens import IDS, padded
+from ..torch_models.tokens import IDS, padded
 
 if TYPE_CHECKING:
     from torch import Tensor

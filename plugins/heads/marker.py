@@ -21,7 +21,6 @@ from figeval.errors import TrainError
 from figeval.task_types.choice import ChoiceExample
 from figeval.types import JSON, Example
 
-from ..encoders.loading import ModelSetup
 from ..encoders.markers import (
     MarkedTokens,
     MarkerNetwork,
@@ -31,7 +30,8 @@ from ..encoders.markers import (
     marker_scores,
     with_markers,
 )
-from ..encoders.settings import Settings
+from ..torch_models.loading import ModelSetup
+from ..torch_models.settings import Settings
 from .base_model import POOLER, Base, base_of, frozen_modules, options_of
 from .inputs import IndependentFeatures, gold_of
 from .writing import decoder_start

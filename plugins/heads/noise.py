@@ -14,7 +14,7 @@ from itertools import chain
 from random import Random
 
 from ..causal.engine.encoder_decoder import IGNORED
-from ..encoders.tokens import IDS
+from ..torch_models.tokens import IDS
 from .language import LABELS, Row, read_and_written
 
 

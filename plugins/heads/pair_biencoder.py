@@ -21,7 +21,6 @@ from figeval.task_types.pairs import PairExample
 from figeval.types import JSON, Example
 
 from ..encoders.encoder import NO_PROMPTS, POOLINGS, EncoderNetwork, EncoderSettings, pooled
-from ..encoders.loading import ModelSetup
 from ..encoders.pair_encoder import (
     KIND,
     LAYERS,
@@ -33,7 +32,8 @@ from ..encoders.pair_encoder import (
 )
 from ..encoders.pairs import classes_of, parse_labels, prescribed
 from ..encoders.prompts import Prompts
-from ..encoders.tokens import Tokens, tokenize
+from ..torch_models.loading import ModelSetup
+from ..torch_models.tokens import Tokens, tokenize
 from .base_model import Base, Prompted, base_of, options_of, pooled_encoder, pooling_of
 from .biencoder import looked_up_once
 from .cross_encoder import outputs_for

@@ -17,13 +17,13 @@ from random import Random
 from typing import TYPE_CHECKING, ClassVar, NoReturn
 
 from figeval.errors import TrainError
-from figeval.files import expand_user, read_text
-from figeval.jsonfile import InvalidJSON, parse_json
+from figeval.io.files import expand_user, read_text
+from figeval.io.json_files import InvalidJSON, parse_json
 from figeval.types import JSON, Example
 
-from ..encoders.loading import ModelSetup
 from ..encoders.masked import MaskedModel, MaskedNetwork, MaskedSettings, has_separable_head
-from ..encoders.tokens import IDS, padding_of
+from ..torch_models.loading import ModelSetup
+from ..torch_models.tokens import IDS, padding_of
 from .base_model import Base, base_of, fresh_head, options_of
 from .language import Row, batch_of, length, weight
 from .noise import Holes, Masks, Noise, Piece, Sentinels, SpanSampler

@@ -19,10 +19,10 @@ from figeval.errors import TrainError
 from figeval.task_types.spans import SpanExample
 from figeval.types import JSON, NO_SPAN, Example, Span, SpanQuery
 
-from ..encoders.checkpoint import ends, with_declared
-from ..encoders.loading import ModelSetup
 from ..encoders.span_finder import FULL, SECOND, SpanFinder, SpanNetwork, SpanSettings, passages_of, solid_tokens
-from ..encoders.tokens import Passages, Window
+from ..torch_models.checkpoint import ends, with_declared
+from ..torch_models.loading import ModelSetup
+from ..torch_models.tokens import Passages, Window
 from .base_model import Base, base_of, fresh_head, frozen_modules, options_of
 from .inputs import IndependentFeatures, inputs_of
 

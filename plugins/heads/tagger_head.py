@@ -19,10 +19,10 @@ from torch.nn import Module, functional
 from figeval.errors import TrainError
 from figeval.types import JSON, Example
 
-from ..encoders.checkpoint import ends
-from ..encoders.loading import ModelSetup
 from ..labelling.labelling import LabellingExample
 from ..labelling.tagger import RULE, Tagger, TaggerNetwork, TaggerSettings, WordPieces, word_pieces
+from ..torch_models.checkpoint import ends
+from ..torch_models.loading import ModelSetup
 from .base_model import Base, base_of, fresh_head, frozen_modules, options_of
 from .inputs import inputs_of
 

@@ -34,10 +34,10 @@ from ..causal.writer import (
     form_of,
     names_of,
 )
-from ..encoders.checkpoint import Checkpoint, by_class
-from ..encoders.loading import ModelSetup
-from ..encoders.settings import positive
-from ..encoders.tokens import IDS, Tokens, bare_ids, padding_of, tokenize
+from ..torch_models.checkpoint import Checkpoint, by_class
+from ..torch_models.loading import ModelSetup
+from ..torch_models.settings import positive
+from ..torch_models.tokens import IDS, Tokens, bare_ids, padding_of, tokenize
 from .base_model import Base, base_of, options_of
 from .language import LABELS, Row, batch_of, length, read_and_written, weight
 

@@ -16,7 +16,7 @@ from urllib.parse import parse_qsl
 from figeval.data.formats import ends_in_carriage_returns, text_lines
 from figeval.data.packed_file import text_head
 from figeval.errors import DataError, near
-from figeval.text import one_line, whole_number
+from figeval.io.text import one_line, whole_number
 
 DOCUMENT = "-DOCSTART-"
 COLUMN_NAMES = re.compile(r"#\s*global\.columns\s*=\s*(\S.*)")

@@ -18,7 +18,7 @@ from importlib.resources.abc import Traversable
 from figeval.data import DataContext, Row
 from figeval.data.formats import resource
 from figeval.errors import DataError
-from figeval.files import is_file
+from figeval.io.files import is_file
 
 from .column_layout import TOKEN_ID, ColumnLayout, find_layout, is_document, lines_of
 from .tags import OUTSIDE

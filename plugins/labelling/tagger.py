@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING
 from figeval.errors import ModelError
 from figeval.types import JSON
 
-from ..encoders.checkpoint import locate, require, with_declared
-from ..encoders.loading import Neural, input_limit, load_model, load_tokenizer, measures, prepare
-from ..encoders.overlapping import Copy, fetched_rows
-from ..encoders.settings import Configured, Settings
-from ..encoders.tokens import Floats, Passages, passages
+from ..torch_models.checkpoint import locate, require, with_declared
+from ..torch_models.loading import Neural, input_limit, load_model, load_tokenizer, measures, prepare
+from ..torch_models.overlapping import Copy, fetched_rows
+from ..torch_models.settings import Configured, Settings
+from ..torch_models.tokens import Floats, Passages, passages
 from .requests import LabelWords
 from .tags import OUTSIDE
 

@@ -22,9 +22,9 @@ from figeval.answers.folding import fold
 from figeval.answers.places import CUTOFF, locate
 from figeval.answers.quotes import quotation
 from figeval.answers.reply_text import REFUSAL, answering_part, not_written, one_turn
+from figeval.language.words import is_boundary, is_cluster_boundary
 from figeval.prompts import PromptContext
 from figeval.types import Prediction, Reply, Span, Status
-from figeval.words import is_boundary, is_cluster_boundary
 
 from .labelling import LabellingExample, answer_of
 from .tags import OUTSIDE

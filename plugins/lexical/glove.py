@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 from unicodedata import normalize
 
 from figeval.errors import DataError, ModelError
-from figeval.files import is_file
+from figeval.io.files import is_file
+from figeval.language.words import TaskWords, find_words
 from figeval.models.model import refuse_model_name
 from figeval.types import JSON, Text
-from figeval.words import TaskWords, find_words
 
 if TYPE_CHECKING:
     import numpy as np

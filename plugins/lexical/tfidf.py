@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from unicodedata import combining
 
 from figeval.errors import DataError, ModelError
+from figeval.language.words import Reading, TaskWords, is_unspaced
 from figeval.models.model import refuse_model_name
 from figeval.types import JSON, Example, ManyPairs, TextPair
-from figeval.words import Reading, TaskWords, is_unspaced
 
 if TYPE_CHECKING:
     import numpy as np

@@ -14,9 +14,9 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 from figeval.errors import DataError, ModelError, TaskError
+from figeval.language.words import TaskWords
 from figeval.models.model import refuse_model_name
 from figeval.types import JSON, Example
-from figeval.words import TaskWords
 
 from ..baselines.guessing import gold_answers
 from .tfidf import vectorizing

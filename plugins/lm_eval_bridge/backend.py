@@ -14,18 +14,18 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from figeval.errors import ModelError
-from figeval.files import expand_user, is_folder
-from figeval.memory import release_memory
+from figeval.io.files import expand_user, is_folder
+from figeval.io.text import counted
 from figeval.models.capabilities import Outputs
+from figeval.models.devices import release_memory
 from figeval.models.progress import advance, loading
-from figeval.text import counted
 from figeval.types import JSON, Continuation, Message, Prompt, Reply
 
 from ..causal.chat import opening_warnings
 from ..causal.lm_eval_requests import decoding, reply, split, written_tokens
-from ..encoders.checkpoint import Checkpoint, backend_of, check_chat_template, locate
-from ..encoders.files import fingerprint
-from ..encoders.loading import choose_device, load_errors, one_line, parameters, suppress_logging
+from ..torch_models.checkpoint import Checkpoint, backend_of, check_chat_template, locate
+from ..torch_models.files import fingerprint
+from ..torch_models.loading import choose_device, load_errors, one_line, parameters, suppress_logging
 from . import lm_eval_models
 from .lm_eval_models import Rendered, find, lm_eval_version
 from .releases import instances

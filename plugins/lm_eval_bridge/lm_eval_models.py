@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from figeval.errors import ModelError, near
 
-from ..encoders.loading import one_line, suppress_logging
+from ..torch_models.loading import one_line, suppress_logging
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint

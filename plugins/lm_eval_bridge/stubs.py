@@ -52,7 +52,7 @@ def stubs_folder(include: Iterable[Path] = ()) -> Path:
 
     Its name is a digest of its content: other tasks make another folder, and the same ones are not written again.
     """
-    from figeval.files import home
+    from figeval.io.files import home
 
     found = stubs(tuple(str(folder.resolve()) for folder in include))
     files = {BESIDE: CODE, **{f"{name}.yaml": text for name, text in found.items()}}
@@ -91,7 +91,7 @@ def stubs(include: tuple[str, ...] = ()) -> dict[str, str]:
 
 def task_stubs(include: tuple[str, ...]) -> Iterator[JSON]:
     """Yield one stub for each route that lm-eval's models can take; the preferred route has the plain name."""
-    from figeval.evaluation import Harness
+    from figeval.runs import Harness
 
     harness = Harness(include=tuple(map(Path, include)))
     for _, task in harness.catalogue.tasks.usable(harness.manager):
@@ -114,7 +114,7 @@ def suite_stubs(include: tuple[str, ...]) -> Iterator[JSON]:
     There is a second group for models that only generate, if that has other tasks. Tasks that lm-eval does not support
     are left out, as in a run.
     """
-    from figeval.evaluation import Harness
+    from figeval.runs import Harness
 
     harness = Harness(include=tuple(map(Path, include)))
     for entry in harness.catalogue.suites:

@@ -22,20 +22,20 @@ from lm_eval.config.task import TaskConfig
 
 from figeval.config import RunConfig
 from figeval.errors import TaskError, UnknownName
-from figeval.evaluation import Harness
-from figeval.evaluation.plan import context_of, template_of
-from figeval.evaluation.retrieval.shots import shots_of
-from figeval.evaluation.score import MetricSet
-from figeval.evaluation.task_metrics import metrics_of
 from figeval.metrics import Statistic
 from figeval.metrics.aggregation import GroupAggregator
 from figeval.models.model import Model
 from figeval.prompts import PromptContext, variables
+from figeval.runs import Harness
+from figeval.runs.plan import context_of, template_of
+from figeval.runs.retrieval.shots import shots_of
+from figeval.runs.score import MetricSet
+from figeval.runs.task_metrics import metrics_of
 from figeval.spec.survey import survey
 from figeval.types import Continuation, Example, Message, Prediction, Prompt, Reply, Request, plain_text
 
 from ..causal.lm_eval_requests import decoding, reply, split
-from ..encoders.loading import suppress_logging
+from ..torch_models.loading import suppress_logging
 from . import releases
 from .lm_eval_models import Rendered, model_registry
 

@@ -18,7 +18,7 @@ from typing import Annotated, Any
 
 from figeval.answers.numbers import extract_number
 from figeval.errors import TaskError
-from figeval.jsonfile import json_scores
+from figeval.io.json_files import json_scores
 from figeval.prompts import PromptContext
 from figeval.task_types.base import HIDDEN, TaskType, blank_texts, metric
 from figeval.task_types.fields import Definition, Field, OptionalTextField, RowContext, TextField

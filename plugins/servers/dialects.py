@@ -19,9 +19,9 @@ from dataclasses import dataclass
 from typing import ClassVar, Protocol, TypeAlias
 
 from figeval.errors import ModelError
-from figeval.jsonfile import JSONObject, JSONValue
+from figeval.io.json_files import JSONObject, JSONValue
+from figeval.io.text import whole_number
 from figeval.models.archive import Usage
-from figeval.text import whole_number
 from figeval.types import JSON, Reply
 
 from ..api.dialects import ApiAnswer, Dialect, OpenAI, Unreadable, counts_of, first, mapping, usage

@@ -31,9 +31,9 @@ from ..causal.engine.prefix_tree import TokenRequest
 from ..causal.lm_eval_requests import CausalTokenizer
 from ..causal.option_tokens import OptionEncoder
 from ..causal.plausible import cannot_all_be_certain, first_contexts, is_positive
-from ..encoders.checkpoint import Checkpoint, check_chat_template, locate
-from ..encoders.loading import UNLIMITED, load_tokenizer
-from ..encoders.settings import Configured
+from ..torch_models.checkpoint import Checkpoint, check_chat_template, locate
+from ..torch_models.loading import UNLIMITED, load_tokenizer
+from ..torch_models.settings import Configured
 from .dialects import UNBEGUN, LlamaCpp, ScoringDialect, SGLang, VllmServer, pairs_of, sum_of
 from .settings import ServerSettings
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from figeval.errors import ModelError
 
 from ..api.dialects import OpenAISettings
-from ..encoders.settings import positive
+from ..torch_models.settings import positive
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

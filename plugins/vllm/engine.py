@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from figeval.errors import ModelError
 from figeval.models.progress import loading
 
-from ..encoders.loading import load_errors, one_line, suppress_logging
+from ..torch_models.loading import load_errors, one_line, suppress_logging
 
 if TYPE_CHECKING:
     from vllm import LLM, PoolingParams, RequestOutput, SamplingParams

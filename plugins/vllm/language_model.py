@@ -22,7 +22,7 @@ from ..causal.lm_eval_requests import CausalTokenizer
 from ..causal.option_tokens import ScoringBatch
 from ..causal.plausible import cannot_all_be_certain, first_contexts, is_positive
 from ..causal.prompting import Prompting, context_length, final_tokens
-from ..encoders.checkpoint import Checkpoint
+from ..torch_models.checkpoint import Checkpoint
 from .engine import Engine
 from .loaded import VllmModel
 from .scoring import Scorer

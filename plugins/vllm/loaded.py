@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from figeval.types import JSON
 
-from ..encoders.checkpoint import Checkpoint
-from ..encoders.loading import choose_dtype, load_tokenizer
+from ..torch_models.checkpoint import Checkpoint
+from ..torch_models.loading import choose_dtype, load_tokenizer
 from .engine import Engine
 from .settings import VllmSettings
 

@@ -11,10 +11,10 @@ from figeval.errors import ModelError, near
 from figeval.models.progress import loading
 from figeval.reasoning import Reasoning
 
-from ..encoders.checkpoint import Checkpoint, backend_of, check_chat_template, locate
-from ..encoders.loading import suppress_logging
 from ..encoders.prompts import OPTION_NAMES, place_prompts
-from ..encoders.settings import positive
+from ..torch_models.checkpoint import Checkpoint, backend_of, check_chat_template, locate
+from ..torch_models.loading import suppress_logging
+from ..torch_models.settings import positive
 from .language_model import VllmLanguageModel
 from .pooling import VllmCrossEncoder, VllmEncoder
 from .settings import VllmSettings

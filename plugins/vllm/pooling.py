@@ -14,10 +14,10 @@ from figeval.models.capabilities import Outputs
 from figeval.models.progress import advance
 from figeval.types import JSON, Text, TextPair
 
-from ..encoders.checkpoint import Checkpoint, load_json
-from ..encoders.loading import load_errors
 from ..encoders.prompts import INSTRUCTOR, NAMES, Prompts
-from ..encoders.tokens import IDS, tokenize
+from ..torch_models.checkpoint import Checkpoint, load_json
+from ..torch_models.loading import load_errors
+from ..torch_models.tokens import IDS, tokenize
 from .engine import Engine, reason
 from .loaded import VllmModel
 from .settings import VllmSettings

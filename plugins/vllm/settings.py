@@ -10,7 +10,7 @@ from figeval.reasoning import Reasoning
 from figeval.types import TextRole
 
 from ..encoders.prompts import check_prompts
-from ..encoders.settings import DTYPES, one_of
+from ..torch_models.settings import DTYPES, one_of
 
 SCORINGS = ("auto", "rows", "cached", "tree")
 # Options that change the speed of an answer, but not its content.

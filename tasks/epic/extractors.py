@@ -14,11 +14,11 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
-from figeval import nltk_data
 from figeval.data.cache import digest
 from figeval.errors import DataError
-from figeval.spacy_pipeline import VARIABLE, installed_pipeline, pipeline_folder
-from figeval.tagging import PACKAGES, Reader, Token, main_verbs, reader
+from figeval.language import nltk_data
+from figeval.language.spacy_pipeline import VARIABLE, installed_pipeline, pipeline_folder
+from figeval.language.tagging import PACKAGES, Reader, Token, main_verbs, reader
 from figeval.types import JSON
 
 Found: TypeAlias = Iterable[tuple[int, str]]  # (place in the text, keyword)

@@ -12,11 +12,11 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from figeval import nltk_data
 from figeval.errors import DataError
-from figeval.files import home
-from figeval.jsonfile import read_json
-from figeval.tagging import PACKAGES
+from figeval.io.files import home
+from figeval.io.json_files import read_json
+from figeval.language import nltk_data
+from figeval.language.tagging import PACKAGES
 from figeval.types import JSON
 
 from .extractors import Extractor, NltkExtractor, chosen

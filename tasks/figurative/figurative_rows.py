@@ -15,7 +15,7 @@ from figeval.data import DataContext, Row
 from figeval.data.formats import json_rows, read_json, read_jsonl
 from figeval.data.tables import read_table
 from figeval.errors import DataError, near
-from figeval.words import letters
+from figeval.language.words import letters
 
 FIGURES = ("idiom", "metaphor", "sarcasm", "simile")
 FLUTE_LABELS = {"Entailment": "entailment", "Contradiction": "contradiction"}

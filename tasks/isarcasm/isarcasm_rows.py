@@ -14,7 +14,7 @@ from pathlib import Path
 from figeval.data import DataContext, Row
 from figeval.data.tables import read_table
 from figeval.errors import DataError, near
-from figeval.words import letters
+from figeval.language.words import letters
 
 LANGUAGES = {"en": "En", "ar": "Ar"}
 TYPES = ("sarcasm", "irony", "satire", "understatement", "overstatement", "rhetorical_question")

@@ -15,9 +15,9 @@ from statistics import fmean
 from typing import Any
 
 from figeval.errors import CapabilityError
+from figeval.language.words import letters
 from figeval.models.model import refuse_model_name
 from figeval.types import JSON
-from figeval.words import letters
 
 from .isarcasm_rows import LANGUAGES, SARCASTIC, votes
 

@@ -14,7 +14,7 @@ from itertools import groupby
 from figeval.data import DataContext, Row
 from figeval.data.formats import text_lines
 from figeval.errors import DataError, near
-from figeval.words import letters
+from figeval.language.words import letters
 
 CORPORA = {"corpus": "metaphor_paraphrase_corpus.txt", "lit2met": "lit2met_corpus.txt"}
 GRADES = {"1": 1, "2": 2, "3": 3, "4": 4}

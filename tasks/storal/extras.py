@@ -10,8 +10,8 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
-from figeval import nltk_data
 from figeval.errors import DataError
+from figeval.language import nltk_data
 
 PACKAGES = {"jieba": "jieba", "RAKE": "python-rake"}  # module → distribution
 

@@ -27,7 +27,7 @@ from figeval import (
     batched,
 )
 from figeval.errors import ModelError, TaskError
-from figeval.validation import validated
+from figeval.io.validation import validated
 
 from .storal_rows import MATCHED, MISMATCHED
 

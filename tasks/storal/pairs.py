@@ -12,7 +12,7 @@ from figeval.data import DataContext
 from figeval.data.formats import read_json
 from figeval.data.row_file import RowFile, UserRow
 from figeval.errors import DataError
-from figeval.words import letters
+from figeval.language.words import letters
 
 from . import extras
 

@@ -17,8 +17,9 @@ from functools import lru_cache, partial
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
-from figeval import Collective, GenerationExample, Prediction, Statistic, answered, mean_of, nltk_data
+from figeval import Collective, GenerationExample, Prediction, Statistic, answered, mean_of
 from figeval.errors import DataError
+from figeval.language import nltk_data
 from figeval.metrics.statistic import Features, collective
 from figeval.metrics.texts import ngrams
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from figeval.evaluation import doctor
+from figeval.runs import doctor
 from tests.cli.conftest import Cli
 from tests.processes import figeval
 

@@ -18,8 +18,8 @@ from jsonschema import Draft7Validator
 
 from figeval import plugins
 from figeval.errors import TaskError
-from figeval.evaluation import Harness
-from figeval.yamlfile import read_mapping
+from figeval.io.yaml_files import read_mapping
+from figeval.runs import Harness
 from tests.cli.conftest import Cli
 from tests.processes import figeval
 

@@ -9,8 +9,8 @@ import pytest
 
 from figeval import plugins
 from figeval.config import RunConfig
-from figeval.evaluation import Harness
-from figeval.evaluation.run import run
+from figeval.runs import Harness
+from figeval.runs.run import run
 from tests.cli.conftest import Cli
 from tests.evaluation.conftest import Models, write_task
 from tests.fakes import FakeGenerator

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from figeval.io.text import UNSAFE, clean, cleaned, csv_cell, csv_text, one_line, shown_json, valid
 from figeval.records.run_folder import RunFolder, read_run
-from figeval.text import UNSAFE, clean, cleaned, csv_cell, csv_text, one_line, shown_json, valid
 from tests.cli.conftest import Cli
 from tests.runs import run, score, task
 

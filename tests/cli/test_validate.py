@@ -10,8 +10,8 @@ import pytest
 
 from figeval import PairExample
 from figeval import task as make_task
-from figeval.evaluation import Harness
-from figeval.evaluation.validate import validate
+from figeval.runs import Harness
+from figeval.runs.validate import validate
 from tests.cli.conftest import Cli, Outcome
 from tests.evaluation.conftest import write_task
 

@@ -15,7 +15,7 @@ from figeval.data import cache
 from figeval.data import download as web
 from figeval.data.download import Patience
 from figeval.errors import DataError, FigevalError, UnknownName
-from figeval.files import home
+from figeval.io.files import home
 from tests.data.loopback import Site, answer, truncate
 
 BODY = b"what the benchmark's authors published\n" * 1000

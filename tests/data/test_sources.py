@@ -11,7 +11,7 @@ import pytest
 from figeval import plugins
 from figeval.data.sources import Sources, load_catalogue
 from figeval.errors import DataError
-from figeval.yamlfile import read_yaml
+from figeval.io.yaml_files import read_yaml
 
 GOOD = f"""
 licence: CC0

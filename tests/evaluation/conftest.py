@@ -9,9 +9,9 @@ import pytest
 
 from figeval import plugins
 from figeval.config import RunConfig
-from figeval.evaluation import Harness
-from figeval.evaluation.run import run
 from figeval.hooks import hookimpl
+from figeval.runs import Harness
+from figeval.runs.run import run
 from tests.fakes import FakePairScorer
 
 TASK = """

@@ -19,16 +19,16 @@ from figeval import compare, load, plugins
 from figeval.cli.options import augmented
 from figeval.config import RunConfig
 from figeval.errors import CapabilityError, DataError, ModelError, TaskError
-from figeval.evaluation import Harness
-from figeval.evaluation.preview import preview
-from figeval.evaluation.retrieval.content_words import content_words
-from figeval.evaluation.retrieval.neighbours import NearestExamples
-from figeval.evaluation.retrieval.vectors import BATCH, Retriever
-from figeval.evaluation.run import run
+from figeval.language.words import letters
 from figeval.records.conditions import notes
 from figeval.records.run_folder import RunFolder
+from figeval.runs import Harness
+from figeval.runs.preview import preview
+from figeval.runs.retrieval.content_words import content_words
+from figeval.runs.retrieval.neighbours import NearestExamples
+from figeval.runs.retrieval.vectors import BATCH, Retriever
+from figeval.runs.run import run
 from figeval.task_types.choice import Choice, ChoiceExample
-from figeval.words import letters
 from tests.fakes import FakeEncoder, FakeGenerator, FakePairScorer
 from tests.plugins.tiny import Workshop as Tiny
 from tests.runs import Deaf
@@ -341,7 +341,7 @@ def stop():
 
 def test_how_far_a_slow_index_is(colours, own_home, capsys, monkeypatch):
     seconds = iter(range(0, 10_000, 7))
-    monkeypatch.setattr("figeval.evaluation.retrieval.vectors.time.monotonic", lambda: next(seconds))
+    monkeypatch.setattr("figeval.runs.retrieval.vectors.time.monotonic", lambda: next(seconds))
     texts = [f"red {n}" for n in range(3 * BATCH)]
     Retriever("colours", colours.harness()).vectors(texts, "questions")
     _, *lines = capsys.readouterr().err.splitlines()
@@ -403,8 +403,8 @@ def test_a_template_that_does_not_show_it(colours):
 
 
 def test_content_words_of_english(monkeypatch):
-    from figeval import nltk_data, spacy_pipeline
-    from figeval.tagging import PACKAGES
+    from figeval.language import nltk_data, spacy_pipeline
+    from figeval.language.tagging import PACKAGES
 
     monkeypatch.setenv(spacy_pipeline.VARIABLE, "")
     if not nltk_data.has(PACKAGES):

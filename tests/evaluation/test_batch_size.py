@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from figeval.config import RunConfig
-from figeval.evaluation import Harness
-from figeval.evaluation.run import run
+from figeval.runs import Harness
+from figeval.runs.run import run
 from tests.evaluation.conftest import Heard
 
 pytestmark = pytest.mark.skipif(

@@ -10,9 +10,9 @@ import pytest
 import figeval
 from figeval import plugins
 from figeval.errors import DataError, PluginError, RecordError
-from figeval.evaluation.harness import Harness
-from figeval.evaluation.rescore import rescore
 from figeval.hooks import hookimpl
+from figeval.runs.harness import Harness
+from figeval.runs.rescore import rescore
 from figeval.task_types.choice import ChoiceExample
 from figeval.task_types.routes import ReplyReader, Route
 from figeval.types import Prediction, TextPair

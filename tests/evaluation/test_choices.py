@@ -11,9 +11,9 @@ import pytest
 
 from figeval import plugins
 from figeval.errors import CapabilityError, TaskError, UnknownName
-from figeval.evaluation import Harness
 from figeval.hooks import hookimpl
 from figeval.metrics import collective
+from figeval.runs import Harness
 from tests.evaluation.conftest import Models, write_task
 from tests.fakes import FakeEncoder, FakeLanguageModel, FakePairScorer
 

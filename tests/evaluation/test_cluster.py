@@ -15,8 +15,8 @@ import pytest
 
 from figeval.api.runs import run_config
 from figeval.errors import FigevalError, OptionError
-from figeval.evaluation.workers import cluster
 from figeval.frontend import command_line
+from figeval.runs.workers import cluster
 from tests.evaluation.commands import Run, same, wait
 from tests.evaluation.conftest import write_task
 from tests.nodes import Nodes, two_nodes

@@ -7,20 +7,20 @@ import zlib
 
 import pytest
 
-from figeval.builtin.plugins.exporters.side_by_side import baseline_names, lines
 from figeval.config import RunConfig
 from figeval.errors import TaskError
-from figeval.evaluation.baselines import Baselines
-from figeval.evaluation.contrasts import ContrastAnswer, contrasts_of, scores
-from figeval.evaluation.rescore import rescore
-from figeval.evaluation.seeds import scores_of
-from figeval.evaluation.selection_bias import withhold_intervals
 from figeval.metrics.discrimination import Judged, auc
 from figeval.metrics.seeds import discrimination_over_seeds
 from figeval.records.run_folder import RunFolder
 from figeval.records.schema import CHOSEN_ON_TEST
 from figeval.reporting.exporters import load_exporters
 from figeval.reporting.table import grids, notes
+from figeval.runs.baselines import Baselines
+from figeval.runs.contrasts import ContrastAnswer, contrasts_of, scores
+from figeval.runs.rescore import rescore
+from figeval.runs.seeds import scores_of
+from figeval.runs.selection_bias import withhold_intervals
+from figeval.wings.exporters.side_by_side import baseline_names, lines
 from tests.evaluation.conftest import Heard
 from tests.fakes import FakeGenerator, FakeLanguageModel, FakePairScorer
 

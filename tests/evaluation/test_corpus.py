@@ -11,8 +11,8 @@ import pytest
 
 from figeval import hookimpl, plugins
 from figeval.config import RunConfig
-from figeval.evaluation import Harness
-from figeval.evaluation.run import run
+from figeval.runs import Harness
+from figeval.runs.run import run
 from tests.evaluation.conftest import Heard
 
 TASK = """

@@ -10,8 +10,8 @@ import pytest
 from figeval import plugins
 from figeval.builtin.plugins.encoders import bertscore
 from figeval.errors import ModelError, TaskError
-from figeval.evaluation import Harness
-from figeval.evaluation.rescore import rescore
+from figeval.runs import Harness
+from figeval.runs.rescore import rescore
 from figeval.types import Inputs, Reply
 from tests.evaluation.conftest import Workshop
 from tests.fakes import FakeGenerator, FakePairScorer

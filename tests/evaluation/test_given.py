@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import figeval
-from figeval.evaluation import Harness
+from figeval.runs import Harness
 from tests.runs import finished
 
 Row = dict[str, Any]

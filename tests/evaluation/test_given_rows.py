@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import figeval
 from figeval.errors import FigevalError
-from figeval.evaluation.given_rows import read_predictions
+from figeval.runs.given_rows import read_predictions
 from tests.fuzz.hostile import as_json, damaged, torn
 
 SOUND: list[dict[str, Any]] = [

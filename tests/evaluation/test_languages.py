@@ -16,13 +16,6 @@ from rich.console import Console
 from figeval import ChoiceExample, load
 from figeval import task as make_task
 from figeval.errors import DataError, FigevalError, RecordError
-from figeval.evaluation import Harness
-from figeval.evaluation.comparisons import compare_runs
-from figeval.evaluation.rescore import rescore
-from figeval.evaluation.score import MetricSet, TaskScorer
-from figeval.evaluation.seeds import scores_of
-from figeval.evaluation.stored import with_breakdown
-from figeval.evaluation.validate import validate
 from figeval.metrics.seeds import SeededValues, interval_over_languages, interval_over_seeds
 from figeval.records.predictions import PredictionRow
 from figeval.records.run_folder import read_run
@@ -30,6 +23,13 @@ from figeval.records.schema import RunRecord
 from figeval.records.sweep import SeedsRecord, mean_of
 from figeval.reporting import table
 from figeval.reporting.seeds import show_seeds
+from figeval.runs import Harness
+from figeval.runs.rescore import rescore
+from figeval.runs.score import MetricSet, TaskScorer
+from figeval.runs.seeds import scores_of
+from figeval.runs.stored import with_breakdown
+from figeval.runs.validate import validate
+from figeval.wings.comparison.comparisons import compare_runs
 from tests.evaluation.conftest import Heard, Workshop, write_task
 from tests.fakes import FakeGenerator, FakePairScorer
 from tests.processes import figeval
@@ -327,7 +327,7 @@ def test_definitions_that_are_refused(workshop: Workshop, old: str, new: str, me
 
 def workshop_problem(workshop: Workshop, message: str) -> bool:
     """Whether the file's own problem says so; a broken file hides no other."""
-    from figeval.evaluation.targets import gather
+    from figeval.runs.targets import gather
 
     return any(message in one for one in gather([], [workshop.folder], Harness()).problems)
 

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from figeval.config import RunConfig
-from figeval.evaluation.workers import local
-from figeval.evaluation.workers.protocol import Order
+from figeval.runs.workers import local
+from figeval.runs.workers.protocol import Order
 
 RECORD: Any = None
 

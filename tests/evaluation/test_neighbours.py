@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from figeval.evaluation.retrieval import neighbours
-from figeval.evaluation.retrieval.neighbours import cosines_by_chunks, nearest_first
+from figeval.runs.retrieval import neighbours
+from figeval.runs.retrieval.neighbours import cosines_by_chunks, nearest_first
 
 NUMBERS = st.lists(st.sampled_from([0.5, 0.25, -1.0, 0.1234567, 0.1234568, 0.9]), max_size=40)
 

@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter
 from rich.console import Console
 
-from figeval.evaluation.option_kinds import choices
-from figeval.evaluation.rescore import rescore
 from figeval.metrics.classification import choice_accuracy
 from figeval.records.predictions import PredictionRow
 from figeval.records.run_folder import read_run
 from figeval.records.schema import ChoicesRecord
 from figeval.reporting import table
+from figeval.runs.option_kinds import choices
+from figeval.runs.rescore import rescore
 from figeval.task_types.choice import Choice, ChoiceExample, chosen
 from figeval.task_types.fields import reordered
 from figeval.task_types.orders import folded

@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 
 from figeval.config import RunConfig
-from figeval.evaluation.harness import Harness
-from figeval.evaluation.plan import prepare
-from figeval.evaluation.run import carry_out
-from figeval.evaluation.workers.protocol import Hire, Message, Order, Unit, WorkerLost
-from figeval.evaluation.workers.session import Session
 from figeval.models.progress import listening
 from figeval.records.schema import RunRecord
+from figeval.runs.harness import Harness
+from figeval.runs.plan import prepare
+from figeval.runs.run import carry_out
+from figeval.runs.workers.protocol import Hire, Message, Order, Unit, WorkerLost
+from figeval.runs.workers.session import Session
 from tests.evaluation.conftest import Heard, write_task
 
 N = 40

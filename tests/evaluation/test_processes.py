@@ -15,11 +15,11 @@ import pytest
 
 from figeval.config import RunConfig
 from figeval.errors import ModelError
-from figeval.evaluation.plan import opened, prepare
-from figeval.evaluation.workers import local
-from figeval.evaluation.workers.protocol import Order
-from figeval.evaluation.workers.schedule import Schedule
 from figeval.records.run_folder import RunFolder
+from figeval.runs.plan import opened, prepare
+from figeval.runs.workers import local
+from figeval.runs.workers.protocol import Order
+from figeval.runs.workers.schedule import Schedule
 from tests.evaluation.commands import Run, same, wait
 from tests.evaluation.conftest import Workshop, write_task
 from tests.plugins.tiny import Workshop as Checkpoints

@@ -9,9 +9,9 @@ import pytest
 
 from figeval.config import RunConfig
 from figeval.errors import DataError, TaskError
-from figeval.evaluation import Harness
-from figeval.evaluation.preview import preview
-from figeval.evaluation.rescore import rescore
+from figeval.runs import Harness
+from figeval.runs.preview import preview
+from figeval.runs.rescore import rescore
 from figeval.spec.examples import build_examples
 from figeval.spec.survey import survey
 from figeval.task_types.spans import SpanExample

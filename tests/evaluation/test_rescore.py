@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 
 from figeval.errors import RecordError
-from figeval.evaluation.rescore import rescore
 from figeval.records.digests import SeenTexts
 from figeval.records.seen import Lineage, write
+from figeval.runs.rescore import rescore
 from figeval.task_types.choice import ChoiceExample, read_letter
 from figeval.task_types.routes import ReplyReader
 from figeval.types import Reply

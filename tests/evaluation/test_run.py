@@ -11,11 +11,11 @@ import sys
 import pytest
 
 from figeval.errors import CapabilityError, DataError, ModelError, RecordError, TaskError
-from figeval.evaluation import Harness
-from figeval.evaluation.rescore import rescore
 from figeval.hooks import hookimpl
 from figeval.models.capabilities import OutputStream, Part
 from figeval.records.run_folder import read_run
+from figeval.runs import Harness
+from figeval.runs.rescore import rescore
 from figeval.types import Reply
 from tests.evaluation.conftest import Heard, write_task
 from tests.fakes import FakeGenerator, FakeLanguageModel, FakePairScorer

@@ -8,9 +8,9 @@ import threading
 import pytest
 
 from figeval.config import RunConfig
-from figeval.evaluation.plan import prepare
-from figeval.evaluation.workers.schedule import LEAST, MOST, TRIES, Rate, Schedule
 from figeval.records.run_folder import RunFolder
+from figeval.runs.plan import prepare
+from figeval.runs.workers.schedule import LEAST, MOST, TRIES, Rate, Schedule
 from tests.evaluation.conftest import Workshop, write_task
 
 N = 60

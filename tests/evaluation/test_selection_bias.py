@@ -14,15 +14,6 @@ from rich.console import Console
 from figeval import plugins
 from figeval.config import RunConfig
 from figeval.errors import RecordError
-from figeval.evaluation import Harness
-from figeval.evaluation.comparisons import compare_runs
-from figeval.evaluation.lineage import line_of
-from figeval.evaluation.run import run as run_pipeline
-from figeval.evaluation.score import Aggregator, MetricSet
-from figeval.evaluation.selection_bias import helper_of, withhold_intervals
-from figeval.evaluation.stored import with_breakdown
-from figeval.evaluation.training.complete import complete
-from figeval.evaluation.training.sweep import Sweep
 from figeval.models.model import open_model
 from figeval.records.run_folder import RunFolder
 from figeval.records.schema import CHOSEN_ON_TEST, ModelRecord, RunRecord
@@ -30,10 +21,19 @@ from figeval.records.seen import FILE, Ancestor, Lineage, lineage_of
 from figeval.records.sweep import run_or_mean
 from figeval.reporting import table
 from figeval.reporting.exporters import load_exporters
+from figeval.runs import Harness
+from figeval.runs.lineage import line_of
+from figeval.runs.run import run as run_pipeline
+from figeval.runs.score import Aggregator, MetricSet
+from figeval.runs.selection_bias import helper_of, withhold_intervals
+from figeval.runs.stored import with_breakdown
+from figeval.wings.comparison.comparisons import compare_runs
+from figeval.wings.training.complete import complete
+from figeval.wings.training.sweep import Sweep
 from tests import runs, trainings
 from tests.plugins.tiny import Workshop
 from tests.runs import Deaf
-from tests.training.linear import Heard
+from tests.wings.training.linear import Heard
 
 SAYS = "chosen on the test split of mini_retrieval: its score there is a maximum over 25 evaluations"
 

@@ -8,8 +8,8 @@ import pytest
 
 from figeval import plugins
 from figeval.errors import CapabilityError, DataError, TaskError
-from figeval.evaluation import Harness
-from figeval.evaluation.rescore import rescore
+from figeval.runs import Harness
+from figeval.runs.rescore import rescore
 from figeval.types import Reply
 from tests.evaluation.conftest import Models
 from tests.fakes import FakeGenerator

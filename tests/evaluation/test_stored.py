@@ -9,10 +9,10 @@ import pytest
 
 from figeval import plugins
 from figeval.errors import RecordError, UnknownName
-from figeval.evaluation import Harness
-from figeval.evaluation.score import MetricSet, TaskScorer
-from figeval.evaluation.stored import stored_metrics, stored_values, with_breakdown
 from figeval.records.run_folder import RunFolder, read_record
+from figeval.runs import Harness
+from figeval.runs.score import MetricSet, TaskScorer
+from figeval.runs.stored import stored_metrics, stored_values, with_breakdown
 from figeval.types import JSON
 from tests.runs import finished, row
 

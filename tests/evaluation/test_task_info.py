@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from figeval import ChoiceExample, plugins, task
-from figeval.evaluation import Harness
-from figeval.evaluation.task_info import TaskInfo, task_info
+from figeval.runs import Harness
+from figeval.runs.task_info import TaskInfo, task_info
 
 
 def facts(name: str) -> TaskInfo:

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from figeval.errors import CapabilityError, TaskError
-from figeval.evaluation.rescore import rescore
+from figeval.runs.rescore import rescore
 from tests.evaluation.conftest import Workshop
 from tests.fakes import FakeGenerator
 

@@ -8,10 +8,10 @@ import shutil
 import pytest
 
 from figeval.errors import CapabilityError, RecordError, TaskError
-from figeval.evaluation.comparisons import compare_runs
-from figeval.evaluation.floors import says_nothing
-from figeval.evaluation.verify import verify
+from figeval.runs.floors import says_nothing
 from figeval.types import Reply
+from figeval.wings.comparison.comparisons import compare_runs
+from figeval.wings.verify.verify import verify
 from tests.evaluation.conftest import Heard, write_task
 from tests.fakes import FakeChatModel, FakeGenerator, FakeLanguageModel, FakePairScorer
 

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from figeval import load
-from figeval.api.exports import export
 from figeval.builtin.plugins.baselines.word_overlap import Overlap
 from figeval.builtin.plugins.lexical.tfidf import Tfidf
 from figeval.errors import FigevalError, RecordError, TaskError
-from figeval.evaluation.comparisons import compare_runs
-from figeval.evaluation.validate import validate
+from figeval.runs.validate import validate
+from figeval.wings.comparison.comparisons import compare_runs
+from figeval.wings.exporters.api import export
 from tests.evaluation.conftest import Workshop
 
 CHOICE = """
@@ -103,7 +103,7 @@ def test_a_segmenter_that_does_not_fit_is_refused(workshop: Workshop, language: 
 def test_a_missing_library_is_refused_before_a_model_answers(
     workshop: Workshop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from figeval.words import opened
+    from figeval.language.words import opened
 
     opened.cache_clear()
     for module in ("pythainlp", "pythainlp.tokenize"):

@@ -15,7 +15,7 @@ import pytest
 from tests.runs import finished
 from tests.warm import warm_figeval
 
-IMPORTED = ("figeval.cli.run", "figeval.evaluation", "figeval.reporting.table", "rich.console", "scipy.stats")
+IMPORTED = ("figeval.cli.run", "figeval.runs", "figeval.reporting.table", "rich.console", "scipy.stats")
 # Of addresses, of which libraries reserve much more than they use; and of processor time.
 LIMITS = {resource.RLIMIT_AS: 4 << 30, resource.RLIMIT_CPU: 5}
 LONG = "n" * 300

@@ -27,13 +27,13 @@ from figeval.builtin.plugins.api.settings import ApiSettings, Endpoint
 from figeval.cli.main import main
 from figeval.data import DataContext, formats
 from figeval.errors import FigevalError, ModelError
+from figeval.io.sandbox import FILTERS as FILTERS_THAT_ARE
+from figeval.io.sandbox import OWN, REMOVED
+from figeval.io.text import clean as clean_text
 from figeval.prompts import load_template
-from figeval.sandbox import FILTERS as FILTERS_THAT_ARE
-from figeval.sandbox import OWN, REMOVED
 from figeval.spec import TaskSpec
 from figeval.spec.examples import build_examples
 from figeval.spec.loader import read_item
-from figeval.text import clean as clean_text
 from tests.fuzz.hostile import NUMBERS, TEXTS, as_json, as_yaml, damaged, scalars, torn
 from tests.runs import finished
 from tests.typed import bound, task_types

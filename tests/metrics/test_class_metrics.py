@@ -13,12 +13,12 @@ from sklearn.metrics import f1_score, recall_score
 
 from figeval import plugins
 from figeval.errors import TaskError
-from figeval.evaluation import Harness
 from figeval.metrics import ranking
 from figeval.metrics.aggregation import MetricAggregator
 from figeval.metrics.classification import acc_norm, balanced_accuracy, choice_accuracy, macro_f1, pair_accuracy
 from figeval.metrics.statistic import PerLabel, as_statistic
 from figeval.registry import loaded
+from figeval.runs import Harness
 from figeval.task_types.choice import ChoiceExample
 from figeval.task_types.pairs import PairExample
 from figeval.task_types.ranking import RankingExample

@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from figeval.metrics.differences import spread_of_differences
-from figeval.metrics.exchange import paired_statistic
 from figeval.metrics.intervals import by_cluster, spread_of
 from figeval.metrics.paired import paired, paired_over_languages, sign_flip
-from figeval.metrics.power import planned
 from figeval.metrics.statistic import ratio
+from figeval.wings.comparison.exchange import paired_statistic
+from figeval.wings.comparison.power import planned
 
 ZIPF = np.maximum(1, np.round(200 / np.arange(1, 51))).astype(int)
 ROWS = st.lists(st.tuples(st.integers(-1, 1), st.integers(0, 5)), min_size=2, max_size=40)

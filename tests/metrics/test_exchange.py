@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from figeval.metrics import exchange
 from figeval.metrics.discrimination import area, area_features
-from figeval.metrics.exchange import paired_statistic, statistic_over_languages
+from figeval.wings.comparison import exchange
+from figeval.wings.comparison.exchange import paired_statistic, statistic_over_languages
 from plugins.rating.rating_metrics import FEATURES, correlation
 
 REPEATS = 400

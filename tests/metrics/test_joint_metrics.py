@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from figeval import plugins
-from figeval.evaluation import Harness
 from figeval.metrics import spans
 from figeval.metrics.ranking import accuracy
 from figeval.metrics.statistic import Statistic
 from figeval.registry import loaded
+from figeval.runs import Harness
 from figeval.task_types.joint import JointExample
 from figeval.task_types.spans import SpanExample
 from figeval.types import Prediction, Span

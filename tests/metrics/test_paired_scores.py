@@ -12,13 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from figeval.evaluation.task_comparison import within
 from figeval.metrics.classification import macro_f1
-from figeval.metrics.exchange import paired_statistic, statistic_over_languages
 from figeval.metrics.matched import mcnemar_power, score_interval
 from figeval.metrics.paired import benjamini_hochberg, paired, paired_over_seeds, sign_flip
-from figeval.metrics.power import detectable, detectable_by, equivalence, planned
 from figeval.metrics.statistic import Statistic, as_statistic, ratio
+from figeval.wings.comparison.exchange import paired_statistic, statistic_over_languages
+from figeval.wings.comparison.power import detectable, detectable_by, equivalence, planned
+from figeval.wings.comparison.task_comparison import within
 
 F1: Statistic = as_statistic(macro_f1, ("x", "y"))
 PAIRS = st.lists(st.tuples(st.integers(0, 1), st.integers(0, 1), st.integers(0, 2)), min_size=2, max_size=9)

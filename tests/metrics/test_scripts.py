@@ -18,6 +18,7 @@ from figeval.builtin.plugins.baselines.word_overlap import Overlap
 from figeval.builtin.plugins.lexical.tfidf import Tfidf
 from figeval.builtin.plugins.lexical.tfidf_logreg import TfidfLogreg
 from figeval.errors import TaskError
+from figeval.language.words import Reading, TaskWords, split_words
 from figeval.metrics import spans, texts
 from figeval.metrics.aggregation import MetricAggregator
 from figeval.metrics.statistic import as_statistic
@@ -26,7 +27,6 @@ from figeval.task_types.choice import ChoiceExample
 from figeval.task_types.generation import GenerationExample
 from figeval.task_types.pairs import PairExample
 from figeval.types import ManyPairs, Prediction, TextPair
-from figeval.words import Reading, TaskWords, split_words
 from tests.aggregated import count_in
 
 CASES = json.loads((Path(__file__).parents[1] / "golden" / "words" / "scripts.json").read_text("utf-8"))
@@ -171,7 +171,7 @@ def test_jieba_divides_what_is_chinese() -> None:
 def test_a_missing_library_is_named_with_the_line_that_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "pythainlp.tokenize", None)
     monkeypatch.setitem(__import__("sys").modules, "pythainlp", None)
-    from figeval.words import opened
+    from figeval.language.words import opened
 
     opened.cache_clear()
     with pytest.raises(TaskError, match=r"pip install 'figeval\[th\]'"):

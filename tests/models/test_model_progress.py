@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from figeval.builtin.plugins.encoders.batching import TokenBudget, run_batches
+from figeval.builtin.plugins.torch_models.batching import TokenBudget, run_batches
 from figeval.models.capabilities import ask
 from figeval.models.progress import advance, listening, loading, opening
 from figeval.types import Text

@@ -30,9 +30,9 @@ from figeval.builtin.plugins.api.client import retry_after
 from figeval.builtin.plugins.api.dialects import OpenAISettings
 from figeval.builtin.plugins.api.model import ApiModel, anthropic, openai
 from figeval.errors import BudgetExhausted, CapabilityError, ModelError, RecordError
-from figeval.evaluation import Harness
 from figeval.models.archive import Usage, open_archive
 from figeval.models.model import Backends, open_model
+from figeval.runs import Harness
 from figeval.task_types.routes import choose
 from figeval.types import AnswerFormat, Message, Prompt, Reply
 from tests.plugins.servers import (

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import figeval as package
-from figeval.evaluation.batches import answer_in_batches
+from figeval.runs.batches import answer_in_batches
 from figeval.types import Example, Message, Prediction, Prompt, Reply
 from tests.evaluation.conftest import write_task
 from tests.plugins.batch_servers import BatchDesk, answer_to, batch_desk

@@ -20,8 +20,8 @@ from figeval.builtin.plugins.causal.engine.separable import separable_parts
 from figeval.builtin.plugins.causal.engine.small_copy import WINDOW_TOKENS, layers_of, small_copy
 from figeval.builtin.plugins.causal.engine.views import ReadStrategy, strategies_for
 from figeval.builtin.plugins.causal.language_model import causal, seq2seq
-from figeval.builtin.plugins.encoders.batching import TokenBudget
-from figeval.builtin.plugins.encoders.precision import computing_in
+from figeval.builtin.plugins.torch_models.batching import TokenBudget
+from figeval.builtin.plugins.torch_models.precision import computing_in
 from figeval.errors import ModelError
 from figeval.types import Continuation
 from tests.plugins.architectures import ALL, MIXING, PACKED, PLAIN, SHARING, build

@@ -23,7 +23,7 @@ from figeval.builtin.plugins.causal.generation.row import End, Row
 from figeval.builtin.plugins.causal.generation.self_test import writer_for
 from figeval.builtin.plugins.causal.generation.whole_batches import WholeBatches
 from figeval.builtin.plugins.causal.language_model import hf
-from figeval.builtin.plugins.encoders.batching import TokenBudget
+from figeval.builtin.plugins.torch_models.batching import TokenBudget
 from figeval.errors import ModelError
 from figeval.models.capabilities import ask
 from figeval.models.progress import listening

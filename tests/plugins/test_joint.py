@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 import torch
 
-from figeval.builtin.plugins.encoders.checkpoint import resolve_backend
 from figeval.builtin.plugins.encoders.encoder import encoder
 from figeval.builtin.plugins.encoders.joint_encoder import FILE, joint
 from figeval.builtin.plugins.encoders.span_finder import spans
+from figeval.builtin.plugins.torch_models.checkpoint import resolve_backend
 from figeval.errors import ModelError
 from figeval.models.capabilities import capabilities
 from figeval.records.run_folder import read_record

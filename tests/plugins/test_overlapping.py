@@ -14,14 +14,14 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from figeval.builtin.plugins.encoders.batching import TokenBudget
 from figeval.builtin.plugins.encoders.encoder import encoder
 from figeval.builtin.plugins.encoders.masked import masked
-from figeval.builtin.plugins.encoders.overlapping import Copy, Steps, fetched_rows, run_steps
 from figeval.builtin.plugins.encoders.pairs import pairs
-from figeval.builtin.plugins.encoders.reading import Inputs, Tokenizing
 from figeval.builtin.plugins.encoders.span_finder import spans
-from figeval.builtin.plugins.encoders.tokens import IDS, tokenize
+from figeval.builtin.plugins.torch_models.batching import TokenBudget
+from figeval.builtin.plugins.torch_models.overlapping import Copy, Steps, fetched_rows, run_steps
+from figeval.builtin.plugins.torch_models.reading import Inputs, Tokenizing
+from figeval.builtin.plugins.torch_models.tokens import IDS, tokenize
 from figeval.errors import ModelError
 from figeval.models import progress
 from figeval.types import Continuation, SpanQuery, Text, TextPair
@@ -176,7 +176,7 @@ TEXTS = [*LINES, "Yes.", "", "a", LINES[1] + " " + LINES[4], "Zwölf Boxkämpfer
 
 @pytest.fixture
 def short_slices(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("figeval.builtin.plugins.encoders.reading.SLICE_TEXTS", 5)
+    monkeypatch.setattr("figeval.builtin.plugins.torch_models.reading.SLICE_TEXTS", 5)
 
 
 @pytest.mark.parametrize("seconds", [None, TEXTS[::-1]])

@@ -12,7 +12,7 @@ from figeval.builtin.plugins.causal.engine import bodies, packed, self_test, vie
 from figeval.builtin.plugins.causal.engine.packed import Engine
 from figeval.builtin.plugins.causal.engine.prefix_tree import TokenRequest
 from figeval.builtin.plugins.causal.engine.self_test import settle
-from figeval.builtin.plugins.encoders.batching import TokenBudget
+from figeval.builtin.plugins.torch_models.batching import TokenBudget
 from tests.plugins.architectures import ALL, PACKED, PLAIN, POSITIONS, SHARING, WORDS, build
 
 Answer = tuple[float, bool]

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from figeval.builtin.plugins.encoders.span_finder import best_pair, best_span, log_softmax
-from figeval.builtin.plugins.encoders.tokens import LEAST, Passages, passages
+from figeval.builtin.plugins.torch_models.tokens import LEAST, Passages, passages
 from figeval.errors import ModelError
 from figeval.types import Span
 from tests.plugins.tiny import BERT, make_tokenizer, word_pieces

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from figeval.builtin.plugins.encoders.checkpoint import resolve_backend
+from figeval.builtin.plugins.torch_models.checkpoint import resolve_backend
 from figeval.errors import ModelError
 from tests.loopback import answering
 from tests.plugins.tiny import Workshop, change_config
@@ -103,7 +103,7 @@ def test_folders_that_are_no_checkpoints(tmp_path: Path, workshop: Workshop) -> 
 
 PROGRAM = """
 import sys
-from figeval.builtin.plugins.encoders.checkpoint import resolve_backend
+from figeval.builtin.plugins.torch_models.checkpoint import resolve_backend
 from figeval.errors import FigevalError
 try:
     print(resolve_backend(sys.argv[1], {}))

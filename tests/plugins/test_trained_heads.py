@@ -17,8 +17,8 @@ from torch.nn import functional
 from figeval import plugins
 from figeval.builtin.plugins.encoders.joint_encoder import FILE, branch_logits, span_branch
 from figeval.config import RunConfig
-from figeval.evaluation import Harness
-from figeval.evaluation.run import run as run_pipeline
+from figeval.runs import Harness
+from figeval.runs.run import run as run_pipeline
 from figeval.task_types.joint import JointExample
 from figeval.task_types.spans import SpanExample
 from tests.plugins.tiny import BERT, make_tokenizer, word_pieces

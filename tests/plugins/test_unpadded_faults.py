@@ -11,9 +11,9 @@ import pytest
 import torch
 from torch.utils.checkpoint import checkpoint
 
-from figeval.builtin.plugins.encoders import rows
-from figeval.builtin.plugins.encoders.rows import Layout, by_row
-from figeval.builtin.plugins.encoders.unpadded import describe_padding, read_without_padding
+from figeval.builtin.plugins.torch_models import rows
+from figeval.builtin.plugins.torch_models.rows import Layout, by_row
+from figeval.builtin.plugins.torch_models.unpadded import describe_padding, read_without_padding
 from figeval.models.learner import WITHOUT_PADDING
 from tests.plugins.test_unpadded import LENGTHS, ON_CPU, SIZES, WORDS, batch, broken, build, close, gradients, states
 

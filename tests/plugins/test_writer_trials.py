@@ -15,7 +15,7 @@ from figeval.builtin.plugins.causal.generation.decoder import Decoder
 from figeval.builtin.plugins.causal.generation.self_test import writer_for
 from figeval.builtin.plugins.causal.generation.trials import BatchTrial, DecoderTrial, array, failure, fresh_failure
 from figeval.builtin.plugins.causal.generation.whole_batches import WholeBatches
-from figeval.builtin.plugins.encoders.batching import TokenBudget
+from figeval.builtin.plugins.torch_models.batching import TokenBudget
 from tests.plugins.architectures import MIXING, PACKED, PLAIN, SHARING, build
 
 LOUD = {"Cohere": {"logit_scale": 1.0}}

@@ -20,7 +20,7 @@ from figeval.builtin.plugins.causal.generation.thinking import Marks
 from figeval.builtin.plugins.causal.generation.ways import COMPILING_SECONDS, MEASURING_SECONDS, Way
 from figeval.builtin.plugins.causal.language_model import hf
 from figeval.builtin.plugins.causal.options import OTHER_WAYS
-from figeval.builtin.plugins.encoders.batching import TokenBudget
+from figeval.builtin.plugins.torch_models.batching import TokenBudget
 from figeval.errors import ModelError
 from tests.plugins.architectures import PACKED, SHARING, build
 from tests.plugins.test_generation import END, FORMATS, LONG, SHORT, alone, prompts, rows_of, spied

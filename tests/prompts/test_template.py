@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from figeval.errors import TaskError
+from figeval.language.questions import question_keys
 from figeval.prompts import Shots, load_template
-from figeval.questions import question_keys
 from figeval.task_types.choice import ChoiceExample
 from figeval.task_types.generation import GenerationExample
 from figeval.task_types.pairs import PairExample

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from jinja2 import Template, UndefinedError
 
-from figeval.sandbox import environment
+from figeval.io.sandbox import environment
 
 TEMPLATES = files("figeval.builtin.templates")
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -160,7 +160,7 @@ SETS = ("metaphor_paraphrase/", "mabl/", "analobench/", "figurative/")  # looked
 QUOTED = ("_default/spans", "epic/alignment")  # looked at in test_quoted_templates.py
 LABELLED = ("_default/classification", "_default/multilabel", "isarcasm/", "mmfld/")  # in test_label_templates.py
 WORDS = ("epie/", "id10m/", "meta4xnli/")  # looked at in test_labelling_templates.py
-JUDGED = ("_default/judge",)  # in tests/cli/test_annotate_judge.py
+JUDGED = ("_default/judge",)  # in tests/wings/annotation/test_annotate_judge.py
 SEEN = WRITTEN + STORIES + SETS + QUOTED + LABELLED + WORDS + JUDGED
 
 

@@ -14,8 +14,8 @@ import pytest
 from figeval import plugins
 from figeval.builtin.tasks.epic import narratives
 from figeval.builtin.tasks.impli import impli_rows as impli
-from figeval.evaluation import Harness
 from figeval.records.predictions import prediction_row
+from figeval.runs import Harness
 from figeval.task_types.generation import GenerationExample
 from figeval.task_types.ranking import RankingExample
 from figeval.types import Example, Prediction

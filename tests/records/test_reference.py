@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 
 from figeval import plugins
-from figeval.evaluation import Harness
-from figeval.records.layouts import load_layouts
 from figeval.records.reference import printed, published
+from figeval.runs import Harness
+from figeval.wings.exporters.layouts import load_layouts
 
 
 def test_tasks_and_metrics_exist() -> None:

@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from figeval.errors import PluginError, RecordError
+from figeval.io.text import cleaned, valid
 from figeval.records.run_folder import RunFolder, find_record, read_record
 from figeval.records.schema import ModelRecord, RunRecord, ScoreRecord
-from figeval.text import cleaned, valid
 from tests.runs import row
 
 RECORD = RunRecord(

@@ -8,8 +8,8 @@ import pytest
 
 from figeval import plugins, task
 from figeval.errors import DuplicateName, TaskError, UnknownName, near
-from figeval.evaluation import Harness
 from figeval.hooks import hookimpl
+from figeval.runs import Harness
 from figeval.spec import SuiteSpec, TaskSpec
 from figeval.spec.loader import Catalogue, read_item
 from figeval.task_types.pairs import PairExample

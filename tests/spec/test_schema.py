@@ -15,12 +15,12 @@ from jsonschema import Draft7Validator
 
 from figeval import plugins
 from figeval.errors import TaskError
-from figeval.evaluation import Harness
+from figeval.io.yaml_files import parse_yaml
+from figeval.runs import Harness
 from figeval.spec import TaskSpec
 from figeval.spec.loader import read_item
 from figeval.spec.schema import suite_schema, task_schema
 from figeval.task_types.base import TaskTypes
-from figeval.yamlfile import parse_yaml
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -9,9 +9,9 @@ import pytest
 
 from figeval import plugins
 from figeval.errors import TaskError
-from figeval.evaluation import Harness
 from figeval.models.batching import BatchScheduler
 from figeval.prompts import PromptContext
+from figeval.runs import Harness
 from figeval.task_types import generation
 from figeval.task_types.generation import Generation, GenerationExample
 from figeval.task_types.routes import choose

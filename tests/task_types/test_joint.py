@@ -10,10 +10,10 @@ import pytest
 
 from figeval import plugins
 from figeval.errors import CapabilityError
-from figeval.evaluation import Harness
 from figeval.hooks import hookimpl
 from figeval.models.batching import BatchScheduler
 from figeval.prompts import PromptContext
+from figeval.runs import Harness
 from figeval.task_types.joint import Joint, JointExample
 from figeval.task_types.routes import Route, choose, covered
 from figeval.task_types.spans import SpanExample

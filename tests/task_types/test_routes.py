@@ -9,11 +9,11 @@ import pytest
 
 from figeval import plugins
 from figeval.errors import CapabilityError, PluginError, TaskError
-from figeval.evaluation import Harness
 from figeval.hooks import hookimpl
 from figeval.metrics.classification import confusion, pair_accuracy
 from figeval.models.batching import BatchScheduler
 from figeval.prompts import PromptContext
+from figeval.runs import Harness
 from figeval.task_types import choice, label_words, pairs, ranking
 from figeval.task_types.choice import ChoiceExample
 from figeval.task_types.pairs import PairExample, Pairs

@@ -18,8 +18,8 @@ from figeval.answers.folding import fold
 from figeval.answers.mentions import text_finder
 from figeval.answers.numbers import extract_number
 from figeval.answers.places import locate
+from figeval.language.words import is_boundary, is_cluster_boundary, letters
 from figeval.types import Reply
-from figeval.words import is_boundary, is_cluster_boundary, letters
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "task_types"
 SCRIPTS = json.loads((GOLDEN / "answers_scripts.json").read_text("utf-8"))

@@ -13,12 +13,12 @@ import pytest
 from figeval import plugins
 from figeval.config import RunConfig
 from figeval.errors import CapabilityError, TaskError
-from figeval.evaluation import Harness
-from figeval.evaluation.run import run
 from figeval.hooks import hookimpl
 from figeval.models.batching import BatchScheduler
 from figeval.prompts import PromptContext
 from figeval.records.schema import RunRecord
+from figeval.runs import Harness
+from figeval.runs.run import run
 from figeval.task_types import similarity
 from figeval.task_types.routes import choose
 from figeval.task_types.similarity import SimilarityExample

@@ -14,11 +14,11 @@ from figeval.builtin.tasks.epic import alignment, epic_metrics, epic_rows
 from figeval.config import RunConfig
 from figeval.data import DataContext
 from figeval.errors import DataError
-from figeval.evaluation import Harness
-from figeval.evaluation.run import run
 from figeval.metrics.aggregation import MetricAggregator
 from figeval.models.model import open_model
 from figeval.records.run_folder import read_run
+from figeval.runs import Harness
+from figeval.runs.run import run
 from figeval.spec.examples import build_examples
 from figeval.spec.survey import survey
 from figeval.task_types.spans import SpanExample

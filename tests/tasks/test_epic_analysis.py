@@ -16,8 +16,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import figeval
-from figeval import nltk_data as packages_of_nltk
-from figeval import plots
 from figeval.builtin.tasks.epic import correlation, duplicates
 from figeval.builtin.tasks.epic.alignment import SpanPair
 from figeval.builtin.tasks.epic.analysis import (
@@ -36,6 +34,8 @@ from figeval.builtin.tasks.epic.analysis.corpus import AnalysedTexts
 from figeval.builtin.tasks.epic.analysis.part import AnalysedNumber, Analysis
 from figeval.cli.main import main
 from figeval.errors import DataError, FigevalError
+from figeval.io import plots
+from figeval.language import nltk_data as packages_of_nltk
 from figeval.metrics.texts import ngrams
 from tests.browser import elements_of
 

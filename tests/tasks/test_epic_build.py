@@ -18,10 +18,10 @@ from figeval.builtin.tasks.epic import build, distractors
 from figeval.builtin.tasks.epic.build import Material
 from figeval.data.formats import read_jsonl
 from figeval.errors import CapabilityError, DataError, FigevalError, ModelError
-from figeval.evaluation import Harness
-from figeval.evaluation.audit import audit
 from figeval.models.model import Model
+from figeval.runs import Harness
 from figeval.spec.blind import ALL, HALF, ITEM
+from figeval.wings.audit.audit import audit
 
 FROZEN = files("figeval.builtin.tasks.epic")
 KINDS = ("mcq", "mcq_random")
@@ -372,7 +372,7 @@ def test_the_random_items_can_be_rebuilt(real_data):
 
 def test_proverbs_that_share_their_words_are_listed_as_near_duplicates(real_data):
     """The list is made by reading; this finds what an eye may miss: the content of one is within that of the other."""
-    from figeval.words import split_words
+    from figeval.language.words import split_words
 
     material = build.read_material()
     alike = distractors.alike_matrix(material.proverb_ids, build.listed()["groups"])

@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from figeval import plots
 from figeval.builtin.tasks.epic.diagnosis import accuracy, answers, confusion, versus
 from figeval.builtin.tasks.epic.diagnosis.answers import Answers, ProverbAnswer, ProverbQuestion
 from figeval.cli.main import main
 from figeval.errors import DataError
+from figeval.io import plots
 from tests.runs import finished
 
 CHANCES = st.lists(st.sampled_from([0.0, 0.25, 0.5, 1.0]), min_size=1, max_size=5)

@@ -14,8 +14,8 @@ from figeval.builtin.tasks.epic import epic_rows
 from figeval.data import DataContext, Row
 from figeval.data.cache import fetch
 from figeval.errors import CapabilityError, DataError
-from figeval.evaluation import Harness
 from figeval.records.run_folder import read_record
+from figeval.runs import Harness
 from figeval.task_types.joint import JointExample
 from tests.runs import finished
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from figeval import nltk_data as packages
-from figeval import spacy_pipeline, tagging
 from figeval.builtin.tasks.epic import extractors, keywords
 from figeval.builtin.tasks.epic.extractors import NltkExtractor, SpacyExtractor, chosen, in_order
 from figeval.errors import DataError
-from figeval.tagging import Token
+from figeval.language import nltk_data as packages
+from figeval.language import spacy_pipeline, tagging
+from figeval.language.tagging import Token
 from tests.conftest import MIRROR
 
 TEXTS = [

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from figeval.evaluation import Harness
 from figeval.records.run_folder import read_record
+from figeval.runs import Harness
 from figeval.task_types.similarity import SimilarityExample
 from tests.runs import finished
 

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from figeval import word_forms
 from figeval.builtin.tasks.impli.building import kinds, wrong
 from figeval.builtin.tasks.impli.building.inputs import FIGURATIVE, Glossary, Sense, Sentence
 from figeval.builtin.tasks.impli.building.kinds import KINDS
@@ -19,6 +18,7 @@ from figeval.builtin.tasks.impli.building.phrases import Rejected, fitted
 from figeval.cli.main import main
 from figeval.data.formats import read_jsonl
 from figeval.errors import DataError
+from figeval.language import word_forms
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "tasks" / "impli_build.json").read_text(encoding="utf-8"))
 LABELS = {"ent": "entailment", "lit": "non-entailment", "adv": "non-entailment", "ant": "non-entailment"}
@@ -31,7 +31,7 @@ def wordnet(tmp_path_factory):
 
     import nltk
 
-    from figeval.tagging import reader
+    from figeval.language.tagging import reader
 
     mirror = os.environ.get("FIGEVAL_DATA_MIRROR", "").split(os.pathsep)[0]
     before = list(nltk.data.path)

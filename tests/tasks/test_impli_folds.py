@@ -12,7 +12,7 @@ from figeval.builtin.tasks.impli import folds, impli_rows
 from figeval.data import DataContext
 from figeval.data.cache import fetch
 from figeval.errors import DataError
-from figeval.evaluation import Harness
+from figeval.runs import Harness
 
 
 def row(number: int, idiom: int | None, premise: int, label: str = "entailment") -> dict[str, Any]:

@@ -16,8 +16,8 @@ from figeval.builtin.tasks.meta4xnli import meta4xnli_rows as meta4xnli
 from figeval.data import DataContext
 from figeval.data.cache import fetch
 from figeval.errors import DataError
-from figeval.evaluation import Harness
 from figeval.plugins import plugin_manager
+from figeval.runs import Harness
 
 BOOTS = "The \tO\nboots\tB-{0}\nkicked \tI-{0}\n\nHe \tO\nslept\tO\n"
 BOOT = "A\tO\nboot\tB-{0}\nkicks\tI-{0}\n"

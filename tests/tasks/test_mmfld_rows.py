@@ -15,8 +15,8 @@ from figeval.cli.main import main
 from figeval.data import DataContext
 from figeval.data.cache import fetch
 from figeval.errors import DataError
-from figeval.evaluation.harness import Harness
 from figeval.plugins import plugin_manager
+from figeval.runs.harness import Harness
 
 ROOT = Path(__file__).resolve().parents[2]
 

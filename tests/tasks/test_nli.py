@@ -17,7 +17,7 @@ from figeval.data import DataContext, Row
 from figeval.data.cache import fetch
 from figeval.data.sources import data_files
 from figeval.errors import DataError
-from figeval.evaluation.harness import Harness
+from figeval.runs.harness import Harness
 from tests.plugins.tiny import Workshop
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "tasks" / "nli.json").read_text(encoding="utf-8"))

@@ -17,7 +17,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from figeval import word_forms
 from figeval.builtin.tasks.storal import extras
 from figeval.builtin.tasks.storal.building import antonyms, frozen, negatives, outlines, topics
 from figeval.builtin.tasks.storal.building.build_storal import KINDS, storal
@@ -27,6 +26,7 @@ from figeval.data import DataContext
 from figeval.data.cache import fetch
 from figeval.data.formats import read_jsonl
 from figeval.errors import DataError
+from figeval.language import word_forms
 
 STORAL = files("figeval.builtin.tasks.storal")
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "tasks" / "storal_build.json").read_text(encoding="utf-8"))

@@ -17,16 +17,12 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from figeval import plugins
-from figeval.api.comparisons import compare
 from figeval.builtin.tasks.storal import storal_rows
 from figeval.config import RunConfig
 from figeval.data import DataContext
 from figeval.data.cache import copies, fetch
 from figeval.errors import DataError, FigevalError, ModelError, RecordError, TaskError
-from figeval.evaluation import Harness
-from figeval.evaluation.rescore import rescore
-from figeval.evaluation.run import run
-from figeval.evaluation.task_metrics import metrics_of
+from figeval.language.words import letters
 from figeval.metrics.catalogue import statistic_of
 from figeval.models.capabilities import Outputs
 from figeval.records.digests import SeenTexts
@@ -34,11 +30,15 @@ from figeval.records.schema import RunRecord
 from figeval.records.seen import Lineage, write
 from figeval.reporting import table
 from figeval.reporting.exporters import load_exporters
+from figeval.runs import Harness
+from figeval.runs.rescore import rescore
+from figeval.runs.run import run
+from figeval.runs.task_metrics import metrics_of
 from figeval.task_types.generation import GenerationExample
 from figeval.task_types.pairs import PairExample
 from figeval.testing import check_metric
 from figeval.types import Inputs, PairLabel, Prediction
-from figeval.words import letters
+from figeval.wings.comparison.api import compare
 from tests.evaluation.conftest import Heard, Models
 from tests.fakes import FakeGenerator
 from tests.plugins.tiny import Workshop

@@ -17,15 +17,15 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import figeval
-from figeval import nltk_data
 from figeval.builtin.tasks.storal import extras, outline_metrics, storal_metrics
 from figeval.cli.main import main
 from figeval.data import DataContext
 from figeval.data.cache import fetch
 from figeval.errors import DataError
-from figeval.evaluation.harness import Harness
+from figeval.language import nltk_data
 from figeval.metrics.aggregation import MetricAggregator
 from figeval.metrics.catalogue import statistic_of
+from figeval.runs.harness import Harness
 from figeval.task_types.generation import GenerationExample
 from figeval.testing import check_metric
 from figeval.types import Prediction

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import figeval
-from figeval import ChoiceExample, Prediction, nltk_data, tagging
+from figeval import ChoiceExample, Prediction
 from figeval.builtin.tasks.storal import storal_rows
 from figeval.builtin.tasks.storal.building.antonyms import Dropped
 from figeval.builtin.tasks.storal.building.items import preference
@@ -28,6 +28,7 @@ from figeval.cli.main import main
 from figeval.data import DataContext
 from figeval.data.cache import fetch
 from figeval.errors import RecordError
+from figeval.language import nltk_data, tagging
 from figeval.testing import check_metric
 from figeval.testing.fakes import FakePairScorer
 from tests.runs import finished

@@ -18,8 +18,8 @@ from figeval.cli.main import cli
 from figeval.data import DataContext
 from figeval.data.cache import copies, fetch
 from figeval.errors import DataError
-from figeval.evaluation import Harness
-from figeval.words import letters
+from figeval.language.words import letters
+from figeval.runs import Harness
 from tests.processes import figeval
 
 SPLITS = ("train", "valid", "test")

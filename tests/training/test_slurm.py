@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from figeval.evaluation.workers.slurm import spread_script, without, write_script
+from figeval.runs.workers.slurm import spread_script, without, write_script
 from tests.processes import figeval
 
 ASKED = ("--task", "mini_retrieval", "--model", "minilm", "--head_args", "pooling=mean", "--output", "my model")

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from figeval.types import JSON
 
-from ...encoders.batching import TokenBudget, run_batches
-from ...encoders.tokens import padded
+from ...torch_models.batching import TokenBudget, run_batches
+from ...torch_models.tokens import padded
 from .packed import Answer, TokenCount, logits_at_once
 from .prefix_tree import TokenRequest
 

@@ -17,7 +17,7 @@ import numpy as np
 from figeval.models.progress import advance
 from figeval.types import JSON
 
-from ...encoders.batching import TokenBudget, run_batches
+from ...torch_models.batching import TokenBudget, run_batches
 from .bodies import Kept, cache_argument, fixed, growing, head, only_at, vocabulary
 from .prefix_tree import NONE, Ints, PrefixTree, TokenRequest, build, common
 from .reading_plan import PackedRow, Prefix, Shape, plan_of

@@ -21,11 +21,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from figeval.errors import ModelError
-from figeval.memory import is_exhausted
+from figeval.models.devices import is_exhausted
 
-from ...encoders.batching import TokenBudget, free_memory
-from ...encoders.loading import one_line, positions
-from ...encoders.precision import computing_in, exact_products, is_single, truth_of
+from ...torch_models.batching import TokenBudget, free_memory
+from ...torch_models.loading import one_line, positions
+from ...torch_models.precision import computing_in, exact_products, is_single, truth_of
 from .bodies import REFUSALS, bytes_per_token, fuse_activations
 from .judgement import Evidence, Floats, Trial
 from .packed import PLAIN, Answer, Engine

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...encoders.precision import computing_in
+from ...torch_models.precision import computing_in
 from .bodies import REFUSALS, head, last_feed_forward, only_at
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from figeval.types import JSON
 
-from ...encoders.batching import TokenBudget
-from ...encoders.loading import suppress_logging
+from ...torch_models.batching import TokenBudget
+from ...torch_models.loading import suppress_logging
 from .row import Row
 
 if TYPE_CHECKING:

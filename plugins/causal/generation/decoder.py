@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-from figeval.memory import is_exhausted, release_memory
+from figeval.models.devices import is_exhausted, release_memory
 from figeval.models.progress import advance
 from figeval.types import JSON
 
-from ...encoders.batching import TokenBudget
+from ...torch_models.batching import TokenBudget
 from ..engine.bodies import Kept, arguments_of, cache_argument, growing
 from .attention import grouped
 from .prefixes import Beginning, by_beginning, shared

@@ -21,11 +21,11 @@ from importlib.util import find_spec
 from typing import Any
 
 from figeval.errors import ModelError
-from figeval.memory import release_memory
+from figeval.models.devices import release_memory
 from figeval.models.progress import within
 from figeval.types import JSON
 
-from ...encoders.loading import one_line
+from ...torch_models.loading import one_line
 from .decoder import Decoder
 from .row import Row
 from .ways import Way, Writer, disagreement, refusal, way_of, worth_trying

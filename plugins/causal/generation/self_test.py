@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...encoders.batching import TokenBudget, free_memory
+from ...torch_models.batching import TokenBudget, free_memory
 from ..engine.bodies import bytes_per_token
 from .attention import can_group
 from .decoder import Decoder

@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeAlias, TypeVar
 
 import numpy as np
 
-from figeval.memory import is_exhausted
+from figeval.models.devices import is_exhausted
 
-from ...encoders.batching import TokenBudget
-from ...encoders.loading import one_line, positions
-from ...encoders.precision import computing_in, exact_products, is_single, truth_of
-from ...encoders.tokens import padded
+from ...torch_models.batching import TokenBudget
+from ...torch_models.loading import one_line, positions
+from ...torch_models.precision import computing_in, exact_products, is_single, truth_of
+from ...torch_models.tokens import padded
 from ..engine.bodies import REFUSALS
 from ..engine.judgement import Floats, Trial
 from ..engine.self_test import VISIBLE, refusal, sample_for

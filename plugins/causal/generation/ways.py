@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from figeval.types import JSON
 
-from ...encoders.batching import TokenBudget
+from ...torch_models.batching import TokenBudget
 from ..engine.bodies import arguments_of
 from ..options import OTHER_WAYS
 from .continuous import Continuous

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 from figeval.errors import ModelError
 from figeval.types import JSON
 
-from ...encoders.batching import TokenBudget, finished_batches
-from ...encoders.loading import one_line
-from ...encoders.tokens import padded
+from ...torch_models.batching import TokenBudget, finished_batches
+from ...torch_models.loading import one_line
+from ...torch_models.tokens import padded
 from ..engine.bodies import cache_argument
 from .attention import grouped
 from .row import Row

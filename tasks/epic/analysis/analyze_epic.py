@@ -33,9 +33,10 @@ def epic(output: Path, wordnet: Path | None, no_plots: bool) -> None:
     """
     from rich.console import Console
 
-    from figeval import nltk_data, plots
     from figeval.data import DataContext
     from figeval.data.cache import digest, fetch
+    from figeval.io import plots
+    from figeval.language import nltk_data
 
     from . import corpus, store
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from figeval.plots import BLUE, GREEN, GREY, INK, ORANGE, styled
+from figeval.io.plots import BLUE, GREEN, GREY, INK, ORANGE, styled
 
 from .part import Analysis
 

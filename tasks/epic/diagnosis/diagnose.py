@@ -39,7 +39,7 @@ def diagnose(run_a: Path, run_b: Path | None, task: str | None, output: Path, no
     """
     from rich.console import Console
 
-    from figeval import plots
+    from figeval.io import plots
 
     from . import answers
 
@@ -74,7 +74,7 @@ def one_task(name: str, runs: Sequence[Answers], folder: Path, console: Any, *, 
     found = versus.versus(*runs) if len(runs) == 2 else None
     written = store.write(folder, runs, aware, found)
     if found is not None and plot:
-        from figeval import plots
+        from figeval.io import plots
 
         written += plots.save(versus.chart(found), folder, "heat_map")
     for grid, notes in grids(name, runs, aware, found):

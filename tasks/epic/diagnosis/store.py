@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from figeval.storage import cure
+from figeval.io.storage import cure
 from figeval.types import JSON
 
 from ..analysis.store import save_csv

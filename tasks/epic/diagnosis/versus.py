@@ -105,7 +105,7 @@ def chart(found: Versus) -> Any:
     """Plot the heat map; its title says how many proverbs neither model gets right."""
     import altair as alt
 
-    from figeval.plots import INK, styled
+    from figeval.io.plots import INK, styled
 
     k = len(found.cells) - 1
     data = alt.Data(

@@ -63,7 +63,7 @@ def impli(run: Path, output: Path | None, no_plots: bool) -> None:
     """
     from rich.console import Console
 
-    from figeval import plots
+    from figeval.io import plots
 
     if not no_plots:
         plots.require()
@@ -93,10 +93,10 @@ def analysed(path: Path) -> ImpliAnalysis:
 
     from figeval.data import DataContext
     from figeval.data.cache import fetch
-    from figeval.evaluation.harness import Harness
-    from figeval.evaluation.variants import recorded_variant
     from figeval.plugins import plugin_manager
     from figeval.records.run_folder import read_run
+    from figeval.runs.harness import Harness
+    from figeval.runs.variants import recorded_variant
 
     from .. import impli_rows
     from .answers import of_idioms, read_answers
@@ -140,8 +140,8 @@ def store(folder: Path, found: ImpliAnalysis) -> list[Path]:
     import csv
     import json
 
-    from figeval.storage import cure
-    from figeval.text import csv_cell
+    from figeval.io.storage import cure
+    from figeval.io.text import csv_cell
 
     content = {
         "model": found.model,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from figeval.plots import BLUE, INK, ORANGE, styled
+from figeval.io.plots import BLUE, INK, ORANGE, styled
 
 from .answers import PairAnswer, each_once
 from .flexibility import IdiomCount, RankCorrelation

@@ -17,7 +17,7 @@ from figeval.errors import OptionError, near
 from figeval.types import JSON
 
 if TYPE_CHECKING:
-    from figeval.display import Display
+    from figeval.io.display import Display
 
     from .builder import PairOptions
 
@@ -64,7 +64,7 @@ def impli_pairs(  # noqa: PLR0913 - one argument per option
     non-entailment); `adv` replaces it by the definition of a similar idiom, `ant` by its own definition with an
     antonym (both non-entailment); `met` replaces a metaphorical word by a literal one (entailment).
     """
-    from figeval.building import task_prefix
+    from figeval.data.building import task_prefix
     from figeval.data.row_file import RowFile, read_columns
     from figeval.reporting.progress import display_on, stderr
 
@@ -108,9 +108,9 @@ def build(options: PairOptions, output: Path, sheet: int, display: Display) -> J
         FigevalError: a row of a file is wrong, a package or NLTK's data are missing, or the folder cannot be written.
             The message is one line.
     """
-    from figeval.building import Stages
+    from figeval.data.building import Stages
     from figeval.data.formats import read_jsonl
-    from figeval.storage import replace_text, replacing
+    from figeval.io.storage import replace_text, replacing
 
     from .builder import PairBuilder, pair_file, stage_key
     from .inputs import read_definitions
@@ -152,8 +152,8 @@ def write_sheet(options: PairOptions, output: Path, most: int, kinds: Sequence[s
         OptionError: the folder has the sheet of another build, which may have been filled in.
     """
     from figeval.data.formats import read_jsonl
-    from figeval.evaluation.annotation.sheets import KEY, write_sheets
-    from figeval.evaluation.annotation.texts import WrittenText, WrittenTexts
+    from figeval.wings.annotation.sheets import KEY, write_sheets
+    from figeval.wings.annotation.texts import WrittenText, WrittenTexts
 
     from .builder import pair_file
 
@@ -177,7 +177,7 @@ def write_sheet(options: PairOptions, output: Path, most: int, kinds: Sequence[s
 
 def _is_sheet_of(folder: Path, pairs: set[str]) -> bool:
     """Return whether a folder has a sheet of exactly these pairs."""
-    from figeval.evaluation.annotation.sheets import read_key
+    from figeval.wings.annotation.sheets import read_key
 
     key = read_key(folder)
     return (folder / key.sheets[0]).is_file() and {item.example for item in key.items.values()} == pairs
@@ -189,8 +189,8 @@ def check_resources() -> None:
     Raises:
         FigevalError: something is missing; the message says how to get it.
     """
-    from figeval.tagging import reader
-    from figeval.word_forms import open_lemminflect, open_wordnet
+    from figeval.language.tagging import reader
+    from figeval.language.word_forms import open_lemminflect, open_wordnet
 
     reader()
     open_lemminflect()

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 
-from figeval.building import Stages, Writers, checksum, package_versions
+from figeval.data.building import Stages, Writers, checksum, package_versions
 from figeval.data.formats import read_jsonl
 from figeval.data.row_file import RowFile
 from figeval.errors import DataError

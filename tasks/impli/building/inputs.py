@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from figeval.data.row_file import RowFile, UserRow
 from figeval.errors import DataError
-from figeval.text import one_line, whole_number
+from figeval.io.text import one_line, whole_number
 
 from ..idioms import has_words
 

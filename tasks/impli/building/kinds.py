@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from figeval.tagging import Token, reader
+from figeval.language.tagging import Token, reader
+from figeval.language.word_forms import open_lemminflect
 from figeval.types import JSON
-from figeval.word_forms import open_lemminflect
 
 from ..idioms import Lexicon, Occurrence
 from .inputs import FIGURATIVE, LITERAL, Glossary, Sense, Sentence

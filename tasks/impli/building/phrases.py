@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from figeval.tagging import Token, reader
-from figeval.word_forms import inflected, open_lemminflect
+from figeval.language.tagging import Token, reader
+from figeval.language.word_forms import inflected, open_lemminflect
 
 VERB, NOUN, MODIFIER = "verb", "noun", "modifier"
 FRAMES = {VERB: "They will ", NOUN: "It was ", MODIFIER: "It was "}

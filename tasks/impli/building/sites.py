@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from figeval.tagging import SUBJECTS, Token
-from figeval.word_forms import open_lemminflect
+from figeval.language.tagging import SUBJECTS, Token
+from figeval.language.word_forms import open_lemminflect
 
 from ..idioms import ARTICLES, POSSESSIVES, SLOT, TOKEN, Occurrence, counts
 from .phrases import MODIFIER, NOUNS, Rejected, lemma, part_of

@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from figeval.tagging import BE, DO, HAVE, SUBJECTS, Token
-from figeval.word_forms import after_article, indefinite_article, inflected, open_lemminflect
+from figeval.language.tagging import BE, DO, HAVE, SUBJECTS, Token
+from figeval.language.word_forms import after_article, indefinite_article, inflected, open_lemminflect
 
 from ..idioms import ARTICLES
 from .phrases import FINITE, MODIFIER, NOUN, NOUNS, OTHER_PART, PLURAL, VERB, Phrase, Rejected, fitted, lemma

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from figeval.building import markdown_table
+from figeval.data.building import markdown_table
 from figeval.types import JSON
 
 from .kinds import ENTAILMENT, KINDS, METAPHORS, NON_ENTAILMENT

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
 
-from figeval.tagging import reader
-from figeval.word_forms import PARTS, after_article, inflected, open_wordnet, single_words, with_capitals
+from figeval.language.tagging import reader
+from figeval.language.word_forms import PARTS, after_article, inflected, open_wordnet, single_words, with_capitals
 
 from ..idioms import FUNCTION_STEMS, TOKEN, has_words, stem
 from .inputs import Glossary, Sense

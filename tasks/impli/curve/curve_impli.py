@@ -74,7 +74,7 @@ def impli(model: str, output: Path, preset: str, regimes: str, keep_models: bool
     figeval curve impli --model minilm --output curves/minilm
     figeval curve impli --model roberta-base --preset paper --output curves/roberta
     """
-    from figeval import plots
+    from figeval.io import plots
 
     if not no_plots:
         plots.require()
@@ -138,8 +138,8 @@ class Work:
         import yaml
 
         from figeval.errors import TaskError, TrainError
-        from figeval.storage import cure
-        from figeval.yamlfile import read_mapping
+        from figeval.io.storage import cure
+        from figeval.io.yaml_files import read_mapping
 
         before = self.stored()
         if (
@@ -192,7 +192,7 @@ class Work:
     def stored(self) -> JSON:
         """Return the content of `curve.json`, which is empty without a file. Raises `RecordError` if it is damaged."""
         from figeval.errors import RecordError
-        from figeval.jsonfile import read_json
+        from figeval.io.json_files import read_json
 
         file = self.output / FILE
         if not file.exists():
@@ -207,7 +207,7 @@ class Work:
         """Replace `curve.json`."""
         import json
 
-        from figeval.storage import replace_text
+        from figeval.io.storage import replace_text
 
         from .results import as_json
 
@@ -272,8 +272,8 @@ class Work:
 
         import figeval
         from figeval.errors import TrainError
+        from figeval.io.text import one_line
         from figeval.records.run_folder import RunFolder
-        from figeval.text import one_line
 
         from .results import AnsweredTraining, numbers
 
@@ -307,8 +307,8 @@ class Work:
         import csv
         from dataclasses import asdict
 
-        from figeval.storage import cure
-        from figeval.text import csv_cell
+        from figeval.io.storage import cure
+        from figeval.io.text import csv_cell
 
         file = self.output / "curve.csv"
         rows = [asdict(one) for one in found]

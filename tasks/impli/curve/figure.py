@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from figeval.plots import BLUE, GREEN, INK, ORANGE, styled
+from figeval.io.plots import BLUE, GREEN, INK, ORANGE, styled
 
 from .results import CurveNumber, regimes_of
 

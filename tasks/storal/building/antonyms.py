@@ -12,7 +12,7 @@ from typing import Protocol
 
 from figeval.data.formats import text_lines
 from figeval.errors import DataError
-from figeval.word_forms import UNIVERSAL, WORD, after_article, inflected_alike, open_wordnet, with_capitals
+from figeval.language.word_forms import UNIVERSAL, WORD, after_article, inflected_alike, open_wordnet, with_capitals
 
 from .. import extras
 

@@ -21,7 +21,7 @@ from figeval.types import JSON
 from .task_files import KINDS, PAPER
 
 if TYPE_CHECKING:
-    from figeval.display import Display
+    from figeval.io.display import Display
 
     from .builder import StoralOptions
 
@@ -66,7 +66,7 @@ def storal(  # noqa: PLR0913 - one argument per option
 
     `--tasks preference` builds choices between a moral and its versions with a synonym and an antonym (English only).
     """
-    from figeval.building import task_prefix
+    from figeval.data.building import task_prefix
     from figeval.data.row_file import read_columns
     from figeval.reporting.progress import display_on, stderr
 
@@ -122,8 +122,8 @@ def build(options: StoralOptions, output: Path, display: Display) -> JSON:
         FigevalError: a row of the file is wrong, a resource for the language is missing, or the folder cannot be
             written. The message is one line.
     """
-    from figeval.building import Stages
-    from figeval.storage import replace_text
+    from figeval.data.building import Stages
+    from figeval.io.storage import replace_text
 
     from .builder import AUDIT, StoralBuilder, stage_key
     from .index import read_index

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from figeval import plugins
-from figeval.building import Stages, Writers, checksum, package_versions
+from figeval.data.building import Stages, Writers, checksum, package_versions
 from figeval.data.formats import read_jsonl, text_lines
 from figeval.errors import DataError, FigevalError
 from figeval.models.model import Backends, open_model

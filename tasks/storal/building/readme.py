@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from figeval.building import markdown_table
+from figeval.data.building import markdown_table
 from figeval.types import JSON
 
 from .topics import TOP_WORDS

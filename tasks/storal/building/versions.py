@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TypeAlias
 
-from figeval.tagging import reader
-from figeval.word_forms import PARTS, WORD, inflected, open_wordnet, single_words
+from figeval.language.tagging import reader
+from figeval.language.word_forms import PARTS, WORD, inflected, open_wordnet, single_words
 
 from .. import extras
 from .antonyms import NO_WORDS, Dropped, Replacement, replacement

@@ -14,20 +14,20 @@ import torch
 
 from figeval import plugins
 from figeval.config import RunConfig
-from figeval.evaluation import Harness
-from figeval.evaluation.run import run as run_pipeline
-from figeval.evaluation.training.train import train_here
+from figeval.runs import Harness
+from figeval.runs.run import run as run_pipeline
 from figeval.task_types.choice import ChoiceExample
 from figeval.task_types.joint import JointExample
 from figeval.task_types.pairs import PairExample
 from figeval.task_types.ranking import RankingExample
 from figeval.task_types.spans import SpanExample
-from figeval.training.config import TrainConfig
-from figeval.training.train_folder import Progress
 from figeval.types import Example, ScoredSpan
+from figeval.wings.training.config import TrainConfig
+from figeval.wings.training.train import train_here
+from figeval.wings.training.train_folder import Progress
 from tests.plugins.tiny import BERT, make_tokenizer, save, word_pieces
 from tests.runs import Deaf
-from tests.training.linear import Heard
+from tests.wings.training.linear import Heard
 
 COMMON = "data: {train: 'jsonl:rows.jsonl', test: 'jsonl:rows.jsonl'}\nname: small\n"
 TASKS = {

@@ -16,14 +16,14 @@ from figeval.builtin.plugins.heads.cross_encoder import pairs
 from figeval.builtin.plugins.heads.posttraining import mlm
 from figeval.builtin.plugins.heads.writing import causal, seq2seq
 from figeval.errors import TrainError
-from figeval.evaluation import Harness
-from figeval.evaluation.training.train import train_here
 from figeval.models.learner import Setup
-from figeval.training.adapters import with_adapters
-from figeval.training.config import TrainConfig
+from figeval.runs import Harness
+from figeval.wings.training.adapters import with_adapters
+from figeval.wings.training.config import TrainConfig
+from figeval.wings.training.train import train_here
 from tests.plugins.heads.test_generation import EXAMPLES, SPREAD, WRITE, tell
 from tests.plugins.tiny import Workshop
-from tests.training.linear import Heard
+from tests.wings.training.linear import Heard
 
 
 def config(**changes: Any) -> TrainConfig:

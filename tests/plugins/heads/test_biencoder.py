@@ -19,18 +19,18 @@ from figeval.builtin.plugins.heads.biencoder import choice, ranking
 from figeval.builtin.plugins.heads.joint_head import joint
 from figeval.config import RunConfig
 from figeval.errors import FigevalError
-from figeval.evaluation import Harness
-from figeval.evaluation.run import run as run_pipeline
-from figeval.evaluation.training.train import train_here
 from figeval.models.learner import Setup
+from figeval.runs import Harness
+from figeval.runs.run import run as run_pipeline
 from figeval.task_types.choice import ChoiceExample
 from figeval.task_types.ranking import RankingExample
-from figeval.training.config import TrainConfig
 from figeval.types import Text
+from figeval.wings.training.config import TrainConfig
+from figeval.wings.training.train import train_here
 from tests.plugins.heads.small import written
 from tests.plugins.tiny import LINES, Workshop
 from tests.runs import Deaf
-from tests.training.linear import Heard
+from tests.wings.training.linear import Heard
 
 CANDIDATES = (*LINES, "yes", "no, it is not", LINES[0] + " " + LINES[3])
 

@@ -8,7 +8,7 @@ import pytest
 
 from figeval import Setup, plugins
 from figeval.testing import check_learner
-from figeval.training.learners import load_learners
+from figeval.wings.training.learners import load_learners
 from tests.plugins.heads.small import examples_of, small
 
 HEADS = [

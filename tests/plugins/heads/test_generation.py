@@ -12,20 +12,20 @@ import torch
 
 from figeval import plugins
 from figeval.builtin.plugins.causal.writer import writer
-from figeval.builtin.plugins.encoders.checkpoint import locate, require, resolve_backend
 from figeval.builtin.plugins.heads.writing import causal, seq2seq
+from figeval.builtin.plugins.torch_models.checkpoint import locate, require, resolve_backend
 from figeval.config import RunConfig
 from figeval.errors import FigevalError
-from figeval.evaluation import Harness
-from figeval.evaluation.run import run as run_pipeline
-from figeval.evaluation.training.train import train_here
 from figeval.models.learner import Setup
+from figeval.runs import Harness
+from figeval.runs.run import run as run_pipeline
 from figeval.task_types.generation import GenerationExample
-from figeval.training.config import TrainConfig
 from figeval.types import Inputs
+from figeval.wings.training.config import TrainConfig
+from figeval.wings.training.train import train_here
 from tests.plugins.tiny import LINES, Workshop
 from tests.runs import Deaf
-from tests.training.linear import Heard
+from tests.wings.training.linear import Heard
 
 WRITE = "ForConditionalGeneration"
 MODELS = [("t5", WRITE, seq2seq), ("bart", WRITE, seq2seq), ("gpt2", "LMHeadModel", causal)]

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from figeval.training import distributed
+from figeval.wings.training import distributed
 from tests.plugins.heads.small import TASKS, Small, examples_of, small
-from tests.training.gauges import MadeUp
-from tests.training.linear import Heard
+from tests.wings.training.gauges import MadeUp
+from tests.wings.training.linear import Heard
 
 HEADS = {
     "ranking": ("mini_retrieval", {"head_args": {"pooling": "mean"}}),

@@ -17,13 +17,13 @@ from figeval.builtin.plugins.heads.cross_encoder import pairs
 from figeval.builtin.plugins.heads.noise import Holes, Masks, Piece, Sentinels, SpanSampler
 from figeval.builtin.plugins.heads.posttraining import infill, mlm, pieces_of, texts_in
 from figeval.errors import FigevalError
-from figeval.evaluation import Harness
-from figeval.evaluation.training.train import train_here
 from figeval.models.learner import Setup
+from figeval.runs import Harness
 from figeval.task_types.pairs import PairExample
-from figeval.training.config import TrainConfig
+from figeval.wings.training.config import TrainConfig
+from figeval.wings.training.train import train_here
 from tests.plugins.tiny import KINDS, LINES, LONG, Workshop, save
-from tests.training.linear import Heard
+from tests.wings.training.linear import Heard
 
 WRITE = "ForConditionalGeneration"
 EXAMPLES = [PairExample(id=str(n), left=LINES[n], right=LINES[0], label="yes") for n in range(6)]

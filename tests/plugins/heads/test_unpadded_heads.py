@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import torch
 
-from figeval.builtin.plugins.encoders import rows
-from figeval.builtin.plugins.encoders.unpadded import describe_padding
 from figeval.builtin.plugins.heads import biencoder, cross_encoder, posttraining
+from figeval.builtin.plugins.torch_models import rows
+from figeval.builtin.plugins.torch_models.unpadded import describe_padding
 from figeval.models.learner import Setup
 from figeval.task_types.pairs import PairExample
 from figeval.task_types.ranking import RankingExample

@@ -21,8 +21,8 @@ from figeval.builtin.plugins.labelling.requests import LabelWords
 from figeval.builtin.plugins.labelling.tags import OUTSIDE, USUAL, Scheme, chunks, scheme_of, strays, tagged
 from figeval.data import DataContext
 from figeval.errors import DataError, FigevalError, ModelError
-from figeval.evaluation import Harness
 from figeval.plugins import plugin_manager
+from figeval.runs import Harness
 from figeval.testing import CapabilityCheck, check_metric, check_model, check_task_type
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "plugins"

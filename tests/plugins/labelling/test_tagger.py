@@ -13,22 +13,22 @@ import torch
 from torch.nn import functional
 
 from figeval import Setup, plugins
-from figeval.builtin.plugins.encoders.checkpoint import resolve_backend
 from figeval.builtin.plugins.heads.tagger_head import tagger as head
 from figeval.builtin.plugins.labelling.labelling import LabellingExample
 from figeval.builtin.plugins.labelling.requests import LabelWords
 from figeval.builtin.plugins.labelling.tagger import first_pieces, tagger
+from figeval.builtin.plugins.torch_models.checkpoint import resolve_backend
 from figeval.config import RunConfig
 from figeval.errors import FigevalError, ModelError
-from figeval.evaluation import Harness
-from figeval.evaluation.run import run as run_pipeline
-from figeval.evaluation.training.train import train_here
+from figeval.runs import Harness
+from figeval.runs.run import run as run_pipeline
 from figeval.testing import CapabilityCheck, check_learner, check_model
-from figeval.training.config import TrainConfig
+from figeval.wings.training.config import TrainConfig
+from figeval.wings.training.train import train_here
 from tests.plugins.heads.small import written
 from tests.plugins.tiny import LINES, LONG, Workshop
 from tests.runs import Deaf
-from tests.training.linear import Heard
+from tests.wings.training.linear import Heard
 
 HEAD = "ForTokenClassification"
 LABELS = ("B-FIG", "I-FIG", "O")

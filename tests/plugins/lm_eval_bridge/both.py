@@ -15,8 +15,8 @@ import pytest
 from figeval import plugins
 from figeval.builtin.plugins.lm_eval_bridge.stubs import PREFIX, stubs_folder
 from figeval.config import RunConfig
-from figeval.evaluation import Harness
-from figeval.evaluation.run import run
+from figeval.runs import Harness
+from figeval.runs.run import run
 from tests.runs import Deaf
 
 

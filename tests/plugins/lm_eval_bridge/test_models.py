@@ -17,10 +17,10 @@ from figeval.builtin.plugins.lm_eval_bridge import lm_eval_models
 from figeval.builtin.plugins.lm_eval_bridge.backend import lm_eval
 from figeval.builtin.plugins.lm_eval_bridge.lm_eval_models import model_registry
 from figeval.errors import CapabilityError, ModelError
-from figeval.evaluation import Harness
 from figeval.models.capabilities import ask, capabilities
 from figeval.models.model import Backends, open_model
 from figeval.models.progress import listening
+from figeval.runs import Harness
 from figeval.task_types.routes import choose
 from figeval.types import Continuation, Message, Prompt
 from tests.listeners import Ears
@@ -354,7 +354,7 @@ def test_it_is_a_backend_by_its_name(gpt2: Path) -> None:
 
 UNTOUCHED = """
 import sys
-import figeval.evaluation
+import figeval.runs
 from figeval.builtin.plugins.lm_eval_bridge import backend, tasks
 from lm_eval.api.registry import get_model
 from lm_eval.models import MODEL_MAPPING

@@ -11,9 +11,9 @@ from lm_eval.api.model import LM
 
 from figeval import plugins
 from figeval.builtin.plugins.lm_eval_bridge.stubs import stubs as every_stub
-from figeval.evaluation import Harness
 from figeval.metrics import spans
 from figeval.metrics.aggregation import MetricAggregator
+from figeval.runs import Harness
 from figeval.types import Prediction
 from tests.aggregated import count_in
 from tests.plugins.lm_eval_bridge.both import in_figeval, in_lm_eval, stubs

@@ -17,7 +17,7 @@ from figeval import plugins
 from figeval.builtin.plugins.lm_eval_bridge import commands as launch
 from figeval.builtin.plugins.lm_eval_bridge.stubs import stubs, stubs_folder
 from figeval.errors import DataError, ModelError, TaskError, UnknownName
-from figeval.evaluation import Harness
+from figeval.runs import Harness
 from tests.evaluation.conftest import write_task
 from tests.plugins.lm_eval_bridge.both import in_lm_eval, loaded
 from tests.plugins.tiny import Workshop

@@ -1,1 +1,0 @@
-"""The local page on which people judge items: `figeval annotate serve`."""

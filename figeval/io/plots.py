@@ -1,0 +1,58 @@
+"""The style of figures, and their output as PNG and SVG for a paper and as interactive HTML that works offline."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from figeval.errors import FigevalError
+from figeval.io.storage import cure
+
+BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#8C8C8C"  # Okabe and Ito: safe for colour-blind readers
+INK = "#222222"
+PADDING = 12  # pixels around a figure
+NEEDED = ("altair", "vl_convert")
+
+
+def require(*others: str) -> None:
+    """Raise `FigevalError` if the extra `analysis`, or one of the other modules, is not installed."""
+    missing = [name for name in (*NEEDED, *others) if find_spec(name) is None]
+    if missing:
+        raise FigevalError(
+            f"plots need {', '.join(missing)}: pip install 'figeval[analysis]', or leave them out with --no_plots"
+        )
+
+
+def styled(chart: Any, title: str, subtitle: list[str]) -> Any:
+    """Return a chart with its finding as the title, legible fonts and no frame."""
+    heading = {"text": title, "subtitle": subtitle, "anchor": "start", "offset": 14}
+    return (
+        chart.properties(title=heading)
+        .configure(font="Arial, Helvetica, Liberation Sans, sans-serif", background="white", padding=PADDING)
+        .configure_view(stroke=None)
+        .configure_title(fontSize=16, subtitleFontSize=12, color=INK, subtitleColor="#555555", subtitlePadding=6)
+        .configure_axis(
+            labelFontSize=12,
+            titleFontSize=13,
+            titleFontWeight="normal",
+            labelColor=INK,
+            titleColor=INK,
+            gridColor="#E6E6E6",
+            domainColor=GREY,
+            tickColor=GREY,
+            titlePadding=10,
+        )
+        .configure_legend(labelFontSize=12, titleFontSize=12, titleFontWeight="normal")
+    )
+
+
+def save(chart: Any, folder: Path, name: str) -> list[Path]:
+    """Write `<name>.png` (two pixels per point), `.svg` and `.html`. Raises `RecordError` if that fails."""
+    written = [folder / f"{name}.{ending}" for ending in ("png", "svg", "html")]
+    with cure(folder, "--output"):
+        folder.mkdir(parents=True, exist_ok=True)
+        chart.save(str(written[0]), scale_factor=2)
+        chart.save(str(written[1]))
+        chart.save(str(written[2]), inline=True)
+    return written

@@ -1,0 +1,193 @@
+"""Validation by pydantic: contents of files as models, and arguments of functions by their annotations.
+
+Errors of pydantic become one line here, wherever the value came from.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Set
+from functools import cache, wraps
+from pathlib import Path
+from types import NoneType, SimpleNamespace, UnionType
+from typing import Any, ParamSpec, TypeVar, get_args, get_origin, get_type_hints
+
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+
+from figeval.errors import FigevalError, OptionError, near
+from figeval.io.text import one_line
+
+M = TypeVar("M", bound=BaseModel)
+P = ParamSpec("P")
+R = TypeVar("R")
+
+WORDS = {
+    bool: "True or False",
+    int: "an integer",
+    NoneType: "None",
+    Path: "a path",
+    str: "a string",
+    tuple[str, str]: "two strings",
+}
+PREFIXES = ("Value error, ", "Assertion failed, ")  # pydantic puts these before the message of a validator
+RULE = "Input should be "  # and begins the messages of its own checks like this
+MEMBERS = ("bool", "float", "int", "str")  # the last part of a place, if the value may be of several types
+
+
+# ---- files -----------------------------------------------------------------------------------------------------------
+
+
+def validated(content: object, name: str, model: type[M], failure: type[FigevalError], *, cure: str = "") -> M:
+    """Return the content of a file as a model.
+
+    Args:
+        content: content of the file, of JSON's types.
+        name: name of the file, which begins the message.
+        model: the pydantic model.
+        failure: class of the error to raise.
+        cure: advice for the user, which ends the message.
+
+    Raises:
+        FigevalError: as `failure`, in one line with the most telling mistake.
+    """
+    try:
+        return model.model_validate(content)
+    except ValidationError as error:
+        raise failure(f"{name}: {first_problem(error, model)}{cure and f'; {cure}'}") from error
+
+
+def first_problem(error: Exception, model: type[BaseModel] | None = None) -> str:
+    """Return the most telling of pydantic's errors as a sentence, or the message of any other error.
+
+    The sentence names the place (`fields.id must be a string`), unless the error is about the content as a whole. A
+    misspelt key is reported rather than the key that is missing because of it.
+
+    Args:
+        error: exception from validation, or from reading before it.
+        model: model whose keys are suggested for an unknown one.
+    """
+    if not isinstance(error, ValidationError):
+        return str(error)
+    problem = _most_telling(error)
+    loc = problem["loc"]
+    place = one_line(".".join(map(str, loc[:-1] if len(loc) > 1 and loc[-1] in MEMBERS else loc)), 200)
+    if problem["type"] == "extra_forbidden":
+        known = () if model is None else set(known_keys(model))
+        return f"unknown key {place!r}{near(str(loc[-1]), known)}"
+    if problem["type"] == "missing":
+        return f"{place} is missing"
+    message = one_line(reworded(problem["msg"]))
+    if message.startswith("must "):
+        return f"{place or 'it'} {message}"
+    return f"{place}: {message}" if place else message
+
+
+def first_location(error: ValidationError) -> tuple[int | str, ...]:
+    """Return the keys that lead to the place of the most telling error; empty if it is about the content as a whole."""
+    location: tuple[int | str, ...] = _most_telling(error)["loc"]
+    return location
+
+
+def _most_telling(error: ValidationError) -> Any:
+    problems = error.errors(include_url=False, include_context=False)
+    return min(problems, key=lambda problem: problem["type"] != "extra_forbidden")
+
+
+def reworded(message: str) -> str:
+    """Return a message of pydantic without its prefixes, and its `Input should be a valid …` as `must be a …`."""
+    for prefix in PREFIXES:
+        message = message.removeprefix(prefix)
+    if not message.startswith(RULE):
+        return message
+    rule, _, _ = message.removeprefix(RULE).partition(" or instance of ")
+    rule = rule.replace("a valid ", "a ").replace("a integer", "an integer")
+    rule = (
+        rule.replace("a dictionary", "a mapping")
+        .replace("a tuple", "a list")
+        .replace("greater than or equal to", "at least")
+    )
+    return f"must be {rule.replace('less than or equal to', 'at most')}"
+
+
+def known_keys(model: type[BaseModel]) -> Iterator[str]:
+    """Yield the keys of a model and of the models inside it; fields marked `exclude` do not occur in files."""
+    for name, field in model.model_fields.items():
+        if not field.exclude:
+            yield name
+        for inner in _inside(field.annotation):
+            yield from known_keys(inner)
+
+
+def _inside(annotation: object) -> Iterator[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for argument in get_args(annotation):
+        yield from _inside(argument)
+
+
+# ---- arguments -------------------------------------------------------------------------------------------------------
+
+
+def checked_arguments(function: Callable[P, R]) -> Callable[P, R]:
+    """Check the arguments of a public function before it is called, by its annotations.
+
+    Parameters that are annotated with a class, with two strings or with a union of these are checked and converted by
+    pydantic. All others, and `**options`, are left to the function.
+
+    Raises:
+        OptionError: an argument has another type; the message names it and says what to give.
+    """
+    signature = inspect.signature(function)
+
+    @cache
+    def adapters() -> dict[str, tuple[TypeAdapter[Any], str]]:
+        """Return the validator of each parameter and the words for its type; made on the first call."""
+        declared = {
+            name: parameter.annotation
+            for name, parameter in signature.parameters.items()
+            if parameter.annotation is not parameter.empty and parameter.kind is not parameter.VAR_KEYWORD
+        }
+        hints = get_type_hints(SimpleNamespace(__annotations__=declared), getattr(function, "__globals__", {}))
+        members = {name: get_args(kind) if get_origin(kind) is UnionType else (kind,) for name, kind in hints.items()}
+        return {
+            name: (TypeAdapter(hints[name], config=ConfigDict(arbitrary_types_allowed=True)), _words(kinds))
+            for name, kinds in members.items()
+            if all(kind in WORDS or isinstance(kind, type) for kind in kinds)
+        }
+
+    @wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            given = signature.bind(*args, **kwargs)
+        except TypeError:
+            return function(*args, **kwargs)  # Python's message names the missing or unknown argument
+        for name, (adapter, words) in adapters().items():
+            if name not in given.arguments:
+                continue
+            several = signature.parameters[name].kind is inspect.Parameter.VAR_POSITIONAL
+            checked = []
+            for value in given.arguments[name] if several else [given.arguments[name]]:
+                try:
+                    if isinstance(value, bytes | Set):  # pydantic would decode the one and order the other
+                        raise TypeError
+                    checked.append(adapter.validate_python(value))
+                except (ValidationError, TypeError):
+                    raise OptionError(f"{name}={_shown(value)}: give {words}") from None
+            given.arguments[name] = tuple(checked) if several else checked[0]
+        return function(*given.args, **given.kwargs)
+
+    return call
+
+
+def _shown(value: object) -> str:
+    """Return a value in one line for a message, or its type if it cannot be shown."""
+    try:
+        return one_line(repr(value), 80)
+    except Exception:
+        return f"<{type(value).__name__}>"
+
+
+def _words(kinds: tuple[Any, ...]) -> str:
+    """Return a phrase for these types, e.g. `a Run, a string or a path`."""
+    *first, last = [WORDS.get(kind) or f"a {kind.__name__}" for kind in kinds]
+    return f"{', '.join(first)} or {last}" if first else last

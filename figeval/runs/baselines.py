@@ -1,0 +1,178 @@
+"""The baselines of a task: trivial models, and the model's own trained floor."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
+
+from figeval.models.model import open_model
+from figeval.plugins import describe
+from figeval.records.floor import Floor
+from figeval.records.predictions import PredictionRow
+from figeval.records.schema import BaselineRecord, Role
+from figeval.runs.evaluate import CachedModel, TaskEvaluator, notes_of
+from figeval.runs.harness import Harness
+from figeval.runs.lineage import line_of
+from figeval.runs.plan import Plan, opened, route_of, settings_of
+from figeval.runs.retrieval.augmentation import Augmenter
+from figeval.runs.score import Aggregator, MetricSet, Scored, TaskScorer
+from figeval.runs.selection_bias import UnseenExamples, marked, roles_of
+from figeval.runs.task_metrics import metrics_of
+from figeval.task_types.routes import Route, choose
+
+
+@dataclass(slots=True)
+class BaselineScores:
+    """The scores of a task's baselines.
+
+    Attributes:
+        whole: scores on all examples.
+        unseen: scores on the examples that the model has not seen.
+        languages: scores by language, for a task with several.
+        failures: a sentence for each baseline that could not be computed.
+    """
+
+    whole: list[BaselineRecord] = field(default_factory=list)
+    unseen: list[BaselineRecord] = field(default_factory=list)
+    languages: dict[str, list[BaselineRecord]] = field(default_factory=lambda: defaultdict(list))
+    failures: list[str] = field(default_factory=list)
+
+
+def are_scored(plan: Plan, records: Iterable[BaselineRecord]) -> bool:
+    """Return whether the records contain all baselines of the task; a trained floor must have its current weights."""
+    known = {(one.baseline, one.weights) for one in records}
+    return known.issuperset((name, _weights(name, plan)) for name in plan.baselines)
+
+
+def _weights(name: str, plan: Plan) -> str:
+    """Return the digest of a baseline's weights, which is empty for trivial models."""
+    return plan.floor.weights if plan.floor is not None and plan.floor.name == name else ""
+
+
+Noted: TypeAlias = Callable[[str, str, Iterable[PredictionRow]], Iterable[PredictionRow]]  # baseline, task, rows
+
+
+class Baselines:
+    """The baselines of a run; a trivial model is opened once and serves every task that declares it.
+
+    Args:
+        harness: registries that provide the models.
+        seed: random seed.
+        note: function that receives the rows of a baseline and passes them on
+            (`figeval.runs.contrasts.Discrimination.note`).
+    """
+
+    def __init__(self, harness: Harness, seed: int, note: Noted = lambda _baseline, _task, rows: rows) -> None:
+        self.harness = harness
+        self.seed = seed
+        self.note = note
+        self._opened: dict[str, CachedModel] = {}
+
+    def scores(self, plan: Plan, unseen: UnseenExamples | None = None) -> BaselineScores:
+        """Return the scores of the task's baselines; a failure affects neither other baselines nor the task itself."""
+        found = BaselineScores()
+        for name in plan.baselines:
+            try:
+                own = {"baseline": name, "weights": _weights(name, plan)}
+                whole, rest = self._scored(name, plan, unseen)
+            except KeyboardInterrupt:
+                raise
+            except BaseException as error:
+                found.failures.append(_failure(name, error))
+                continue
+            found.whole.append(BaselineRecord(**own, scores=whole.scores))
+            for one in whole.languages:
+                found.languages[one.language].append(BaselineRecord(**own, scores=one.scores))
+            if unseen is not None:
+                found.unseen.append(BaselineRecord(**own, scores=rest.scores))
+        return found
+
+    def ask(self, name: str, plan: Plan) -> str | None:
+        """Put a task to a baseline once more, so that `note` receives its rows; return why it failed, or None."""
+        try:
+            self._scored(name, plan, None)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            return _failure(name, error)
+        return None
+
+    def _scored(self, name: str, plan: Plan, unseen: UnseenExamples | None) -> tuple[Scored, Scored]:
+        """Return the scores of a baseline on all examples and on the unseen ones."""
+        if plan.floor is not None and plan.floor.name == name:
+            return self._of_floor(plan.floor, plan, unseen)
+        if name not in self._opened:
+            self._opened[name] = CachedModel(open_model(self.harness.backends, name, {}, {"seed": self.seed}))
+        model = self._opened[name]
+        route = choose(plan.task.type, model.model.offers, self.harness.routes.with_parts(plan.task.type))
+        model.fit(plan)
+        return self._summed(_Baseline(name, model, route), plan, unseen)
+
+    def _of_floor(self, floor: Floor, plan: Plan, unseen: UnseenExamples | None) -> tuple[Scored, Scored]:
+        """Return the scores of a trained floor, which is opened, asked and augmented like the model itself.
+
+        Rows of examples that the floor has seen are marked, so that its scores on them have no interval.
+        """
+        floor.check_weights()
+        options = {key: value for key, value in plan.config.model_args.items() if key not in ("pretrained", "model")}
+        config = replace(plan.config, model=str(floor.folder), model_args=options, processes=1)
+        with closing(opened(config, self.harness)) as model:
+            route = route_of(plan.task, model, self.harness, config)
+            roles = roles_of(plan, line_of(model))
+            return self._summed(_Baseline(floor.name, CachedModel(model), route, plan.augment, roles), plan, unseen)
+
+    def _summed(self, asked: _Baseline, plan: Plan, unseen: UnseenExamples | None) -> tuple[Scored, Scored]:
+        """Put the task to a baseline; return its scores on all examples and on the unseen ones."""
+        own = metrics_of(plan.task, asked.route, plan.config, self.harness)
+        metrics = MetricSet(own, plan.task.labels, plan.task.with_language)
+        settings = settings_of(plan.task, asked.route, plan.config)
+        context = replace(
+            plan.context,
+            settings=settings,
+            metrics=frozenset(metrics.statistics),
+            indifferent=getattr(asked.model.model.backend, "indifferent", False),
+        )
+        strict = plan.task.group is not None
+        evaluator = TaskEvaluator(plan, asked.model, asked.route, context, metrics, augment=asked.augment)
+        rows = self.note(
+            asked.name,
+            plan.name,
+            (marked(row, asked.roles.get(row["id"])) for row in evaluator.rows(plan.examples())),
+        )
+        if metrics.collective or len(plan.task.languages) > 1:
+            settings, rows = replace(plan, route=asked.route, context=context).settings, list(rows)
+            scorer = TaskScorer(metrics=metrics, strict=strict, seed=self.seed, settings=settings)
+            return scorer.scores(rows), scorer.scores(unseen.of(rows) if unseen is not None else ())
+        whole, rest = Aggregator(metrics, strict=strict), Aggregator(metrics, strict=strict)
+        for row in rows:  # accumulate one at a time, since a baseline's rows are not stored
+            whole.add(row)
+            for one in unseen.of([row]) if unseen is not None else ():
+                rest.add(one)
+        return Scored(whole.scores(self.seed)), Scored(rest.scores(self.seed))
+
+
+def _failure(name: str, error: BaseException) -> str:
+    """Return a sentence that says why a baseline has no scores."""
+    return f"the baseline {name} has no scores: {describe(error)}{notes_of(error)}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Baseline:
+    """A baseline that is ready to answer a task.
+
+    Attributes:
+        name: name of the baseline.
+        model: model, fitted on the task if it learns from it.
+        route: route that it takes.
+        augment: augmenter of the examples, or None for trivial models.
+        roles: role in which it has seen examples, by id.
+    """
+
+    name: str
+    model: CachedModel
+    route: Route
+    augment: Augmenter | None = None
+    roles: dict[str, Role] = field(default_factory=dict)

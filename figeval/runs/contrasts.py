@@ -1,0 +1,338 @@
+"""The contrasts of suites, which measure how well a model tells the examples of several tasks apart.
+
+A suite declares contrasts (`contrasts` of `SuiteSpec`) if all, or nearly all, examples of each of its tasks have the
+same right answer. Examples whose gold label is the first label of their task are positive, all others negative;
+`figeval.metrics.discrimination` defines the metrics. A contrast is computed for every prompt and probe that all of its
+tasks were asked with, and for their baselines.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import TypeAlias
+
+from figeval.config import RunConfig
+from figeval.errors import TaskError, near
+from figeval.metrics.discrimination import NUMBERS, Judged, compared
+from figeval.records.predictions import PredictionRow
+from figeval.records.schema import BaselineRecord, ContrastRecord, Role, RunRecord, ScoreRecord, TaskRecord
+from figeval.runs.harness import Harness
+from figeval.runs.selection_bias import withheld
+from figeval.runs.variants import INSTEAD
+from figeval.spec import SuiteSpec, TaskSpec
+from figeval.spec.loader import Catalogue
+from figeval.types import Score
+
+Rows: TypeAlias = Callable[[str], Iterable[PredictionRow]]  # task@variant → its stored rows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContrastAnswer(Judged):
+    """A model's answer to an example of a contrast.
+
+    Attributes:
+        answered: False if the model gave no valid answer.
+        seen: role in which the model has seen the example, or None.
+    """
+
+    answered: bool = True
+    seen: Role | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Contrast:
+    """A contrast declared by a suite of this run, with the tasks that are run for it.
+
+    `origin` is the file of the suite, or its name if it was made in Python; errors begin with it.
+    """
+
+    suite: str
+    origin: str
+    name: str
+    tasks: tuple[TaskSpec, ...]
+    within: str | None
+
+    @property
+    def label(self) -> str:
+        """Label of the positive examples."""
+        return self.tasks[0].labels[0]
+
+    def judged(self, row: PredictionRow) -> ContrastAnswer | None:
+        """Return the answer in a row, or None if the gold label is hidden."""
+        return answer_of(row, self.label, self.within)
+
+
+def answer_of(row: PredictionRow, label: str, within: str | None) -> ContrastAnswer | None:
+    """Return the answer in a row, positive if its gold label is `label`, or None if the gold label is hidden."""
+    gold = row["gold"]
+    if not isinstance(gold, str):
+        return None
+    answered = row["status"] == "ok"
+    first = next(iter(row.get("scores", ())), None)
+    right = row["metrics"].get("acc")
+    return ContrastAnswer(
+        positive=gold == label,
+        score=None if first is None or not answered else float(first),
+        right=None if right is None or isinstance(right, list) or not answered else right,
+        cluster=row["cluster"],
+        stratum=None if within is None else row["meta"].get(within),
+        answered=answered,
+        seen=row.get("seen"),
+    )
+
+
+def contrasts_of(config: RunConfig, harness: Harness) -> list[Contrast]:
+    """Return the contrasts of the suites among --tasks, and of the suites nested in these, each once.
+
+    Raises:
+        TaskError: the tasks of a contrast differ in their first label, or do not belong to the suite.
+        UnknownName: there is no such task.
+    """
+    found: dict[tuple[tuple[str, ...], str | None], Contrast] = {}
+    suites = harness.catalogue.suites
+    waiting = [name for name in config.tasks if name in suites]
+    for name in waiting:
+        suite = suites.get(name)
+        waiting += [one for one in suite.tasks if one in suites and one not in waiting]
+        for contrast in declared(suite, harness.catalogue, lambda tasks: _in_their_place(tasks, config, harness)):
+            key = tuple(task.name for task in contrast.tasks), contrast.within
+            found.setdefault(key, contrast)
+    return list(found.values())
+
+
+def declared(
+    suite: SuiteSpec, catalogue: Catalogue, chosen: Callable[[Iterable[TaskSpec]], Iterable[TaskSpec]] = iter
+) -> Iterator[Contrast]:
+    """Yield the contrasts of a suite.
+
+    Args:
+        suite: the suite.
+        catalogue: its tasks and suites.
+        chosen: gives the tasks that are asked in the place of those that are listed.
+
+    Raises:
+        TaskError: the tasks of a contrast differ in their first label, or do not belong to the suite.
+        UnknownName: there is no such task.
+    """
+    origin = suite.origin or suite.name
+    for name, one in suite.contrasts.items():
+        tasks = tuple(chosen(catalogue.contrasted(suite, name)))
+        firsts = {task.labels[:1] for task in tasks}
+        if len(firsts) != 1 or () in firsts:
+            which = ", ".join(f"{task.name}: {task.labels[0] if task.labels else 'none'}" for task in tasks)
+            raise TaskError(
+                f"{origin}: contrast {name!r}: the tasks have different first labels ({which}); "
+                "list tasks whose first label is the same"
+            )
+        yield Contrast(suite.name, origin, name, tasks, one.within)
+
+
+def check_columns(contrasts: Iterable[Contrast], columns: Mapping[str, Collection[str]]) -> None:
+    """Raise `TaskError` if a contrast is within a column that the examples of its tasks lack.
+
+    Args:
+        contrasts: contrasts of the run.
+        columns: the meta keys of tasks, by their names; a contrast is skipped unless it has all of its tasks.
+    """
+    for one in contrasts:
+        names = [task.name for task in one.tasks]
+        if one.within is None or not all(name in columns for name in names):
+            continue
+        known = list(dict.fromkeys(key for name in names for key in columns[name]))
+        if one.within not in known:
+            cure = f"write one of {', '.join(known)}" if known else "give the tasks a field `meta`"
+            raise TaskError(
+                f"{one.origin}: contrast {one.name!r}: no example has {one.within!r} in meta"
+                f"{near(one.within, known)}; {cure}, or leave `within` out"
+            )
+
+
+def _in_their_place(tasks: Iterable[TaskSpec], config: RunConfig, harness: Harness) -> Iterator[TaskSpec]:
+    """Yield the tasks, each replaced by its counterpart for --protocol and --split if it has one."""
+    for task in tasks:
+        for flag, field_name in INSTEAD.items():
+            other = getattr(task, field_name).get(getattr(config, flag))
+            task = task if other is None else harness.catalogue.tasks.get(other)
+        yield task
+
+
+@dataclass(slots=True)
+class Discrimination:
+    """Computes the contrasts of a run.
+
+    Rows of baselines are not stored, so `note` collects their answers while they are scored. If an earlier session has
+    scored them, the stored scores of the contrast are kept; if there are none, the baselines are asked again.
+
+    Attributes:
+        contrasts: contrasts of the run.
+        ask: `ask(baseline, task)` puts a task to a baseline once more, which calls `note` unless it fails; None if no
+            model can be asked.
+    """
+
+    contrasts: Sequence[Contrast]
+    ask: Callable[[str, str], None] | None = None
+    _noted: dict[tuple[str, str], list[list[ContrastAnswer]]] = field(default_factory=dict)
+    _asked: set[tuple[str, str]] = field(default_factory=set)
+
+    def note(self, baseline: str, task: str, rows: Iterable[PredictionRow]) -> Iterator[PredictionRow]:
+        """Yield the rows of a baseline unchanged, and keep its answers to the examples of a task or probe."""
+        wanted = self._of(task)
+        noted: list[list[ContrastAnswer]] = [[] for _ in wanted]
+        for row in rows:
+            for own, contrast in zip(noted, wanted, strict=True):
+                if (judged := contrast.judged(row)) is not None:
+                    own.append(judged)
+            yield row
+        if wanted:
+            self._noted[baseline, task] = noted
+
+    def records(self, run: RunRecord, rows: Rows) -> Iterator[ContrastRecord]:
+        """Yield a record for each contrast and variant whose tasks are all done or failed.
+
+        If one of the tasks failed, the record has no values and names it.
+
+        Args:
+            run: record of the run; the baselines of the contrasts in it are kept.
+            rows: function that opens the stored rows of a task.
+        """
+        done: dict[str | None, dict[str, TaskRecord]] = defaultdict(dict)  # variant → task → record
+        ended: dict[str | None, dict[str, TaskRecord]] = defaultdict(dict)  # including failed tasks
+        for task in run.tasks:
+            if task.status in ("done", "failed"):
+                ended[task.variant][task.of or task.task] = task
+            if task.status == "done":
+                done[task.variant][task.of or task.task] = task
+        before = {(tuple(one.tasks), one.within): one.baselines for one in run.contrasts if one.variant is None}
+        floors = {task.variant for task in run.tasks if task.is_floor}
+        unasked = set() if run.config.get("probes") else {task.variant for task in run.tasks if task.kind == "probe"}
+        for contrast in self.contrasts:
+            for variant, tasks in ended.items():
+                if variant in floors | unasked or not all(task.name in tasks for task in contrast.tasks):
+                    continue
+                own = [tasks[task.name] for task in contrast.tasks]
+                if failed := [task.task for task in own if task.status == "failed"]:
+                    why = f"none: {' and '.join(failed)} failed"
+                    nothing = (Score(metric=name, value=None, interval=why) for name in NUMBERS)
+                    yield _record_of(contrast, own, [ScoreRecord(**asdict(score)) for score in nothing])
+                    continue
+                record = self._record(contrast, own, rows)
+                if variant is None:
+                    known = before.get((tuple(task.name for task in contrast.tasks), contrast.within), [])
+                    record.baselines = list(self._baselines(contrast, done, floors, rows, known))
+                yield record
+
+    def _of(self, task: str) -> list[Contrast]:
+        """Return the contrasts that a task or a probe of it belongs to."""
+        name = task.partition("@")[0]
+        return [one for one in self.contrasts if any(each.name == name for each in one.tasks)]
+
+    def _record(self, contrast: Contrast, tasks: Sequence[TaskRecord], rows: Rows) -> ContrastRecord:
+        """Return the record of the model's own answers."""
+        answers = [one for task in tasks for row in rows(task.task) if (one := contrast.judged(row)) is not None]
+        answered = [one for one in answers if one.answered]
+        record = _record_of(contrast, tasks, scores(answered, contrast))
+        if contrast.within is not None:  # most idioms have examples of one kind only: the numbers do not rest on these
+            answers, answered = compared(answers), compared(answered)
+        record.positive = sum(one.positive for one in answered)
+        record.negative = len(answered) - record.positive
+        record.unanswered = len(answers) - len(answered)
+        return record
+
+    def _baselines(
+        self,
+        contrast: Contrast,
+        done: Mapping[str | None, Mapping[str, TaskRecord]],
+        floors: Collection[str | None],
+        rows: Rows,
+        before: Sequence[BaselineRecord],
+    ) -> Iterator[BaselineRecord]:
+        """Yield the trivial models that all tasks share, and the floors: the probes and the models trained on them."""
+        tasks = [done[None][task.name] for task in contrast.tasks]
+        # A finished task also lists floors among its baselines; here they are computed from their own rows.
+        trivial = [one for one in tasks[0].baselines if not one.weights and one.baseline not in floors]
+        yield from self._trivial(contrast, tasks, trivial, before)
+        for variant in floors:
+            probed = (done[variant].get(task.name) for task in contrast.tasks)
+            probes = [probe for probe in probed if probe is not None and probe.is_floor]
+            if len(probes) == len(contrast.tasks):
+                own = self._record(contrast, probes, rows)
+                yield BaselineRecord(baseline=str(variant), scores=own.scores)
+                yield from self._trivial(contrast, probes, probes[0].baselines, before)
+
+    def _trivial(
+        self,
+        contrast: Contrast,
+        tasks: Sequence[TaskRecord],
+        baselines: Iterable[BaselineRecord],
+        before: Sequence[BaselineRecord],
+    ) -> Iterator[BaselineRecord]:
+        """Yield the baselines that all of these tasks or probes share, from collected, stored or new answers."""
+        for baseline in baselines:
+            known = [next((one for one in t.baselines if one.baseline == baseline.baseline), None) for t in tasks]
+            if not all(one is not None and one.weights == baseline.weights for one in known):
+                continue
+            names = [task.task for task in tasks]
+            missing = [name for name in names if (baseline.baseline, name) not in self._noted]
+            stored = (one for one in before if (one.baseline, one.weights) == (baseline.baseline, baseline.weights))
+            if missing and (same := next(stored, None)) is not None:
+                yield same
+                continue
+            for name in missing:
+                if self.ask is not None and (baseline.baseline, name) not in self._asked:
+                    self._asked.add((baseline.baseline, name))  # once, even if it fails
+                    self.ask(baseline.baseline, name)
+            noted = [self._noted.get((baseline.baseline, name)) for name in names]
+            if all(one is not None for one in noted):
+                places = [self._of(name).index(contrast) for name in names]
+                answers = [one for own, place in zip(noted, places, strict=True) for one in (own or [])[place]]
+                found = scores([one for one in answers if one.answered], contrast)
+                yield BaselineRecord(baseline=baseline.baseline, weights=baseline.weights, scores=found)
+
+
+def scores(answered: Sequence[ContrastAnswer], contrast: Contrast) -> list[ScoreRecord]:
+    """Return AUC and balanced accuracy; without an interval if they include seen examples.
+
+    A score without a value gives the reason as its interval.
+    """
+    scored = [one for one in answered if one.score is not None]
+    judged = [one for one in answered if one.right is not None]
+    found = []
+    for (name, number), own in zip(NUMBERS.items(), (scored, judged), strict=True):
+        score = number(own, within=contrast.within is not None)
+        if score.value is None:
+            in_words = answered and not own and name == "auc"
+            why = "answers in words have no scores to rank by" if in_words else _why(own, contrast)
+            found.append(ScoreRecord(**asdict(replace(score, interval=f"none: {why}"))))
+            continue
+        behind = compared(own) if contrast.within is not None else own
+        seen = Counter(one.seen for one in behind if one.seen is not None)
+        found.append(withheld(ScoreRecord(**asdict(score)), seen, len(behind)))
+    return found
+
+
+def _why(answers: Sequence[ContrastAnswer], contrast: Contrast) -> str:
+    """Return the reason why these answers have neither an AUC nor a balanced accuracy."""
+    kinds = {one.positive for one in answers}
+    if not kinds:
+        return "no example was answered"
+    if len(kinds) > 1:
+        return f"no {contrast.within} has answered examples of both kinds"
+    which = "every" if kinds == {True} else "no"
+    return f"{which} answered example has the right answer {contrast.label}"
+
+
+def _record_of(contrast: Contrast, tasks: Sequence[TaskRecord], found: Sequence[ScoreRecord]) -> ContrastRecord:
+    """Return the record of a contrast of these tasks, whose counts are still 0."""
+    return ContrastRecord(
+        suite=contrast.suite,
+        contrast=contrast.name,
+        variant=tasks[0].variant,
+        tasks=[task.of or task.task for task in tasks],
+        label=contrast.label,
+        within=contrast.within,
+        positive=0,
+        negative=0,
+        scores=list(found),
+    )

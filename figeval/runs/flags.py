@@ -1,0 +1,83 @@
+"""Flags that only some models and routes support: they are applied, or refused where they would have no effect."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from figeval.config import RunConfig
+from figeval.errors import CapabilityError, TaskError
+from figeval.models.model import Model
+from figeval.prompts import PromptContext
+from figeval.runs.harness import Harness
+from figeval.spec import TaskSpec
+from figeval.task_types.calibration import calibrated
+from figeval.task_types.orders import in_orders
+from figeval.task_types.routes import Route
+
+WITHOUT_EFFECT = {  # flag → why it has no effect on routes that render no prompt
+    "num_fewshot": "shows no examples",
+    "system_instruction": "has no place for a system message",
+    "prompts": "shows no prompt",
+}
+
+
+def flagged(task: TaskSpec, route: Route, config: RunConfig, others: Iterable[Route] = ()) -> Route:
+    """Return the route, with --calibrate and --orders applied.
+
+    Args:
+        task: task.
+        route: route that the model takes on it.
+        config: config of the run.
+        others: routes that the model could take instead.
+
+    Raises:
+        CapabilityError: a flag would have no effect on it.
+    """
+    refused = without_effect(route)
+    for flag, why in refused.items():
+        if getattr(config, flag):
+            cure = f"leave out --{flag}"
+            if flag not in WITHOUT_EFFECT:  # a matter of how the question is asked
+                able = [one.name for one in others if flag not in without_effect(one)]
+                cure += f", or {f'give --route {task.type}={able[0]}' if able else f'leave {task.name} out of --tasks'}"
+            raise CapabilityError(f"{task.name} takes the route {route.name}, which {why}; {cure}")
+    try:
+        if config.calibrate:
+            route = calibrated(route)
+        return in_orders(route, config.orders, config.seed) if config.orders else route
+    except CapabilityError as error:
+        raise CapabilityError(f"{task.name}: {error}") from error
+
+
+def without_effect(route: Route) -> dict[str, str]:
+    """Return the flags that have no effect on a route, and why."""
+    refused = {} if route.is_prompted else dict(WITHOUT_EFFECT)
+    refused |= {} if "generate" in route.needs else {"reasoning": "has the model write nothing"}
+    return refused | ({} if route.has_answer_format else {"constrain": "has no format of answers to keep to"})
+
+
+def check_model(model: Model, config: RunConfig, harness: Harness) -> None:
+    """Raise `CapabilityError` if a flag needs a model of another kind."""
+    if config.constrain and not getattr(model.backend, "constrains_answers", False):
+        able = ", ".join(harness.backends.constraining()) or "none of the installed ones"
+        raise CapabilityError(
+            f"the answers of {model.name} cannot be constrained; leave out --constrain, or use a model that can: {able}"
+        )
+    if config.apply_chat_template is True and not model.is_chat_model:
+        raise CapabilityError(f"{model.name} has no chat template to apply; leave out --apply_chat_template")
+    if config.apply_chat_template is False and model.is_chat_model:
+        raise CapabilityError(f"{model.name} accepts chat messages only; leave out --no_chat_template")
+
+
+def check_room(model: Model, contexts: Iterable[PromptContext], config: RunConfig) -> None:
+    """Raise `ModelError` if the budget of --reasoning leaves no room for an answer, as far as that is known."""
+    length: int | None = getattr(model.backend, "context_length", None)
+    if config.thinking is not None and length is not None:
+        for context in contexts:
+            config.thinking.check_room(context.max_new_tokens, length)
+
+
+def check_temperature(routes: Sequence[Route], config: RunConfig) -> None:
+    """Raise `TaskError` if --temperature would have no effect."""
+    if "temperature" in config.settings and not any("temperature" in route.settings for route in routes):
+        raise TaskError("--temperature applies only to tasks that compare distributions; leave it out")

@@ -1,0 +1,267 @@
+"""Scoring of predictions that another system has made: a run whose answers come from a file instead of a model.
+
+`given_rows` reads the files. `score` checks every prediction against its example before anything is written, and then
+does what a run does, so that rows, metrics, baselines, intervals and the folder are those of a run. An example without
+a prediction is an empty answer, which is not a wrong one. If the file has a column `seed`, each seed is a run in a
+subfolder, and `seeds.json` above them has the means.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from figeval.config import RunConfig
+from figeval.errors import DataError, OptionError, RecordError, near
+from figeval.frontend import notice
+from figeval.io.text import csv_cell, one_line
+from figeval.models.model import Model
+from figeval.plugins import describe
+from figeval.prompts import PromptContext
+from figeval.records.predictions import form_problem
+from figeval.records.run_folder import RunFolder
+from figeval.records.schema import RunRecord
+from figeval.records.sweep import SEEDS, SeedsRecord, mean_of, write
+from figeval.runs.flags import check_temperature
+from figeval.runs.given_rows import GivenRow, Predictions, Rows, Source
+from figeval.runs.harness import Harness
+from figeval.runs.plan import Plan, Planner, check_columns
+from figeval.runs.run import Observer, carry_out, default_folder
+from figeval.runs.seeds import scores_of, warnings_of
+from figeval.runs.task_metrics import check_metrics
+from figeval.runs.variants import chosen
+from figeval.spec import TaskSpec
+from figeval.task_types.given import unfloated
+from figeval.task_types.routes import Dialogue
+from figeval.types import Example, Prediction
+
+BACKEND, RUN = "predictions", "run.json"
+NOT_AUGMENTED = {"add": "none"}  # a task file may ask for augmentation, which would change only what a model sees
+
+
+@dataclass(frozen=True, slots=True)
+class GivenModel:
+    """The system that made the predictions, as the model of a run; it has no capabilities."""
+
+    sha256: Mapping[str, str]
+
+    def fingerprint(self) -> str:
+        """Return the digests of the files."""
+        return " ".join(self.sha256.values())
+
+
+def score(config: RunConfig, given: Predictions, harness: Harness, observer: Observer) -> tuple[RunRecord, Path]:
+    """Score predictions, or continue an interrupted scoring; return the record and its folder.
+
+    With several seeds, it is the record of their means.
+
+    Raises:
+        FigevalError: a task, an example or a prediction does not fit, before anything is written; or what `run` raises.
+    """
+    tasks = chosen(config, harness)
+    check_metrics(tasks, config, harness.metrics)
+    config = replace(config, model_args={"sha256": given.sha256})
+    place = config.output_path
+    if place is not None and not config.fresh and (place / (RUN if given.seeds else SEEDS)).exists():
+        has = "a run without seeds" if given.seeds else "runs of several seeds"
+        raise RecordError(f"{place} contains {has}; choose another --output_path")
+    found = {seed: _by_task(given.rows[seed], tasks, harness) for seed in given.seeds or (None,)}
+    others = dict.fromkeys(name for rows in given.rows.values() for name in rows if name)
+    if left_out := [name for name in others if name not in {task.name for task in tasks}]:
+        notice(f"left out, since --tasks does not name them: predictions for {', '.join(left_out)}")
+    if not given.seeds:
+        return _run(config, harness, observer, found[None])
+    place = place or default_folder(config, SEEDS)
+    if config.fresh and place.exists():
+        folder = RunFolder(place)
+        with folder.locked():
+            folder.put_aside()
+        folder.predictions_file("x").parent.rmdir()  # only a single run has rows of its own
+    runs, folders = {}, {}
+    for seed in given.seeds:
+        own = replace(config, model_args={**config.model_args, "seed": seed}, output_path=place / f"seed-{seed}")
+        runs[seed], folders[str(seed)] = _run(own, harness, observer, found[seed])
+    record = SeedsRecord(
+        task=", ".join(config.tasks),
+        model=config.model,
+        seeds=[*runs],
+        wanted=[*runs],
+        runs={seed: folder.name for seed, folder in folders.items()},
+        scores=scores_of(runs, folders),
+        warnings=warnings_of(runs),
+    )
+    write(record, place / SEEDS)
+    return mean_of(record, [*runs.values()]), place
+
+
+def _by_task(rows: Mapping[str, Rows], tasks: Sequence[TaskSpec], harness: Harness) -> list[tuple[TaskSpec, Rows]]:
+    """Return each task with its rows, all of which are checked.
+
+    Raises:
+        DataError: a row names no task or an unknown one, or a task has no rows; or what `check` raises.
+    """
+    names = [task.name for task in tasks]
+    if "" in rows and (len(tasks) > 1 or len(rows) > 1):
+        first = next(iter(rows[""].values()))
+        raise DataError(
+            f"{first.where}: it names no task; add a column `task`, or give the file of each task as TASK=FILE"
+        )
+    found = []
+    for name, own in rows.items():
+        if name and name not in names and name not in harness.catalogue.tasks:
+            first = next(iter(own.values()))
+            raise DataError(f"{first.where}: there is no task {name!r:.80}{near(name, names)}")
+    for task in tasks:
+        own = rows.get(task.name) or rows.get("", {})
+        if all(row.is_empty for row in own.values()):
+            where = f"; all {len(own)} rows are empty" if own else ""
+            raise DataError(f"there are no predictions for {task.name}{where}; add them, or leave it out of --tasks")
+        if task.corpus is not None:
+            own = placed(own, harness.corpus(task).places)
+        check(task, own, harness)
+        found.append((task, own))
+    return found
+
+
+def placed(rows: Rows, places: Mapping[str, int]) -> Rows:
+    """Return rows with the ids of documents replaced by their indexes, which are `places`; texts stay.
+
+    Raises:
+        DataError: a number is no id of the corpus.
+    """
+
+    def place(value: Any, row: GivenRow) -> Any:
+        if not isinstance(value, str | int | float):
+            return value
+        said = str(value).strip()
+        said = said if said in places else unfloated(said)
+        if said not in places and (said.isdecimal() or not isinstance(value, str)):
+            raise DataError(f"{row.where}: {value!r:.80} is not an id of the corpus ({len(places)} documents)")
+        return places.get(said, value)
+
+    found = {}
+    for name, row in rows.items():
+        value = row.given.parsed
+        new = [place(one, row) for one in value] if isinstance(value, list) else place(value, row)
+        found[name] = replace(row, given=replace(row.given, value=new))
+    return found
+
+
+def check(task: TaskSpec, rows: Rows, harness: Harness) -> None:
+    """Check that every row belongs to an example and can be read.
+
+    Raises:
+        DataError: a row does not; the message names file and row, and says what to write.
+    """
+    ids: dict[str, None] = {}  # as the file writes them
+    before: Prediction | None = None  # an answer that consists of scores, all of which are compared with one another
+    for example in harness.examples(task):
+        name = example.id if example.id in rows else csv_cell(example.id)
+        ids[name] = None
+        made = prediction_of(task, rows, example)
+        if made.value is not None or made.status != "ok":
+            continue
+        before = before or made
+        if len(made.scores) != len(before.scores):
+            raise DataError(
+                f"{rows[name].where}: {example.id!r:.80} has {len(made.scores)} numbers and "
+                f"{before.example_id!r:.80} has {len(before.scores)}; give all examples equally many"
+            )
+    if unknown := [one for one in rows if one not in ids]:
+        first, others = unknown[0], len(unknown) - 1
+        more = f" ({others} more of {len(rows)} ids are unknown)" if others else ""
+        raise DataError(
+            f"{rows[first].where}: {task.name} has no example {first!r:.80}{more}; its ids are like "
+            f"{next(iter(ids))!r:.80}, and `figeval score --tasks {task.name} --write_template FILE` writes all of them"
+            f"{near(first, ids)}"
+        )
+
+
+def _row_of(example: Example, rows: Rows) -> GivenRow | None:
+    """Return the row of an example, whose id may be written as `csv_cell` writes it for spreadsheets."""
+    return rows.get(example.id) or rows.get(csv_cell(example.id))
+
+
+def prediction_of(task: TaskSpec, rows: Rows, example: Example) -> Prediction:
+    """Return the prediction for an example; it is an empty answer if the file has none.
+
+    Raises:
+        DataError: the prediction has another form than the task type asks for.
+    """
+    row, kind = _row_of(example, rows), task.task_type
+    if row is None or row.is_empty:
+        return Prediction(example_id=example.id, value=None, status="empty")
+    try:
+        made = kind.given(example, row.given, task.labels)
+        if problem := _problem(task, example, made):
+            raise ValueError(problem)
+    except ValueError as error:
+        problem, cure, *_ = (*error.args, f"write {form_of(task)}")
+        raise DataError(f"{row.where}: the prediction for {example.id!r:.80} is invalid: {problem}; {cure}") from error
+    return made
+
+
+def form_of(task: TaskSpec) -> str:
+    """Return what to write as a prediction for an example of the task, in words."""
+    if task.corpus is not None:
+        return "the ids or the texts of documents in a list, the best first"
+    return task.task_type.given_form
+
+
+def _problem(task: TaskSpec, example: Example, made: Prediction) -> str:
+    """Return why a prediction is not an answer to the example or cannot be stored, or an empty text."""
+    try:
+        wrong = made.value is not None and task.task_type.value_problem(made.value, example, task.labels)
+    except Exception as error:  # a plugin's type need not expect the values of a file
+        return f"{made.value!r:.80} cannot be an answer ({describe(error)})"
+    return wrong or form_problem(task.task_type, example, made)
+
+
+def dialogue(task: TaskSpec, rows: Rows, example: Example, _context: PromptContext) -> Dialogue:
+    """Answer an example from the file, without any request."""
+    yield from ()
+    return prediction_of(task, rows, example)
+
+
+def _run(
+    config: RunConfig, harness: Harness, observer: Observer, found: Sequence[tuple[TaskSpec, Rows]]
+) -> tuple[RunRecord, Path]:
+    """Score the predictions of one system, or of one of its seeds."""
+    model = Model(config.model, BACKEND, GivenModel(config.model_args["sha256"]), config.model_args)
+    plans = list(_plans(config, harness, model, found))
+    check_temperature([plan.route for plan in plans], config)
+    check_columns(config, [plan.available for plan in plans])
+    return carry_out(config, harness, observer, (model, plans, []))
+
+
+def _plans(config: RunConfig, harness: Harness, model: Model, found: Sequence[tuple[TaskSpec, Rows]]) -> Iterator[Plan]:
+    """Yield the plan of each task; probes and prompts would be other predictions, so they are left out."""
+    planner = Planner(replace(config, augment=NOT_AUGMENTED), harness, model)
+    for task, rows in found:
+        first = next(harness.examples(task))
+        route = task.task_type.given_route(partial(dialogue, task, rows), first)
+        plan = next(planner.plans(task, route))
+        given = (_row_of(example, rows) for example in plan.examples())
+        absent = sum(row is None or row.is_empty for row in given)
+        what = "has no prediction; it counts as an empty answer, not as a wrong one"
+        if absent > 1:
+            what = "have no prediction; they count as empty answers, not as wrong ones"
+        remark = f"{absent} of {plan.n} examples {what}"
+        yield replace(plan, remarks=(*plan.remarks, remark)) if absent else plan
+
+
+def name_of(sources: Mapping[str, Source], name: str | None) -> str:
+    """Return the name of the system: the given one, or that of its only file.
+
+    Raises:
+        OptionError: the name is blank, or there are several files and no name.
+    """
+    stems = {source.stem if isinstance(source, Path) else "" for source in sources.values()}
+    if name is None and len(stems) == 1:
+        name = stems.pop()
+    if name is None or not one_line(name):
+        raise OptionError("the predictions need a name for tables; give that of the system that made them with --name")
+    return name

@@ -1,0 +1,172 @@
+"""Few-shot examples that are shown before a question: drawn at random, or the nearest ones."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+from figeval.config import RunConfig
+from figeval.errors import TaskError
+from figeval.prompts import Leaks, Shots, SolvedExamples
+from figeval.runs.harness import Harness
+from figeval.runs.retrieval.augmentation import Augmenter, retriever_of
+from figeval.runs.retrieval.neighbours import NearestExamples
+from figeval.spec import TaskSpec
+from figeval.types import JSON, Example
+
+NAMED = 5  # ids of rows that a message names
+
+
+@dataclass(frozen=True, slots=True)
+class NearestShots:
+    """The k nearest examples, the nearest one last, since the most recent example weighs most (Liu et al. 2022).
+
+    A question without a query text (in the probe `no_query`) gets random examples.
+    """
+
+    neighbours: NearestExamples
+    otherwise: Shots
+
+    def before(self, question: Example) -> Sequence[Example]:
+        """Return the examples to show before a question. Raises `TaskError` if there are too few."""
+        return self.neighbours.of(question)[::-1] or self.otherwise.before(question)
+
+
+@dataclass(frozen=True, slots=True)
+class ShownShots:
+    """Few-shot examples as prompts show them, augmented like the question but never with what gives away its answer."""
+
+    chosen: Shots | NearestShots
+    augment: Augmenter | None
+
+    def before(self, question: Example) -> Sequence[Example]:
+        """Return the examples to show before a question. Raises `TaskError` if there are too few."""
+        if self.augment is None:
+            return [one.for_prompt() for one in self.chosen.before(question)]
+        question = self.augment.plain(question)
+        return [self.augment(one, question).for_prompt() for one in self.chosen.before(question)]
+
+
+def shots_of(
+    task: TaskSpec,
+    harness: Harness,
+    config: RunConfig,
+    augment: Augmenter | None = None,
+    is_askable: Callable[[Example], bool] = lambda _example: True,
+) -> SolvedExamples:
+    """Return the few-shot examples of a task, taken from the examples in its training split with visible answers.
+
+    Examples that the route could not ask about, because they have more options than letters, are not shown either.
+
+    Raises:
+        TaskError: --num_fewshot is given but the task has no training split, or one whose answers are all hidden; or
+            --fewshot_sampler would have no effect.
+    """
+    nearest = config.fewshot_sampler == "nearest"
+    if nearest and (not config.num_fewshot or config.shots == "shared"):
+        cure = "leave out --shots shared" if config.num_fewshot else "give --num_fewshot, or leave it out"
+        raise TaskError(f"--fewshot_sampler nearest chooses examples for each question; {cure}")
+    if not config.num_fewshot:
+        return Shots((), 0, config.seed)
+    if "train" not in task.data:
+        raise TaskError(f"{task.name} has no train split to take examples from; leave out --num_fewshot")
+    pool = [example for example in harness.examples(task, "train") if not example.hidden]
+    if not pool:
+        raise TaskError(f"all gold answers in the train split of {task.name} are hidden; leave out --num_fewshot")
+    pool = list(filter(is_askable, pool))
+    if not pool:
+        raise TaskError(f"the route cannot show any example in the train split of {task.name}; leave out --num_fewshot")
+    if augment is not None:
+        augment.neighbours.prepare(pool)
+    originals = partial(harness.examples, task)
+    drawn = Shots(pool, config.num_fewshot, config.seed, shared=config.shots == "shared", originals=originals)
+    if not nearest:
+        return ShownShots(drawn, augment)
+    neighbours = NearestExamples(
+        task.task_type,
+        partial(iter, pool),
+        retriever_of(task, config.augment, harness, config.device),
+        config.num_fewshot,
+        f"--num_fewshot {config.num_fewshot}",
+        originals,
+    )
+    return ShownShots(NearestShots(neighbours, drawn), augment)
+
+
+def shots_record(shots: SolvedExamples, questions: Callable[[], Iterable[Example]]) -> JSON:
+    """Return the record of retrieved few-shot examples; empty for random ones.
+
+    Whether every question has enough of them is known before a model is asked.
+
+    Raises:
+        TaskError: fewer than k examples may be shown before some questions.
+    """
+    if not isinstance(shots, ShownShots):
+        return {}
+    chosen = shots.chosen
+    drawn = chosen if isinstance(chosen, Shots) else chosen.otherwise
+    check_enough(drawn, questions())
+    if isinstance(chosen, Shots):
+        return {}
+    neighbours = chosen.neighbours
+    neighbours.prepare(questions())
+    retriever = neighbours.retriever
+    told = {"retriever": retriever.name, "model": retriever.fingerprint, "index": neighbours.digest}
+    return {"fewshot_sampler": {"sampler": "nearest", **told}}
+
+
+def check_enough(shots: Shots, questions: Iterable[Example]) -> None:
+    """Raise `TaskError` if fewer than k examples may be shown before some of the questions."""
+    room = Room(shots.leaks)
+    for question in questions:
+        room.add(question)
+    if rows := room.below(shots.k):
+        raise TaskError(
+            f"--num_fewshot {shots.k} cannot be met for {rows}: examples that ask the same, and those of the "
+            f"question's cluster, are never shown; {f'ask for {room.least} at most' if room.least else 'leave it out'}"
+        )
+
+
+@dataclass
+class Room:
+    """Counts how many solved examples may be shown before each question.
+
+    Attributes:
+        leaks: the solved examples, and those that may not be shown.
+    """
+
+    leaks: Leaks
+    _rows: Counter[int] = field(default_factory=Counter)
+    _names: dict[int, list[str]] = field(default_factory=dict)
+
+    def add(self, question: Example) -> None:
+        """Add a question."""
+        n = len(self.leaks.pool) - len(self.leaks.of(question))
+        self._rows[n] += 1
+        names = self._names.setdefault(n, [])
+        if len(names) < NAMED:
+            names.append(question.id)
+
+    @property
+    def rows(self) -> int:
+        """The number of questions."""
+        return self._rows.total()
+
+    @property
+    def least(self) -> int:
+        """The largest number of examples that may be shown before every question."""
+        return min(self._rows, default=len(self.leaks.pool))
+
+    def count_below(self, k: int) -> int:
+        """Return the number of questions before which fewer than k examples may be shown."""
+        return sum(rows for n, rows in self._rows.items() if n < k)
+
+    def below(self, k: int) -> str:
+        """Return these questions, e.g. `6 of 60 test rows ('a', 'b', 'c', 'd', 'e', …)`; empty if there are none."""
+        if not (count := self.count_below(k)):
+            return ""
+        names = [name for n in sorted(self._names) if n < k for name in self._names[n]][:NAMED]
+        shown = ", ".join(f"{name!r:.80}" for name in names) + (", …" if count > NAMED else "")
+        return f"{count:,} of {self.rows:,} test rows ({shown})"

@@ -1,0 +1,339 @@
+"""Runs tasks one after the other and keeps everything that was computed on disk.
+
+`run` makes the plans, begins or resumes the record, and passes each plan to an executor that stores rows. Scores are
+then computed from the rows, and those of baselines are added.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from dataclasses import dataclass
+from functools import cached_property, partial
+from itertools import chain
+from pathlib import Path
+from typing import Protocol, TypeAlias
+
+from figeval.config import RunConfig
+from figeval.errors import BudgetExhausted, ModelError, NotFinished
+from figeval.frontend import notice, warn
+from figeval.models.model import Model
+from figeval.records import provenance
+from figeval.records.predictions import PredictionRow
+from figeval.records.run_folder import RunFolder
+from figeval.records.schema import RunRecord, TaskRecord
+from figeval.records.seen import Lineage
+from figeval.runs.baselines import Baselines, are_scored
+from figeval.runs.batches import answer_in_batches
+from figeval.runs.contrasts import Discrimination, check_columns, contrasts_of
+from figeval.runs.evaluate import (
+    CachedModel,
+    Executor,
+    InProcess,
+    has_no_reply,
+    missing_examples,
+    recorded_failure,
+)
+from figeval.runs.floors import choose_floor, substitution_notes
+from figeval.runs.harness import Harness
+from figeval.runs.lineage import line_of, lineage_record
+from figeval.runs.plan import Plan, prepare
+from figeval.runs.resume import Kept, begin, resume, warnings_of_run
+from figeval.runs.score import MetricSet, TaskScorer, summarize
+from figeval.runs.selection_bias import (
+    marked,
+    note,
+    roles_of,
+    unseen_examples,
+    warn_of_augmentation,
+    warn_of_helpers,
+    withhold_intervals,
+)
+from figeval.runs.unasked import first_round
+from figeval.runs.workers.pool import worker_pool
+from figeval.runs.workers.protocol import Staff
+from figeval.spec import TaskSpec
+from figeval.task_types.given import GIVEN
+from figeval.types import Prompt
+
+RUNS = Path("results/runs")
+
+
+Log: TypeAlias = Callable[[TaskRecord], None]
+
+
+class Observer(Protocol):
+    """Receives the progress of a run, to show a progress bar, plain lines, or nothing."""
+
+    def reading(self, task: str) -> None: ...  # noqa: D102
+    def resumed(self, folder: Path, kept: int, n: int) -> None: ...  # noqa: D102
+    def task_started(self, task: str, n: int, done: int) -> None: ...  # noqa: D102
+    def advanced(self, rows: int) -> None: ...  # noqa: D102
+    def scoring(self, what: str) -> None: ...  # noqa: D102
+    def task_ended(self, task: TaskRecord) -> None: ...  # noqa: D102
+
+
+def run(config: RunConfig, harness: Harness, observer: Observer) -> tuple[RunRecord, Path]:
+    """Run all tasks, or continue an interrupted run; return the record and its folder.
+
+    Raises:
+        FigevalError: an error that the user can fix, before the first task or later (full disk, unusable weights).
+    """
+    if config.trackers:
+        from figeval.runs.trackers import check_trackers
+
+        check_trackers(config.trackers)
+    with staff_of(config) as staff:
+        return carry_out(config, harness, observer, prepare(config, harness, observer.reading), staff)
+
+
+def carry_out(
+    config: RunConfig,
+    harness: Harness,
+    observer: Observer,
+    prepared: tuple[Model, list[Plan], list[TaskSpec]],
+    staff: Staff | None = None,
+) -> tuple[RunRecord, Path]:
+    """Run or continue what `prepare` returned, with workers if there is a staff. Raises what `run` raises."""
+    model, plans, left_out = prepared
+    told_apart = Discrimination(contrasts_of(config, harness))
+    check_columns(told_apart.contrasts, {plan.name: plan.available.meta_keys for plan in plans})
+    folder = RunFolder(config.output_path or default_folder(config))
+    is_guest = config.model in harness.guests.models  # belongs to the calling program, so it is not closed
+    with nullcontext() if is_guest else closing(model), folder.locked():
+        line = line_of(model)
+        record = begin(folder, config, model, plans, lineage_record(line))
+        warn_of_helpers(record, plans, line, harness)
+        warn_of_augmentation(record, plans, line)
+        record.warnings = list(warnings_of_run(record, plans, left_out))
+        harness.manager.each("run_started", lambda _: {"run": record.model_copy(deep=True)})
+        kept = resume(folder, record, plans)
+        if kept.rows:
+            observer.resumed(folder.path, kept.rows, kept.examples)
+        announce(model, plans, folder)
+        here = InProcess(CachedModel(model), folder, config.log_samples)
+        pool = nullcontext(here) if staff is None else worker_pool(staff, config, folder, record, plans, here)
+        with pool as executor, trackers_of(config, record, folder) as log:
+            session = _Session(config, harness, observer, folder, executor, record, kept, line, told_apart, log)
+            if config.batch:
+                session.batch(model, plans)
+            for plan in plans:
+                if session.needs(plan):
+                    session.do(plan)
+            record.warnings += substitution_notes(record, plans)
+            session.contrast(plans)
+            done = all(task.status == "done" and not task.counts.get("error") for task in record.tasks)
+            record.status = "complete" if done else "incomplete"
+            record.finished = provenance.now()
+            summarize(record, config.tasks, harness)
+            folder.write(record)
+            harness.manager.each("run_finished", lambda _: {"run": record.model_copy(deep=True)})
+    return record, folder.path
+
+
+def default_folder(config: RunConfig, record: str = "run.json") -> Path:
+    """Return `results/runs/<UTC>-<model>-<identity>`: that of the same earlier command, if any, unless with --fresh.
+
+    `record` is the file by which an earlier folder is recognised.
+    """
+    plain = "".join(letter if letter.isalnum() or letter in "._" else "-" for letter in config.model)
+    ending = f"{plain.strip('-')[-60:]}-{config.identity()}"
+    earlier = sorted(RUNS.glob(f"*-{ending}/{record}"))
+    if earlier and not config.fresh:
+        return earlier[-1].parent
+    return RUNS / f"{provenance.now().replace('-', '').replace(':', '')}-{ending}"
+
+
+@contextmanager
+def staff_of(config: RunConfig) -> Iterator[Staff | None]:
+    """Yield the workers that --processes or --ray asks for; None if this process computes all rows itself.
+
+    Raises:
+        FigevalError: no cluster answers, or it has no room for the workers.
+    """
+    if config.ray:
+        from figeval.runs.workers.cluster import RayCluster, connected
+
+        with connected(config.ray):
+            yield RayCluster.of(config)
+        return
+    if config.processes == 1:
+        yield None
+        return
+    from figeval.runs.workers.local import Processes
+
+    yield Processes(config.processes)
+
+
+def trackers_of(config: RunConfig, record: RunRecord, folder: RunFolder) -> AbstractContextManager[Log]:
+    """Return the function that sends a finished task to the trackers of --trackers."""
+    if not config.trackers:
+        return nullcontext(lambda _task: None)
+    from figeval.runs.trackers import tracking
+
+    return tracking(config, record, folder.path)
+
+
+def announce(model: Model, plans: Sequence[Plan], folder: RunFolder) -> None:
+    """Print on stderr what is left out, and the cost of the missing answers if the model can estimate it.
+
+    The estimate covers only the first round of requests, since later ones are not known beforehand.
+    """
+    for plan in plans:
+        for remark in plan.remarks if plan.route.name != GIVEN else ():
+            warn(f"{plan.name}: {remark}")
+    estimate = getattr(model.backend, "estimate", None)
+    if estimate is None:
+        return
+    requests = (
+        request
+        for plan in plans
+        for example in missing_examples(plan, folder)
+        for request in first_round(plan.route, plan.asked(example), plan.context)
+    )
+    prompts = (request for request in requests if isinstance(request, Prompt))
+    first = next(prompts, None)
+    if first is not None:
+        notice(f"{model.name}: {estimate(chain([first], prompts))}")
+
+
+@dataclass(frozen=True)
+class _Session:
+    """The state that the tasks of one call of `run` share."""
+
+    config: RunConfig
+    harness: Harness
+    observer: Observer
+    folder: RunFolder
+    executor: Executor
+    record: RunRecord
+    kept: Kept
+    line: Lineage
+    discrimination: Discrimination
+    log: Log
+
+    @cached_property
+    def baselines(self) -> Baselines:
+        """Baselines of the run; trivial models are opened on first use."""
+        return Baselines(self.harness, self.config.seed, self.discrimination.note)
+
+    def batch(self, model: Model, plans: Sequence[Plan]) -> None:
+        """Ask all questions of the run in batches. Raises `NotFinished` while one is being processed."""
+        try:
+            answer_in_batches(model.backend, plans, self.folder)
+        except ModelError:  # the record names the batches, and what they have cost so far
+            self.record.model.description = self.executor.description()
+            self.folder.write(self.record)
+            raise
+
+    def needs(self, plan: Plan) -> bool:
+        """Return whether a plan is to be carried out; one that stands in for no floor is dropped from the record."""
+        if not plan.variant.substitute_for or choose_floor(self.record, plan, self.folder.rows):
+            return True
+        self.record.tasks = [task for task in self.record.tasks if task.task != plan.name]
+        self.folder.write(self.record)
+        return False
+
+    def do(self, plan: Plan) -> None:
+        """Run or continue one task; a failure is recorded and does not stop the others."""
+        task = next(task for task in self.record.tasks if task.task == plan.name)
+        try:
+            with recorded_failure(task):
+                self._predict(plan, task)
+                self._score(plan, task)
+                task.status = "done"
+                self.folder.seal(task)
+                self.folder.forget_replies(plan.name)
+        except (BudgetExhausted, NotFinished):  # the record says what was spent
+            self._keep(task)
+            raise
+        task.peak_memory_mb = max(task.peak_memory_mb, provenance.peak_memory_mb())
+        self._keep(task)
+        self.observer.task_ended(task)
+        if task.status == "done":
+            self.log(task)
+            self.harness.manager.each(
+                "task_finished", lambda _: {"task": task.model_copy(deep=True), "rows": self.folder.rows(plan.name)}
+            )
+
+    def contrast(self, plans: Sequence[Plan]) -> None:
+        """Write the contrasts of the suites into the record, with those of their baselines."""
+        by_name = {plan.name: plan for plan in plans}
+
+        def ask(baseline: str, task: str) -> None:
+            if failure := self.baselines.ask(baseline, by_name[task]):
+                note(self.record.warnings, f"{task}, for the contrasts: {failure}")
+
+        self.discrimination.ask = ask
+        self.record.contrasts = list(self.discrimination.records(self.record, self.folder.rows))
+        withhold_intervals(self.record, self.harness)
+
+    def _keep(self, task: TaskRecord) -> None:
+        with recorded_failure(task):
+            self.record.model.description = self.executor.description()
+        withhold_intervals(self.record, self.harness)
+        self.folder.write(self.record)
+
+    def _predict(self, plan: Plan, task: TaskRecord) -> None:
+        """Compute the missing rows."""
+        answered = self.kept.by_task[plan.name]  # workers may already have stored further rows
+        self.observer.task_started(plan.name, plan.n, answered)
+        if answered < plan.n:
+            for rows in self.executor.answer(plan, task):
+                self.observer.advanced(rows)
+
+    def _score(self, plan: Plan, task: TaskRecord) -> None:
+        """Compute the scores of the stored rows, and score baselines if that is not done yet."""
+        self.observer.scoring("scores")
+        rows = partial(self.folder.rows, plan.name)
+        metrics = MetricSet(plan.metrics, plan.task.labels, plan.task.with_language)
+        self._mark_seen(task, plan)
+        if metrics.collective:
+            before = list(rows())
+            after = metrics.related(before, task.settings)
+            if after != before:
+                self._replace(task, after)
+        scorer = TaskScorer(
+            metrics=metrics, strict=plan.task.group is not None, seed=self.config.seed, settings=task.settings
+        )
+        scorer.sum_up(task, rows, by=[key for key in self.config.by if key in plan.available.meta_keys])
+        errors = (str(row.get("error", "")) for row in rows() if has_no_reply(row))
+        if (first := next(errors, None)) is not None:
+            failed = 1 + sum(1 for _ in errors)
+            what, them = ("1 example", "it") if failed == 1 else (f"{failed} examples", "them")
+            task.warnings.append(f"{what} failed (first: {first}); run the same command again to retry {them}")
+        if self.config.baselines:
+            self._score_baselines(plan, task)
+
+    def _score_baselines(self, plan: Plan, task: TaskRecord) -> None:
+        """Add the scores of baselines, including those on unseen examples, if some are missing."""
+        overlap = task.overlap if task.overlap is not None and task.overlap.scores else None
+        if are_scored(plan, task.baselines if overlap is None else overlap.baselines):
+            return
+        self.observer.scoring("baselines")
+        began = time.monotonic()
+        unseen = None if overlap is None else unseen_examples(self.folder.rows(plan.name))
+        found = self.baselines.scores(plan, unseen)
+        task.baselines = found.whole
+        for one in task.languages:
+            one.baselines = found.languages.get(one.language, [])
+        if task.overlap is not None:
+            task.overlap.baselines = found.unseen
+        task.warnings.extend(found.failures)
+        task.baseline_seconds = round(time.monotonic() - began, 3)
+
+    def _mark_seen(self, task: TaskRecord, plan: Plan) -> None:
+        """Mark the rows of examples that the model has seen, unless their marks are already up to date."""
+        if not self.line.seen:
+            return
+        roles = roles_of(plan, self.line)
+        if any(row.get("seen") != roles.get(row["id"]) for row in self.folder.rows(task.task)):
+            self._replace(task, (marked(row, roles.get(row["id"])) for row in self.folder.rows(task.task)))
+
+    def _replace(self, task: TaskRecord, rows: Iterable[PredictionRow]) -> None:
+        """Replace the stored rows."""
+        if task.predictions_sha256 is not None:  # if killed in between, no outdated digest may remain
+            task.predictions_sha256 = None
+            self.folder.write(self.record)
+        self.folder.replace(task.task, rows)

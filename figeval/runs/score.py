@@ -1,0 +1,475 @@
+"""Scores from stored rows: of a task, of its parts (languages, values of a column), and over several tasks.
+
+Scores are always computed from the rows on disk, so those of a resumed run and of an uninterrupted one cannot differ.
+A `MetricSet` computes what a row stores for each metric, an `Aggregator` accumulates rows, and a `TaskScorer` writes
+the scores of a task into its record.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from statistics import fmean
+from types import MappingProxyType
+from typing import Any, TypeAlias
+
+from figeval.metrics.aggregation import GroupAggregator, MetricAggregator
+from figeval.metrics.catalogue import statistic_of
+from figeval.metrics.statistic import Batched, Case, Collective, Family, Measured, Statistic
+from figeval.plugins import foreign_code
+from figeval.records.floor import name_of
+from figeval.records.predictions import PredictionRow, answers_of, tokens_of
+from figeval.records.schema import (
+    BaselineRecord,
+    BreakdownRecord,
+    ChoicesRecord,
+    GroupRecord,
+    LanguageRecord,
+    MacroRecord,
+    Role,
+    RunRecord,
+    ScoreRecord,
+    SpreadRecord,
+    TaskRecord,
+)
+from figeval.runs.harness import Harness
+from figeval.runs.selection_bias import overlap, strongest, withheld
+from figeval.task_types.base import Metric
+from figeval.types import Example, Prediction, Score
+
+Measurements: TypeAlias = Mapping[str, Measured]  # of one example, by metric
+
+
+class MetricSet:
+    """The metrics of one task on one route.
+
+    Args:
+        metrics: metrics in the order in which scores are reported.
+        labels: labels of the task, for metrics with a score per label.
+        as_read: returns an example with the language and segmenter that metrics see (`TaskSpec.with_language`).
+    """
+
+    def __init__(
+        self,
+        metrics: Sequence[Metric],
+        labels: tuple[str, ...],
+        as_read: Callable[[Example], Example] = lambda example: example,
+    ) -> None:
+        self.metrics = metrics
+        self.as_read = as_read
+        self.statistics: dict[str, Statistic] = {metric.name: statistic_of(metric, labels) for metric in metrics}
+        self._titles = {metric.name: f"plugin {metric.owner!r}: metric {metric.name!r}" for metric in metrics}
+
+    def measured(self, cases: Sequence[Case]) -> list[Measurements]:
+        """Return, for each case, the measurements of the metrics that read many examples in one call."""
+        found: list[dict[str, Measured]] = [{} for _ in cases]
+        for name, statistic in self.statistics.items():
+            if not (cases and isinstance(statistic, Batched) and statistic.batch is not None):
+                continue
+            try:
+                with foreign_code(self._titles[name]):
+                    for own, measured in zip(found, statistic.batch(cases), strict=True):
+                        own[name] = measured
+            except BaseException as error:
+                error.add_note(f"metric {name!r}, {len(cases)} examples together")
+                raise
+        return [*found]
+
+    def features(
+        self, example: Example, prediction: Prediction, measured: Measurements = MappingProxyType({})
+    ) -> dict[str, float | list[float]]:
+        """Return what a row stores per metric: the value of a mean, or the features of another statistic.
+
+        Metrics that give None for the example are left out. Metrics in `measured` are not computed again.
+        """
+        found: dict[str, float | list[float]] = {}
+        example = self.as_read(example)
+        for name, statistic in self.statistics.items():
+            try:
+                with foreign_code(self._titles[name]):
+                    if name not in measured:
+                        features = statistic.features(example, prediction)
+                    else:
+                        value = measured[name].value
+                        features = None if value is None else (value, 1.0)
+            except BaseException as error:
+                error.add_note(f"metric {name!r}, example {example.id!r}")
+                raise
+            if features is not None:
+                found[name] = _stored(name, statistic, features, example.id)
+        return found
+
+    @property
+    def collective(self) -> tuple[str, ...]:
+        """Names of the metrics that depend on all rows of the task."""
+        return tuple(name for name, statistic in self.statistics.items() if isinstance(statistic, Collective))
+
+    @property
+    def size_dependent(self) -> tuple[str, ...]:
+        """Names of the metrics whose value depends on the number of rows."""
+        own = ((name, one) for name, one in self.statistics.items() if isinstance(one, Collective))
+        return tuple(name for name, one in own if not one.size_invariant)
+
+    @property
+    def pooled(self) -> bool:
+        """True if some metrics have to be recomputed for a part of the rows."""
+        return any(isinstance(statistic, Collective) and statistic.pooled for statistic in self.statistics.values())
+
+    def related(
+        self, rows: Sequence[PredictionRow], settings: Mapping[str, Any], *, pooled: bool = False
+    ) -> list[PredictionRow]:
+        """Return the rows with the features of metrics that depend on the other rows.
+
+        Args:
+            rows: all rows of the task, or with `pooled` a part of them.
+            settings: settings of the task's record.
+            pooled: True to compute only the metrics that describe the given rows as a whole.
+        """
+        families: dict[Family, list[str]] = defaultdict(list)
+        for name, statistic in self.statistics.items():
+            if isinstance(statistic, Collective) and statistic.family is not None and (statistic.pooled or not pooled):
+                families[statistic.family].append(name)
+        metrics: list[dict[str, Any]] = [dict(row["metrics"]) for row in rows]
+        for family, names in families.items():
+            try:
+                with foreign_code(self._titles[names[0]]):
+                    features = {name: list(given) for name, given in family(rows, names, settings).items()}
+                for name, given in features.items():
+                    for row, own, found in zip(rows, metrics, given, strict=True):
+                        own.pop(name, None)
+                        if found is not None:
+                            own[name] = _stored(name, self.statistics[name], found, row["id"])
+            except BaseException as error:
+                of_which = f"metric {names[0]!r}" if len(names) == 1 else f"metrics {', '.join(map(repr, names))}"
+                error.add_note(f"{of_which}, all {len(rows)} examples together")
+                raise
+        return [{**row, "metrics": own} for row, own in zip(rows, metrics, strict=True)]
+
+
+def remarked(row: PredictionRow, measured: Measurements) -> PredictionRow:
+    """Return the row with the metrics' remarks on its example, each one once."""
+    remarks = list(dict.fromkeys(remark for one in measured.values() for remark in one.remarks))
+    return {**row, "remarks": remarks} if remarks else row
+
+
+def _stored(name: str, statistic: Statistic, features: Sequence[float], example: str) -> float | list[float]:
+    """Return features as a row stores them: the value of a mean, otherwise a list. `_features` is the inverse."""
+    if not all(map(math.isfinite, features)):  # check now, since fixing the metric would not fix stored rows
+        raise ValueError(f"metric {name!r} gave {features} for example {example!r}; return None instead")
+    numbers = [one if type(one) in (int, float) else float(one) for one in features]  # bool, numpy's float32
+    return numbers[0] if statistic.is_mean else numbers
+
+
+def _features(stored: float | list[float]) -> Sequence[float]:
+    """Return the features of a stored value: (value, 1) for a mean."""
+    return stored if isinstance(stored, list) else (stored, 1.0)
+
+
+class Aggregator:
+    """Accumulates rows one at a time; memory grows with the number of clusters, not of rows.
+
+    Args:
+        metrics: metrics of the task.
+        strict: True to add the accuracy of whole minimal pairs.
+    """
+
+    def __init__(self, metrics: MetricSet, *, strict: bool) -> None:
+        self.sums = {
+            metric.name: MetricAggregator(metric.name, metrics.statistics[metric.name], metric.higher_is_better)
+            for metric in metrics.metrics
+        }
+        has_groups = strict and "acc" in self.sums
+        self.groups = GroupAggregator("acc", metrics.statistics["acc"]) if has_groups else None
+        self.counts: Counter[str] = Counter()
+        self.answers = 0
+        self.seen: dict[str, Counter[Role]] = defaultdict(Counter)  # metric → number of seen examples by role
+        self.seen_groups: dict[str, Role] = {}
+        self.has_option_kinds = False
+
+    def add(self, row: PredictionRow) -> None:
+        """Add one row."""
+        answers = answers_of(row)
+        self.answers += len(answers)
+        self.counts.update(answer["status"] for answer in answers)
+        self.counts["ties"] += sum(answer.get("tied", 1) > 1 for answer in answers)
+        self.counts["truncated_inputs"] += row["truncated"]
+        self.counts["straddling"] += row.get("straddling", False)
+        self.counts.update(row.get("remarks", ()))
+        self.counts["spans_unanswered"] += sum(part["status"] != "ok" for part in row.get("parts", ()))
+        self.has_option_kinds |= bool((made := row.get("choice")) and made["kinds"])
+        role: Role | None = row.get("seen")
+        for name, stored in row["metrics"].items():
+            if name in self.sums:
+                self.sums[name].add(row["cluster"], _features(stored))
+                if role is not None:
+                    self.seen[name][role] += 1
+        if self.groups is not None and row["group"] is not None:
+            accuracy = row["metrics"].get("acc")
+            self.groups.add(row["group"], row["cluster"], None if accuracy is None else _features(accuracy))
+            if role is not None:
+                self.seen_groups[row["group"]] = strongest((role, self.seen_groups.get(row["group"]))) or role
+
+    def scores(self, seed: int) -> list[ScoreRecord]:
+        """Return the scores so far; those that include seen examples have no interval."""
+        seen = self.seen_by_metric()
+        return [withheld(ScoreRecord(**asdict(score)), seen.get(score.metric, {})) for score, _ in self.summed(seed)]
+
+    def summed(self, seed: int) -> list[tuple[Score, MetricAggregator]]:
+        """Return the scores so far, each with its aggregator, regardless of what the model has seen."""
+        sums = [*self.sums.values(), *([] if self.groups is None else [self.groups.groups()])]
+        return [(self._exact(one.score(seed)), one) for one in sums]
+
+    def seen_by_metric(self) -> dict[str, Counter[Role]]:
+        """Return, per metric, the number of its examples that the model has seen, by role."""
+        groups = {} if self.groups is None else {self.groups.name: Counter(self.seen_groups.values())}
+        return {**self.seen, **groups}
+
+    def _exact(self, score: Score) -> Score:
+        """Remove the interval of a score if the model ties on every example and gets the same value everywhere.
+
+        Such a score is chance in closed form: it is an expectation that other examples would not change.
+        """
+        all_tied = self.counts["ties"] == self.answers
+        if not (all_tied and score.stderr is None and score.low is not None):
+            return score
+        return replace(score, low=None, high=None, interval="none: an exact expectation")
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """The scores of a task; if its rows are in several languages, they are means over the languages."""
+
+    scores: list[ScoreRecord]
+    languages: list[LanguageRecord] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskScorer:
+    """Computes the scores of one task from rows.
+
+    Attributes:
+        metrics: metrics of the task.
+        strict: True if the task has minimal pairs.
+        seed: random seed of the bootstrap.
+        settings: settings of the task's record; `languages` is present if the task has several.
+    """
+
+    metrics: MetricSet
+    strict: bool
+    seed: int
+    settings: Mapping[str, Any]
+
+    def sum_up(self, task: TaskRecord, rows: Callable[[], Iterable[PredictionRow]], by: Iterable[str] = ()) -> None:
+        """Write scores, counts, breakdowns, option kinds and the overlap with seen examples into a task's record.
+
+        The baselines of languages are kept.
+
+        Args:
+            task: record of the task.
+            rows: function that opens the stored rows; they are read several times.
+            by: columns by which to break down the scores.
+        """
+        total = Aggregator(self.metrics, strict=self.strict)
+        seen: Counter[Role] = Counter()
+        tokens: Counter[str] = Counter()
+        for row in rows():
+            total.add(row)
+            tokens.update(tokens_of(row))
+            if role := row.get("seen"):
+                seen[role] += 1
+        found = self._by_language(rows) if self._languages else Scored(total.scores(self.seed))
+        baselines = {one.language: one.baselines for one in task.languages}
+        task.scores, task.languages = found.scores, found.languages
+        for one in task.languages:
+            one.baselines = baselines.get(one.language, [])
+        task.choices = self._option_kinds(rows) if total.has_option_kinds else []
+        task.tokens = dict(tokens)
+        task.counts = {key: count for key, count in sorted(total.counts.items()) if count}
+        task.breakdowns = [self.breakdown(key, rows) for key in by]
+        task.overlap = overlap(task, rows, seen, lambda rest: self.scores(rest).scores)
+
+    def scores(self, rows: Iterable[PredictionRow]) -> Scored:
+        """Return the scores of these rows alone; metrics that depend on all rows are recomputed."""
+        if self.metrics.collective:
+            rows = self.metrics.related(list(rows), self.settings)
+        if self._languages:
+            kept = list(rows)
+            return self._by_language(lambda: kept)
+        total = Aggregator(self.metrics, strict=self.strict)
+        for row in rows:
+            total.add(row)
+        return Scored(total.scores(self.seed))
+
+    def breakdown(self, key: str, rows: Callable[[], Iterable[PredictionRow]]) -> BreakdownRecord:
+        """Return every score per value of a meta column, the most frequent value first.
+
+        If the column is the cluster column, the rows with one value (e.g. one idiom) are independent, since their
+        cluster is held fixed. A minimal pair counts only if all of its members have the value.
+        """
+        clustered_by = all(row["cluster"] == row["meta"].get(key) for row in rows())
+        parts = self._parts(lambda row: row["meta"].get(key), rows, held_fixed=clustered_by)
+        groups = [GroupRecord(value=value, scores=part.scores(self.seed)) for value, part in parts.items()]
+        groups.sort(key=lambda group: (-max(score.n for score in group.scores), group.value))
+        return BreakdownRecord(by=key, groups=groups)
+
+    def _option_kinds(self, rows: Callable[[], Iterable[PredictionRow]]) -> list[ChoicesRecord]:
+        """Return a table of the chosen kinds of options for each key of `option_meta`."""
+        from figeval.runs.option_kinds import choices
+
+        return choices(rows, self.seed)
+
+    @property
+    def _languages(self) -> Sequence[str]:
+        languages: Sequence[str] = self.settings.get("languages", ())
+        return languages
+
+    def _by_language(self, rows: Callable[[], Iterable[PredictionRow]]) -> Scored:
+        """Return the scores per language and their unweighted means.
+
+        A minimal pair counts only if all of its members are in the language. Metrics that describe a set of rows as a
+        whole are recomputed for each language; metrics that relate a row to other rows use those of all languages. A
+        mean has no interval if it includes seen examples. A language has none if its rows form a single cluster, since
+        nothing says how rows of another cluster in this language would differ.
+        """
+        from figeval.metrics.languages import LanguageScore, mean_over_languages
+
+        found = self._parts(lambda row: row.get("language"), rows, strict=self.strict)
+        parts = {one: found.get(one) or Aggregator(self.metrics, strict=self.strict) for one in self._languages}
+        seen: dict[str, Counter[Role]] = defaultdict(Counter)
+        for part in parts.values():
+            for metric, counts in part.seen_by_metric().items():
+                seen[metric].update(counts)
+        summed = [[LanguageScore(one, *pair) for pair in part.summed(self.seed)] for one, part in parts.items()]
+        means = [mean_over_languages(scores, self.seed) for scores in zip(*summed, strict=True)]
+        return Scored(
+            [withheld(ScoreRecord(**asdict(mean)), seen.get(mean.metric, {})) for mean in means],
+            [LanguageRecord(language=one, scores=part.scores(self.seed)) for one, part in parts.items()],
+        )
+
+    def _parts(
+        self,
+        value_of: Callable[[PredictionRow], str | None],
+        rows: Callable[[], Iterable[PredictionRow]],
+        strict: bool | None = None,
+        *,
+        held_fixed: bool = False,
+    ) -> dict[str, Aggregator]:
+        """Return an aggregator of the rows with each value; rows whose value is None are left out.
+
+        Args:
+            value_of: function that returns the value of a row.
+            rows: function that opens the stored rows; they are read twice.
+            strict: True to score whole minimal pairs; by default, if any row belongs to one.
+            held_fixed: True if the values are the clusters themselves, within which rows are independent.
+        """
+        values: dict[str, set[str | None]] = defaultdict(set)  # minimal pair → values of its members
+        for row in rows():
+            if row["group"] is not None:
+                values[row["group"]].add(value_of(row))
+        found: dict[str, Aggregator] = {}
+        pooled: dict[str, list[PredictionRow]] = defaultdict(list)
+        for row in rows():
+            value = value_of(row)
+            if value is None:
+                continue
+            own: PredictionRow = {**row, "cluster": None if held_fixed else row["cluster"]}
+            if row["group"] is not None and len(values[row["group"]]) > 1:
+                own["group"] = None
+            if value not in found:
+                found[value] = Aggregator(self.metrics, strict=bool(values) if strict is None else strict)
+            if self.metrics.pooled:
+                pooled[value].append(own)
+            else:
+                found[value].add(own)
+        for value, part in pooled.items():
+            for row in self.metrics.related(part, self.settings, pooled=True):
+                found[value].add(row)
+        return found
+
+
+# ---- several tasks ---------------------------------------------------------------------------------------------------
+
+
+def summarize(record: RunRecord, suites: Iterable[str], harness: Harness) -> None:
+    """Write floors, macro means of suites and the spread over prompts into the record of a run."""
+    for probe in record.tasks:
+        if probe.is_floor and probe.status == "done":
+            add_floor(next(task for task in record.tasks if task.task == probe.of), probe)
+    record.macro = [macro for name in suites for macro in macro_means(name, record, harness)]
+    record.spreads = list(spreads(record))
+
+
+def add_floor(task: TaskRecord, probe: TaskRecord) -> None:
+    """Add the scores of a probe to the baselines of its task, including those by language and on unseen examples.
+
+    The baselines of the probe itself, i.e. the scores of a model that was trained on the probe, are added as well.
+    """
+    replaced = (str(probe.variant), name_of(str(probe.variant)))
+
+    def added(
+        known: Iterable[BaselineRecord], scores: list[ScoreRecord], trained: Iterable[BaselineRecord]
+    ) -> list[BaselineRecord]:
+        kept = [one for one in known if one.baseline not in replaced]
+        return [*kept, BaselineRecord(baseline=replaced[0], scores=scores), *trained]
+
+    task.baselines = added(task.baselines, probe.scores, probe.baselines)
+    for own, found in zip(task.languages, probe.languages, strict=False):
+        own.baselines = added(own.baselines, found.scores, found.baselines)
+    if task.overlap is not None and task.overlap.scores and probe.overlap is not None:
+        task.overlap.baselines = added(task.overlap.baselines, probe.overlap.scores, probe.overlap.baselines)
+
+
+def macro_means(suite: str, record: RunRecord, harness: Harness) -> list[MacroRecord]:
+    """Return the macro means of a suite for the metrics that all of its tasks share, without prompts and probes.
+
+    The list is empty if the suite declares no macro mean or has several task types: a mean of the accuracies among 250
+    candidates and among 5 options would be meaningless.
+    """
+    if suite not in harness.catalogue.suites or not harness.catalogue.suites.get(suite).macro_mean:
+        return []
+    names = {task.name for task in harness.catalogue.expand([suite])}
+    tasks = [task for task in record.tasks if task.task in names]
+    if len({task.task_type for task in tasks}) != 1:
+        return []
+    columns = [{score.metric: score.value for score in task.scores} for task in tasks]
+    shared = [metric for metric in (columns[0] if columns else ()) if all(metric in column for column in columns)]
+    means = []
+    for metric in shared:
+        values = [column[metric] for column in columns]
+        known = [value for value in values if value is not None]
+        mean = fmean(known) if len(known) == len(values) else None
+        seen = strongest(score.seen for task in tasks for score in task.scores if score.metric == metric)
+        means.append(MacroRecord(suite=suite, metric=metric, value=mean, tasks=len(values), seen=seen))
+    return means
+
+
+def spreads(record: RunRecord) -> Iterator[SpreadRecord]:
+    """Yield, per task or contrast and metric, the lowest, highest and mean value over prompts, if it has several."""
+    probes = {task.variant for task in record.tasks if task.kind == "probe"}
+    asked = [(task.of or task.task, task.variant, task.scores) for task in record.tasks]
+    asked += [(f"{one.suite}:{one.contrast}", one.variant, one.scores) for one in record.contrasts]
+    prompts: dict[tuple[str, str], dict[str, float]] = {}
+    seen: dict[tuple[str, str], Role | None] = {}
+    for name, variant, scores in asked:
+        for score in scores if variant not in probes else ():
+            if score.value is not None:
+                key = (name, score.metric)
+                prompts.setdefault(key, {})[variant or "default"] = score.value
+                seen[key] = strongest((score.seen, seen.get(key)))
+    for (name, metric), values in prompts.items():
+        if len(values) > 1:
+            low, high = min(values, key=values.__getitem__), max(values, key=values.__getitem__)
+            yield SpreadRecord(
+                task=name,
+                metric=metric,
+                prompts=len(values),
+                mean=fmean(values.values()),
+                lowest=values[low],
+                lowest_prompt=low,
+                highest=values[high],
+                highest_prompt=high,
+                range=values[high] - values[low],
+                seen=seen[name, metric],
+            )

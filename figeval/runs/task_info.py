@@ -1,0 +1,71 @@
+"""Information about a task that needs no model: data, licence, splits, routes, published numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.resources.abc import Traversable
+from pathlib import Path
+
+from figeval.data.sources import Sources, catalogue, data_file
+from figeval.errors import DataError
+from figeval.plugins import PluginManager
+from figeval.records.reference import Published, published
+from figeval.runs.harness import Harness
+from figeval.spec import TaskSpec
+from figeval.task_types.routes import Route
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """One split of a task; if the data cannot be read, `n` is None and `problem` says why."""
+
+    name: str
+    source: str
+    n: int | None
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskInfo:
+    """Everything that `figeval show TASK` prints; `sources` are the upstream benchmarks whose files the task reads."""
+
+    task: TaskSpec
+    splits: tuple[Split, ...]
+    sources: Mapping[str, Sources]
+    readme: Traversable | None
+    routes: tuple[Route, ...]
+    published: tuple[Published, ...]
+
+
+def task_info(task: TaskSpec, manager: PluginManager) -> TaskInfo:
+    """Gather the information about a task. Only local files are read; nothing is downloaded."""
+    from figeval.data.cache import local_path
+
+    used: dict[str, None] = {}
+
+    def fetch(benchmark: str, path: str) -> Path:
+        used[benchmark] = None  # even if the file is not on this machine
+        return local_path(data_file(benchmark, path))
+
+    harness = Harness(manager, fetch=fetch)
+    splits = tuple(_split(task, name, harness) for name in (task.data or ("test",)))
+    readme = task.folder / "README.md" if task.folder is not None else None
+    return TaskInfo(
+        task=task,
+        splits=splits,
+        sources={benchmark: catalogue().get(benchmark) for benchmark in used},
+        readme=readme if readme is not None and readme.is_file() else None,
+        routes=tuple(harness.routes.of(task.type)),
+        published=tuple(published(task.name)),
+    )
+
+
+def _split(task: TaskSpec, name: str, harness: Harness) -> Split:
+    """Count the rows of a split, which are its examples."""
+    source = task.data.get(name, "Python")
+    try:
+        rows = harness.rows(task, name) if task.examples is None else harness.examples(task, name)
+        return Split(name, source, sum(1 for _ in rows))
+    except DataError as error:
+        return Split(name, source, None, str(error))

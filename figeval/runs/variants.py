@@ -1,0 +1,149 @@
+"""The variants of a task: the task itself, its other prompts, and probes, which remove something from the examples."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal, TypeAlias
+
+from figeval.config import RunConfig
+from figeval.errors import RecordError, TaskError, near
+from figeval.records.schema import TaskRecord
+from figeval.runs.harness import Harness
+from figeval.spec import TaskSpec
+from figeval.spec.survey import survey
+from figeval.task_types.probes import SUBSTITUTES
+from figeval.types import Example
+
+Kind: TypeAlias = Literal["task", "prompt", "probe"]
+ALL = "all"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Variant:
+    """One variant of a task, e.g. `epic_mcq`, `epic_mcq@moral` or `epic_mcq@no_query`.
+
+    Attributes:
+        task: task, with the template of the variant.
+        examples: function that returns the examples of the variant.
+        kind: the task itself, a prompt or a probe.
+        name: part of the full name after the @; empty for the task itself.
+        originals: function that returns the task's own examples, with the same ids, if this is a probe.
+        is_floor: True if the scores are added to the baselines of the task.
+        substitute_for: floor of the task for which this probe stands in where that says nothing, or an empty text.
+    """
+
+    task: TaskSpec
+    examples: Callable[[], Iterator[Example]]
+    kind: Kind = "task"
+    name: str = ""
+    originals: Callable[[], Iterator[Example]] = dataclasses.field(default=lambda: iter(()))
+    is_floor: bool = False
+    substitute_for: str = ""
+
+    @property
+    def full_name(self) -> str:
+        """Name in records and file names."""
+        return f"{self.task.name}@{self.name}" if self.name else self.task.name
+
+
+def variants(task: TaskSpec, config: RunConfig, harness: Harness, *, substitutes: bool = False) -> Iterator[Variant]:
+    """Yield the task itself, then the prompts of --prompts, then the probes: all with --probes, else only the floor.
+
+    A floor is a baseline, so without --probes, --no_baselines leaves it out. With `substitutes`, the probe that may
+    stand in for the floor (`figeval.runs.floors`) comes after it.
+    """
+    examples = partial(harness.examples, task)
+    yield Variant(task=task, examples=examples)
+    for name in (name for name in task.prompts if name in config.prompts or ALL in config.prompts):
+        worded = task.with_prompt(name)
+        yield Variant(task=worded, examples=partial(harness.examples, worded), kind="prompt", name=name)
+    floor = (task.floor or "") if config.baselines else ""
+    for name, probe in task.task_type.probes.items():
+        substitute_for = floor if name == SUBSTITUTES.get(floor) else ""
+        if config.probes or name == floor or (substitutes and substitute_for):
+            yield Variant(
+                task=task,
+                examples=probe(examples, config.seed, task.name),
+                kind="probe",
+                name=name,
+                originals=examples,
+                is_floor=name == floor,
+                substitute_for=substitute_for,
+            )
+
+
+def missing_probes(variant: Variant, config: RunConfig) -> tuple[str, ...]:
+    """Return a remark on a task whose type declares no probes if --probes asks for them."""
+    if not config.probes or variant.kind != "task" or variant.task.task_type.probes:
+        return ()
+    return (f"--probes adds no probe, since {variant.task.type} tasks declare no query to remove or exchange",)
+
+
+def recorded_variant(task: TaskRecord, seed: int, harness: Harness) -> Variant:
+    """Return the current variant of a recorded task.
+
+    Raises:
+        RecordError: the prompt no longer exists, or the examples have changed.
+        UnknownName: the task is not installed.
+    """
+    found = _current_variant(task, seed, harness)
+    _refuse_changed(task, found.examples, found.task)
+    return found
+
+
+def recorded_examples(task: TaskRecord, seed: int, harness: Harness) -> tuple[Variant, list[Example]]:
+    """Return the current variant of a recorded task and its examples, which are read once; see `recorded_variant`."""
+    found = _current_variant(task, seed, harness)
+    examples = list(found.examples())
+    _refuse_changed(task, lambda: examples, found.task)
+    return found, examples
+
+
+def _current_variant(task: TaskRecord, seed: int, harness: Harness) -> Variant:
+    name = task.of or task.task
+    (spec,) = harness.catalogue.expand([name])
+    config = RunConfig(tasks=(name,), model="", seed=seed, prompts=(ALL,), probes=task.kind == "probe")
+    found = next((one for one in variants(spec, config, harness) if one.full_name == task.task), None)
+    if found is None:
+        gone = f"{name} has no prompt {task.variant!r} any more"
+        raise RecordError(f"{gone}, so the replies of {task.task} cannot be read again")
+    return found
+
+
+def _refuse_changed(task: TaskRecord, examples: Callable[[], Iterable[Example]], spec: TaskSpec) -> None:
+    if survey(task.task, examples, annotations=spec.annotations).sha256 != task.examples_sha256:
+        raise RecordError(f"examples of {task.task} changed since this run was made; run it again")
+
+
+INSTEAD = {"protocol": "protocols", "split": "splits"}  # flag → field of a task, which maps names to other tasks
+
+
+def chosen(config: RunConfig, harness: Harness) -> list[TaskSpec]:
+    """Return the tasks of --tasks, each replaced by its counterpart for --protocol and --split if it has one.
+
+    Raises:
+        UnknownName: there is no such task.
+        TaskError: none of the tasks has a protocol or split of that name.
+    """
+    tasks = harness.catalogue.expand(config.tasks)
+    for flag, field in INSTEAD.items():
+        if wanted := getattr(config, flag):
+            known = {name: None for task in tasks for name in getattr(task, field)}
+            if wanted not in known:
+                has = f"they have {', '.join(known)}" if known else "they have no others"
+                raise TaskError(f"--{flag} {wanted}: none of these tasks has it{near(wanted, known)}; {has}")
+            names = [getattr(task, field).get(wanted, task.name) for task in tasks]
+            tasks = harness.catalogue.expand(names)
+    return tasks
+
+
+def check_prompts(tasks: Iterable[TaskSpec], wanted: Sequence[str]) -> None:
+    """Raise `TaskError` if none of the tasks has one of the wanted prompts."""
+    known = {name: None for task in tasks for name in task.prompts}
+    for name in wanted:
+        if name not in known and (name != ALL or not known):
+            has = f"they have {', '.join(known)}" if known else "they have no other prompts"
+            raise TaskError(f"--prompts {name}: none of these tasks has it{near(name, known)}; {has}")

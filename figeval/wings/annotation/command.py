@@ -1,0 +1,330 @@
+"""Command `figeval annotate`: what people and models judge (`export`, `sheets`), where, and the results of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from figeval.cli.options import C, budget, include_path, model_args, seed
+from figeval.cli.output import echo, echo_json, echo_result
+from figeval.io.text import counted
+
+if TYPE_CHECKING:
+    from figeval.wings.annotation.scores import Annotation
+
+HEAD = ("error", "texts by", "share", "95 % interval", "judged", "of")
+AGREEMENT = ("error", "Krippendorff's alpha", "texts judged by several")
+PATH = click.Path(path_type=Path)
+
+
+def split_at_commas(_context: click.Context, _parameter: click.Parameter, value: str) -> tuple[str, ...]:
+    """Split e.g. `not a moral,unrelated` into ("not a moral", "unrelated"); names may contain blanks."""
+    return tuple(part.strip() for part in value.split(",")) if value.strip() else ()
+
+
+def instructions(default: str) -> Callable[[C], C]:
+    """Return the option `--instructions`, whose default is a text about something."""
+    about = f'What annotators are told: a text, or a file with one; "" for nothing.  [default: a text about {default}]'
+    return click.option("--instructions", metavar="TEXT|FILE", help=about)
+
+
+@click.group()
+def annotate() -> None:
+    """Have people judge the texts that models wrote, without knowing who wrote them."""
+
+
+@annotate.command()
+@click.argument("runs", nargs=-1, required=True, metavar="RUN...", type=PATH)
+@click.option("--output", "-o", required=True, type=PATH, help="Folder to write the sheets and their key to.")
+@click.option("--task", help="Task whose texts are judged; needed only if the runs share several.")
+@click.option("--n", type=click.IntRange(min=1), default=50, show_default=True, help="Number of examples to draw.")
+@click.option(
+    "--annotators",
+    type=click.IntRange(1, 99),
+    default=1,
+    show_default=True,
+    help="Number of sheets, one per annotator.",
+)
+@click.option("--references", is_flag=True, help="Also show the reference of each example, as a control.")
+@click.option(
+    "--errors",
+    default="",
+    metavar="A,B,…",
+    callback=split_at_commas,
+    help="Error types, one column each.  [default: the error_types of the task]",
+)
+@instructions("the error types")
+@seed
+@include_path
+def sheets(  # noqa: PLR0913 - one argument per option
+    *,
+    runs: tuple[Path, ...],
+    output: Path,
+    task: str | None,
+    n: int,
+    annotators: int,
+    references: bool,
+    errors: tuple[str, ...],
+    instructions: str | None,
+    seed: int,
+    include_path: tuple[Path, ...],
+) -> None:
+    """Write CSV sheets with the texts of one or several runs, in a random order and without names.
+
+    Each sheet has all texts of the same examples, an empty column for each error type, to be filled in with yes or no,
+    and one for comments. instructions.txt says how to fill them in. key.json says who wrote each text: keep it from the
+    annotators. The sheets contain texts of the benchmark, so its licence determines who may have them.
+
+    \b
+    figeval annotate sheets runs/a runs/b --n 30 --annotators 2 --references --output sheets
+    """
+    from figeval.runs.harness import Harness
+    from figeval.wings.annotation.instructions import given
+    from figeval.wings.annotation.sheets import INSTRUCTIONS, KEY, write_sheets
+    from figeval.wings.annotation.texts import written_texts
+
+    told = None if instructions is None else given(instructions)
+    written = written_texts(runs, task, n, seed, Harness(include=include_path), references=references)
+    key = write_sheets(output, written, errors, annotators=annotators, seed=seed, instructions=told)
+    examples = len({item.example for item in key.items.values()})
+    echo(f"{counted(len(key.items), 'text')} for {counted(examples, 'example')} of {key.task}: {', '.join(key.sheets)}")
+    columns = "column" if len(key.error_types) == 1 else "columns"
+    echo(f"{columns} to fill in with yes or no: {', '.join(key.error_types)}")
+    for author, count in key.not_written.items():
+        echo(f"{author}: {counted(count, 'text')} in the sample not written")
+    if key.told:
+        echo(f"{output / INSTRUCTIONS} tells annotators what to do; give it to them with the sheets")
+    echo(f"{output / KEY} says who wrote each text; keep it from the annotators")
+
+
+@annotate.command()
+@click.argument("folder", type=PATH)
+@click.argument("files", nargs=-1, metavar="[SHEET]...", type=PATH)
+@click.option("--json", "as_json", is_flag=True, help="Print all numbers as one JSON object.")
+def score(folder: Path, files: tuple[Path, ...], as_json: bool) -> None:
+    """Score the filled-in sheets in FOLDER, or SHEETs from elsewhere.
+
+    Prints the share of texts with each error per model with 95 % intervals, and the agreement of the annotators. A cell
+    is yes (y, 1, x, true), no (n, 0, false) or empty; an empty cell does not count as a judgement.
+
+    \b
+    figeval annotate score sheets
+    figeval annotate score sheets returned/anna.csv returned/ben.csv
+    """
+    from figeval.errors import DataError
+    from figeval.wings.annotation.scores import score_sheets
+    from figeval.wings.annotation.sheets import read_key
+
+    key = read_key(folder)
+    found = score_sheets(key, files or [folder / sheet for sheet in key.sheets])
+    if as_json:
+        echo_json(asdict(found) | {"key": key.model_dump(mode="json", exclude={"items"})})
+        return
+    if found.cells and all(count == found.cells for count in found.empty.values()):
+        raise DataError(f"{key.task}: nothing has been filled in yet")
+    from rich.console import Console
+
+    from figeval.reporting.grid import Grid, say
+
+    console = Console()
+    Grid(HEAD, list(share_rows(found)), f"{key.task}: share of texts with an error", HEAD[2:]).print(console)
+    console.print()
+    Grid(AGREEMENT, list(agreement_rows(found)), "Agreement of annotators", AGREEMENT[1:]).print(console)
+    for note in notes(found):
+        say(console, f"  {note}")
+
+
+@annotate.command()
+@click.argument("runs", nargs=-1, metavar="[RUN]...", type=PATH)
+@click.option("--output", "-o", required=True, type=PATH, help="Folder to write the items and their key to.")
+@click.option("--task", help="Task whose texts are judged, or a choice task whose questions people answer.")
+@click.option("--n", type=click.IntRange(min=1), default=50, show_default=True, help="Number of examples to draw.")
+@click.option(
+    "--criteria",
+    default="",
+    metavar="NAME=SCALE,…",
+    callback=split_at_commas,
+    help="Criteria with their scales, e.g. fluency=1-5,coherence=yes/no, or a task whose criteria are used.  "
+    "[default: those of the task]",
+)
+@click.option(
+    "--to", type=click.Choice(["csv", "label_studio"]), default="csv", show_default=True, help="Format of the items."
+)
+@click.option(
+    "--annotators",
+    type=click.IntRange(1, 99),
+    default=1,
+    show_default=True,
+    help="Number of CSV sheets, one per annotator.",
+)
+@click.option(
+    "--checks", type=click.IntRange(0, 99), default=2, show_default=True, help="Number of attention checks to mix in."
+)
+@click.option("--references", is_flag=True, help="Also show the reference of each example, as a control.")
+@instructions("the criteria or the task")
+@seed
+@include_path
+def export(*, runs: tuple[Path, ...], **options: Any) -> None:
+    """Write items for annotators, in a random order and without names: texts of runs, or questions of a choice task.
+
+    Without RUN, --task names a choice task, and people answer its questions: a human baseline. key.json says who wrote
+    each text and which answers are right: keep it from the annotators. The items contain texts of the benchmark, so its
+    licence determines who may have them.
+
+    \b
+    figeval annotate export runs/a runs/b --criteria fluency=1-5,coherence=yes/no --output items
+    figeval annotate export runs/a --criteria epic_narrative_unseen --to label_studio --output items
+    figeval annotate export --task epic_mcq --n 100 --annotators 3 --instructions guidelines.md -o items
+    """
+    from figeval.wings.annotation.export_api import export_items
+
+    if not runs and options["task"] is None:
+        raise click.UsageError("Give the runs whose texts are to be judged, or --task with a choice task.")
+    echo(export_items(runs, **options))
+
+
+@annotate.command()
+@click.argument("items", type=PATH)
+@click.option("--annotator", metavar="NAME", help="Only annotator.  [default: everybody enters a name on the page]")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=0, show_default=True, help="Port; 0 stands for any free one."
+)
+def serve(items: Path, annotator: str | None, port: int) -> None:
+    """Let annotators judge the folder ITEMS of `export` or `sheets` on a page in a browser on this machine.
+
+    Open the address that is printed; others cannot open the page, because the address has a secret token and the
+    server listens on 127.0.0.1 only. Every answer is stored at once in ITEMS, in one file for each annotator, and each
+    continues at the first item without an answer, also after a restart. Ctrl-C ends the server.
+
+    \b
+    figeval annotate serve items
+    figeval annotate serve items --annotator kim --port 8000
+    """
+    import shlex
+
+    from figeval.wings.annotation.serving.service import serve
+    from figeval.wings.annotation.sheets import read_key
+
+    key = read_key(items)
+
+    def ready(address: str) -> None:
+        echo(f"{counted(len(key.items) + len(key.checks), 'item')} of {key.task}; Ctrl-C ends the server")
+        echo(address)
+
+    given = serve(items, key, annotator, port, ready)
+    for name, judgements in given.items():
+        echo(f"{name}: {counted(judgements, 'judgement')}")
+    if not given:
+        echo("nothing has been judged yet")
+    echo(f"figeval annotate import --to {shlex.quote(str(items))}")
+
+
+@annotate.command()
+@click.argument("items", metavar="ITEMS", type=PATH)
+@click.option(
+    "--judge", "model", required=True, metavar="MODEL", help="Model that judges, as for `figeval run --model`."
+)
+@model_args
+@click.option("--name", help="Name of its files in ITEMS.  [default: that of the model]")
+@click.option("--template", type=PATH, help="Prompt of your own, with the blocks of templates/_default/judge.jinja.")
+@click.option("--limit", type=click.IntRange(min=1), help="Number of items to judge, a random part.  [default: all]")
+@click.option("--device", help="cpu, cuda, cuda:1 or mps; the fastest available by default.")
+@budget
+@click.option("--json", "as_json", is_flag=True, help="Print the record as JSON.")
+@seed
+@include_path
+def judge(*, items: Path, model: str, as_json: bool, **options: Any) -> int:
+    """Have a model judge ITEMS, the folder of `figeval annotate export`, by the same criteria as people.
+
+    The model sees what annotators see, and not who wrote a text. Answers and a record of model, prompt and cost are
+    stored in ITEMS; the same command continues after an interruption. `figeval annotate import --to ITEMS` compares
+    the judge with people, and corrects its means by their judgements.
+
+    \b
+    figeval annotate judge items --judge openai:gpt-4o-mini --max_cost 2
+    figeval annotate judge items --judge smollm2 --limit 50
+    """
+    from figeval.wings.annotation.judge_api import judge_items
+
+    done = judge_items(items, model, progress=True, **options)
+    if as_json:
+        echo_json(done.to_dict())
+    else:
+        echo(done)
+    if failed := done.judged.failed:
+        click.echo(f"figeval: {counted(failed, 'question')} failed; run the same command to ask again", err=True)
+    return int(bool(failed))
+
+
+@annotate.command("import")
+@click.argument("files", nargs=-1, metavar="[FILE]...", type=PATH)
+@click.option("--to", "folder", type=PATH, help="Folder with key.json, to which the judgements belong.")
+@click.option("--run", "runs", multiple=True, type=PATH, help="Run whose metrics are correlated; may be repeated.")
+@click.option("--task", help="Task of the run, if items are ids of its examples and it has several tasks.")
+@click.option(
+    "--criteria",
+    default="",
+    metavar="NAME=SCALE,…",
+    callback=split_at_commas,
+    help="Scales of the criteria, if there is no key.  [default: the labels that occur]",
+)
+@click.option("--last", is_flag=True, help="Count the last answer if an annotator judged an item twice.")
+@click.option(
+    "--exclude", multiple=True, metavar="NAME", help="Leave an annotator out of the results; may be repeated."
+)
+@click.option("--pairs", is_flag=True, help="Also compute the agreement of each pair of annotators.")
+@click.option("--json", "as_json", is_flag=True, help="Print all numbers as one JSON object.")
+@seed
+def import_(*, folder: Path | None, as_json: bool, **options: Any) -> None:
+    """Read judgements, and print means, agreement, tests between systems and correlations with metrics.
+
+    FILEs are sheets, CSV files with the columns item, annotator and label (and criterion, time), the JSON export of
+    Label Studio, or output of Potato. Without FILEs, the sheets in the folder of --to are read, and the answers that
+    `figeval annotate serve` stored there. Items are those of key.json there; without --to, they are ids of examples of
+    the one --run. The judgements are stored in judgements.csv next to the key, and the results cover all that are
+    stored: an import replaces those of the annotators in FILEs only. Models that judged the items (`figeval annotate
+    judge`) are compared with people, in tables of their own.
+
+    \b
+    figeval annotate import --to items
+    figeval annotate import export.json --to items --run runs/a --run runs/b
+    figeval annotate import ratings.csv --run runs/a --criteria fluency=1-5
+    """
+    from figeval.wings.annotation.import_api import import_judgements
+
+    found = import_judgements(options.pop("files"), to=folder, **options)
+    if as_json:
+        echo_json(found.to_dict())
+    else:
+        echo_result(found.grids, found.notes())
+
+
+def share_rows(found: Annotation) -> Iterator[tuple[str, ...]]:
+    """Yield the rows of the table of shares."""
+    from figeval.wings.annotation.tables import interval
+
+    for one in found.shares:
+        value = "–" if one.score.value is None else f"{one.score.value:.4f}"
+        yield (one.error_type, one.author, value, interval(one.score), str(one.score.n), str(one.texts))
+
+
+def agreement_rows(found: Annotation) -> Iterator[tuple[str, ...]]:
+    """Yield the rows of the table of agreement."""
+    for one in found.agreement:
+        yield (one.error_type, "–" if one.alpha is None else f"{one.alpha:.3f}", str(one.texts))
+
+
+def notes(found: Annotation) -> Iterator[str]:
+    """Yield notes on what is missing."""
+    for name, count in found.empty.items():
+        if count:
+            yield f"{name}: {count} of {found.cells} cells are empty and do not count as judgements"
+    for one in found.agreement:
+        if one.why:
+            yield f"no alpha of {one.error_type!r}: {one.why}"
+    for author, count in found.key.not_written.items():
+        yield f"{author}: {counted(count, 'text')} in the sample not written, so not judged"

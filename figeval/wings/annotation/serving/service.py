@@ -1,0 +1,95 @@
+"""Start and end of the local server: its socket, the lock of the folder, and what is counted when it stops."""
+
+from __future__ import annotations
+
+import errno
+import secrets
+import socket
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack, suppress
+from importlib.util import find_spec
+from pathlib import Path
+
+from figeval.errors import FigevalError, FolderInUse, OptionError, RecordError
+from figeval.io.storage import locked
+from figeval.wings.annotation.journal import journal_of, journals
+from figeval.wings.annotation.questionnaire import questionnaire
+from figeval.wings.annotation.sheets import Key
+
+LOCK = ".serve.lock"
+NEEDED = ("starlette", "uvicorn")
+PATIENCE = 2  # seconds that requests have to finish when the server stops
+
+
+def serve(folder: Path, key: Key, annotator: str | None, port: int, ready: Callable[[str], None]) -> Mapping[str, int]:
+    """Serve items to browsers on this machine until Ctrl-C, and return the number of judgements of each annotator.
+
+    Args:
+        folder: folder of the items, in which the answers are stored.
+        key: key to the items, of which nothing but the criteria and the order is shown.
+        annotator: the only annotator; by default, everybody chooses a name on the page.
+        port: port to listen on; 0 is any free one.
+        ready: called with the address as soon as it can be opened.
+
+    Raises:
+        FigevalError: the extra `annotate` is not installed.
+        OptionError: the name cannot be used, or the port is not free.
+        DataError: there are no items, or the answers so far are damaged.
+        FolderInUse: the folder is being served already.
+        RecordError: the folder cannot be written.
+    """
+    if missing := [name for name in NEEDED if find_spec(name) is None]:
+        raise FigevalError(f"the page needs {' and '.join(missing)}: pip install 'figeval[annotate]'")
+    import uvicorn
+
+    from figeval.wings.annotation.serving.app import HOST, PatientProtocol, application
+
+    shown = questionnaire(folder, key)
+    only = None if annotator is None else journal_of(folder, annotator).annotator
+    with ExitStack() as held:
+        try:
+            held.enter_context(locked(folder / LOCK, FolderInUse(f"{folder} is being served already; use that page")))
+        except OSError as error:
+            raise RecordError(
+                f"cannot write {folder} ({error.strerror or error}), where the judgements are stored; copy the folder "
+                "to a place of your own"
+            ) from error
+        counted(folder)  # damaged answers are reported before anybody adds to them
+        listening = held.enter_context(_listening(HOST, port))
+        number = int(listening.getsockname()[1])
+        token = secrets.token_urlsafe(16)
+        config = uvicorn.Config(
+            application(shown, folder, only, number, token),
+            http=PatientProtocol,
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            log_level="error",  # anybody can send what is no request, and would fill the terminal with warnings
+            access_log=False,
+            proxy_headers=False,
+            server_header=False,
+            timeout_graceful_shutdown=PATIENCE,
+        )
+        ready(f"http://{HOST}:{number}/#token={token}")
+        with suppress(KeyboardInterrupt):  # repeated by uvicorn when it has stopped
+            uvicorn.Server(config).run(sockets=[listening])
+        return counted(folder)
+
+
+def counted(folder: Path) -> Mapping[str, int]:
+    """Return the number of judgements of each annotator who has answered on the page."""
+    return {journal.annotator: len(journal.answers()) for journal in journals(folder)}
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    """Return a socket to which browsers can connect at once; they wait until requests are handled."""
+    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((host, port))
+        listening.listen()
+    except OSError as error:
+        listening.close()
+        what = "is in use" if error.errno == errno.EADDRINUSE else f"cannot be used ({error.strerror})"
+        raise OptionError(f"--port: {port} {what}; give another one, or 0 for any that is free") from error
+    return listening

@@ -1,0 +1,13 @@
+"""A conference's reproducibility checklist, answered from the records of runs."""
+
+from __future__ import annotations
+
+from figeval.hooks import CommandLine, hookimpl
+
+
+@hookimpl
+def register_commands(cli: CommandLine) -> None:
+    """Register the command."""
+    cli.add_lazy_command(
+        "checklist", "figeval.wings.checklist.command:checklist", "Answer a conference's reproducibility checklist."
+    )

@@ -1,0 +1,50 @@
+"""Command `figeval checklist`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from figeval.cli.options import include_path
+from figeval.cli.output import echo, echo_json
+
+
+@click.command()
+@click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="RUN...")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["arr", "neurips"]),
+    default="arr",
+    show_default=True,
+    help="Checklist: Responsible NLP of ACL Rolling Review, or that of NeurIPS.",
+)
+@click.option(
+    "--items",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Folder of `figeval annotate export` whose instructions are quoted; may be repeated.",
+)
+@include_path
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON list.")
+def checklist(
+    *, runs: tuple[Path, ...], form: str, items: tuple[Path, ...], include_path: tuple[Path, ...], as_json: bool
+) -> None:
+    """Answer a conference's reproducibility checklist from the records of runs, as Markdown.
+
+    Records know data, licences, splits, hardware, hours, settings, hyperparameters and their search, what selected the
+    checkpoint, intervals and versions. Trainings are found by the runs of their models. "fill in" marks what only the
+    authors know. Give all runs of the paper, since hours are added up over them.
+
+    \b
+    figeval checklist results/runs/* --format arr
+    """
+    from figeval.wings.checklist.api import checklist as answers_of
+
+    found = answers_of(runs, form=form, items=items, include_path=include_path)
+    if as_json:
+        echo_json(found.to_dict())
+    else:
+        echo(found)

@@ -1,0 +1,70 @@
+"""Command `figeval contamination`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from figeval.cli.options import include_path, listed, model_args, seed, some
+from figeval.cli.output import echo_json_text, echo_result
+
+
+@click.command()
+@click.option("--tasks", required=True, callback=some, help="Tasks or suites, separated by commas.")
+@click.option("--model", "-m", required=True, help="Name, folder or hub id of a language model.")
+@model_args
+@click.option("--limit", "-L", type=click.IntRange(min=1), help="Use only the first N examples of each task.")
+@click.option(
+    "--measures",
+    multiple=True,
+    callback=listed,
+    metavar="recall,rewrites,order,min_k",
+    help="What to measure; by default all of these.",
+)
+@click.option(
+    "--shards",
+    type=click.IntRange(min=2),
+    help="Parts of the file for the order test; by default of five clusters each.",
+)
+@click.option(
+    "--permutations",
+    type=click.IntRange(min=1),
+    default=9_999,
+    show_default=True,
+    help="Random orders of the order test; they cost no further request.",
+)
+@click.option(
+    "--run",
+    type=click.Path(path_type=Path),
+    help="Folder of a run of the same model and tasks: compare its scores on recalled and other texts.",
+)
+@click.option("--device", help="Device of the model: cpu, cuda, cuda:1, mps.")
+@seed
+@click.option(
+    "--output_path",
+    "-o",
+    type=click.Path(path_type=Path),
+    help="Folder for the record; by default one in results/contamination, named after the model.",
+)
+@include_path
+@click.option("--json", "as_json", is_flag=True, help="Print the record as JSON.")
+def contamination(*, tasks: tuple[str, ...], model: str, as_json: bool, **options: Any) -> None:
+    """Measure what a language model may remember of a benchmark. Every number is evidence, not proof.
+
+    Recall of the last words of proverbs and idioms, likelihood compared with rewrites, a test of the file's order by
+    clusters, and Min-K% and Min-K%++. Before a measure begins, its cost is printed on stderr.
+
+    \b
+    figeval contamination --tasks epic_mcq --model smollm2 --limit 50 --measures recall,rewrites
+    figeval contamination --tasks mini_proverbs --model models/mine --run results/runs/mine
+    """
+    from figeval.wings.contamination.api import contamination as measure
+
+    given = {name: value for name, value in options.items() if value not in (None, ())}
+    found = measure(tasks, model, progress=True, **given)
+    if as_json:
+        echo_json_text(found.record.model_dump_json(indent=1))
+    else:
+        echo_result(found.grids(), found.notes())

@@ -1,0 +1,189 @@
+"""Results and samples as lm-evaluation-harness writes them: `results_DATE.json` and `samples_TASK_DATE.jsonl`.
+
+Its tools (`lm_eval.utils.make_table`, viewers, leaderboards) read them as results of their own. Numbers that the format
+has no place for (intervals, baselines) are in the `metadata` of a task's config. Later releases than 0.4.10 also write
+`name` and `sample_len` beside the scores. They are left out: 0.4.10 would print them as scores, and the alias and
+`n-samples` say the same.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from figeval.records.conditions import described, without_answer
+from figeval.records.schema import RunRecord, TaskRecord
+from figeval.wings.exporters.results import Result, as_json, file_name, moment, results, unique
+
+if TYPE_CHECKING:
+    from figeval import StoredAnswer, StoredRun
+
+FILTER = "none"  # lm-eval's name for answers as they are
+
+
+def export(runs: Sequence[RunRecord], stored: Sequence[StoredRun]) -> dict[str, str]:
+    """Return the files below one folder per model, named and dated as lm-eval does."""
+    files: dict[str, str] = {}
+    for run, own in zip(runs, stored, strict=True):
+        folder = file_name(run.model.name.replace("/", "__"))
+        date = moment(run, run.started).strftime("%Y-%m-%dT%H-%M-%S.%f")
+        if f"{folder}/results_{date}.json" in files:
+            folder = unique(f"{folder}-{run.identity}", "", {name.partition("/")[0] for name in files})
+        hashes = {}
+        for task in run.tasks_with_rows():
+            lines = list(_samples(task, own))
+            if lines:
+                hashes[task.task] = _sha256(
+                    "".join(one["doc_hash"] + one["prompt_hash"] + one["target_hash"] for one in lines)
+                )
+                name = unique(f"{folder}/samples_{file_name(task.task)}", f"_{date}.jsonl", files)
+                files[name] = "".join(as_json(line, indent=None) for line in lines)
+        files[f"{folder}/results_{date}.json"] = as_json(
+            {**_results(run), "task_hashes": hashes, **_about(run, folder)}
+        )
+    return files
+
+
+def _results(run: RunRecord) -> dict[str, Any]:
+    """Return the part about tasks. A number without a value has no entry."""
+    found: dict[str, Any] = {name: {} for name in ("results", "versions", "n-shot", "higher_is_better", "n-samples")}
+    known: dict[str, list[Result]] = {}
+    for result in results(run):
+        known.setdefault(result.name, []).append(result)
+    for name, own in known.items():
+        task = own[0].task
+        numbers: dict[str, Any] = {"alias": name}
+        for one in own:
+            metric = _name(one.score.metric)
+            numbers[f"{metric},{FILTER}"] = one.value
+            numbers[f"{metric}_stderr,{FILTER}"] = "N/A" if one.score.stderr is None else one.score.stderr
+        found["results"][name] = numbers
+        found["higher_is_better"][name] = {_name(one.score.metric): one.score.higher_is_better for one in own}
+        if task is not None:
+            found["versions"][name] = task.version
+            found["n-shot"][name] = int(task.settings.get("num_fewshot", 0))
+            n = own[0].score.n if own[0].part else _effective(task, own)
+            found["n-samples"][name] = {"original": task.available, "effective": n}
+    groups: dict[str, dict[str, Any]] = {}
+    for mean in run.macro:
+        if mean.value is not None:
+            groups.setdefault(mean.suite, {"alias": mean.suite})[f"{_name(mean.metric)},{FILTER}"] = mean.value
+    found["results"] |= {suite: numbers for suite, numbers in groups.items() if suite not in found["results"]}
+    found["configs"] = {name: _config(name, own) for name, own in known.items()}
+    found["group_subtasks"] = {name: [] for name in found["results"]}
+    return found | ({"groups": groups} if groups else {})
+
+
+def _effective(task: TaskRecord, own: Sequence[Result]) -> int:
+    """Return the number of examples, of those with an answer if there is a score of them only."""
+    return min((one.score.n for one in own if without_answer(task, one.score, task.baselines)), default=task.n)
+
+
+def _name(metric: str) -> str:
+    """Return a metric's name without commas, which separate it from the filter."""
+    return metric.replace(",", ";")
+
+
+def _config(name: str, own: Sequence[Result]) -> dict[str, Any]:
+    task = own[0].task
+    details = {
+        one.score.metric: {
+            **one.score.model_dump(exclude={"metric"}),
+            "baselines": dict(one.baselines),
+            **({"notes": list(one.notes)} if one.notes else {}),
+        }
+        for one in own
+    }
+    metrics = [{"metric": one.score.metric, "higher_is_better": one.score.higher_is_better} for one in own]
+    made: dict[str, Any] = {"task": name, "metric_list": metrics}
+    metadata: dict[str, Any] = {"source": "figeval", "scores": details}
+    if task is not None:
+        made |= {
+            "output_type": "generate_until" if task.extractor else "multiple_choice",
+            "num_fewshot": int(task.settings.get("num_fewshot", 0)),
+        }
+        metadata |= {
+            "version": task.version,
+            "task_type": task.task_type,
+            "route": task.route,
+            "conditions": described(task),
+            "examples_sha256": task.examples_sha256,
+        }
+    return {**made, "metadata": metadata}
+
+
+def _about(run: RunRecord, folder: str) -> dict[str, Any]:
+    """Return the part about the run, as `simple_evaluate` and the tracker of lm-eval add it."""
+    config, packages = run.config, run.provenance.get("packages") or {}
+    system = config.get("system_instruction") or None
+    seed = config.get("seed", 0)
+    ended = moment(run, run.finished or run.started)
+    seconds = (ended - moment(run, run.started)).total_seconds()
+    return {
+        "config": {
+            "model": run.model.backend,
+            "model_args": {"pretrained": run.model.name, **run.model.options},
+            "batch_size": str(config.get("batch_size")),
+            "device": config.get("device"),
+            "use_cache": None,
+            "limit": config.get("limit"),
+            "bootstrap_iters": 0,
+            "gen_kwargs": None,
+            **{f"{name}_seed": seed for name in ("random", "numpy", "torch", "fewshot")},
+        },
+        "git_hash": (run.provenance.get("git") or {}).get("commit"),
+        "date": moment(run, run.started).timestamp(),
+        "transformers_version": packages.get("transformers"),
+        "lm_eval_version": packages.get("lm-eval"),
+        "figeval_version": packages.get("figeval"),
+        "model_source": run.model.backend,
+        "model_name": run.model.name,
+        "model_name_sanitized": folder,
+        "system_instruction": system,
+        "system_instruction_sha": None if system is None else _sha256(system),
+        "fewshot_as_multiturn": None,
+        "chat_template": None,
+        "chat_template_sha": None,
+        "total_evaluation_time_seconds": str(seconds),
+    }
+
+
+# ---- samples --------------------------------------------------------------------------------------------------------
+
+
+def _samples(task: TaskRecord, stored: StoredRun) -> Iterator[dict[str, Any]]:
+    for number, answer in enumerate(stored.answers(task)):
+        yield _sample(number, answer)
+
+
+def _sample(number: int, answer: StoredAnswer) -> dict[str, Any]:
+    """Return one line. Without texts, `doc` has only the columns of the example, and prompts are never stored.
+
+    `resps` are the text that the model wrote, or the score of each option.
+    """
+    row = answer.row
+    means = {name: value for name, value in row["metrics"].items() if isinstance(value, float | int)}
+    doc = dict(answer.fields) or {"id": row["id"], "meta": row["meta"]}
+    target = "; ".join(answer.reference)
+    raw = row.get("raw")
+    responses = [[raw]] if raw is not None else [[str(one)] for one in row.get("scores", ())]
+    reserved = {"doc_id", "doc", "target", "arguments", "resps", "filtered_resps", "filter", "metrics"}
+    return {
+        "doc_id": number,
+        "doc": doc,
+        "target": target,
+        "arguments": {"gen_args_0": {"arg_0": answer.input}},
+        "resps": responses,
+        "filtered_resps": [answer.answer],
+        "filter": FILTER,
+        "metrics": list(means),
+        "doc_hash": _sha256(as_json(doc, indent=2)),
+        "prompt_hash": _sha256(answer.input),
+        "target_hash": _sha256(target),
+        **{name: value for name, value in means.items() if name not in reserved},
+    }
+
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()

@@ -1,0 +1,126 @@
+r"""Pieces of LaTeX: text in which nothing is a command, lines of tables, and floats with caption and notes."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
+
+from figeval.io.text import one_line
+
+MISSING = "--"
+BRACKETS = r"{\scriptsize ["  # begins a cell with an interval
+SPECIAL = {
+    **{letter: rf"\{letter}" for letter in "&%$#_{}"},
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    '"': r"\textquotedbl{}",
+    "→": r"$\rightarrow$",
+    "↛": r"$\not\rightarrow$",
+    "−": "$-$",
+    "×": r"$\times$",
+    "²": r"\textsuperscript{2}",
+    "κ": r"$\kappa$",
+    "…": r"\ldots{}",
+}
+CODE = re.compile("`([^`]*)`")
+LAST = "\u017f"  # pdfLaTeX's fonts have the letters up to here, and these marks
+MARKS = "–—‘’“”"
+
+
+def escape(text: str) -> str:
+    """Return a text on one line in which nothing is a command or a ligature of hyphens."""
+    return "".join(SPECIAL.get(letter, letter) for letter in one_line(text)).replace("--", "-{}-")
+
+
+def printable(text: str) -> str:
+    """Return an escaped text without letters that pdfLaTeX's fonts lack; their code points replace them."""
+    composed = unicodedata.normalize("NFC", one_line(text))
+    shown = "".join(one if one <= LAST or one in MARKS or one in SPECIAL else f"[U+{ord(one):04X}]" for one in composed)
+    return escape(shown).replace("\\textquotedbl{}", "''")
+
+
+def sentence(note: str) -> str:
+    """Return a note that ends with a full stop."""
+    return f"{printable(note).removesuffix('.')}."
+
+
+def prose(text: str) -> str:
+    """Return a sentence in which words between backticks are set as code."""
+    return CODE.sub(r"\\texttt{\1}", printable(text))
+
+
+def row(cells: Iterable[str]) -> str:
+    r"""Return one line of the table. Braces before `[` and `*` keep them from being an argument of the `\\` before."""
+    line = " & ".join(cells)
+    return rf"{'{}' if line.startswith(('[', '*')) else ''}{line} \\"
+
+
+def figure(value: str | None, after: str = "", *, bold: bool = False) -> str:
+    """Return a cell of an `S` column: a number with what follows it, or two hyphens if there is none."""
+    if value is None:
+        return f"{{{MISSING}{after}}}"
+    return (r"\bfseries " if bold else "") + value + (f"{{{after}}}" if after else "")
+
+
+def between(low: float | None, high: float | None, percent: bool = False, digits: int = 3) -> str:
+    """Return an interval as a small cell, or an empty one."""
+    if low is None or high is None:
+        return "{}"
+    ends = (f"{one * (100 if percent else 1):.{digits}f}".replace("-", "$-$") for one in (low, high))
+    return f"{BRACKETS}{', '.join(ends)}]}}"
+
+
+def column(values: Sequence[str | None], marked: bool) -> str:
+    """Return an `S` column that is wide enough for these numbers, and for a mark behind them."""
+    shown = [value for value in values if value is not None]
+    whole = max((len(value.lstrip("-").partition(".")[0]) for value in shown), default=1)
+    decimals = max((len(value.partition(".")[2]) for value in shown), default=0)
+    minus = "-" if any(value.startswith("-") for value in shown) else ""
+    post = r", table-space-text-post={$^{a}$}" if marked else ""
+    return f"S[table-format={minus}{whole}.{decimals}{post}]"
+
+
+def headed(groups: Sequence[tuple[str, int]]) -> Iterator[str]:
+    """Yield a line with headings (text, columns) above several columns, behind the first column, and their rules."""
+    if not any(head for head, _ in groups):
+        return
+    yield row(["", *(rf"\multicolumn{{{width}}}{{c}}{{{head}}}" for head, width in groups)])
+    rules, first = [], 2
+    for head, width in groups:
+        if head and width > 1:
+            rules.append(rf"\cmidrule(lr){{{first}-{first + width - 1}}}")
+        first += width
+    if rules:
+        yield " ".join(rules)
+
+
+def floating(body: Iterable[str], caption: str, label: str, notes: Iterable[str]) -> Iterator[str]:
+    """Yield a float: its tables, the notes below them, caption and label."""
+    yield r"% \usepackage{booktabs}"
+    yield r"% \usepackage{siunitx}"
+    yield r"% \usepackage[T1]{fontenc}"
+    yield r"\begin{table}"
+    yield r"\centering\small"
+    yield r"\setlength{\tabcolsep}{4pt}"
+    yield r"\setlength{\belowcaptionskip}{6pt}"
+    yield r"\sisetup{detect-weight=true, mode=text, table-align-text-post=false}"
+    yield rf"\caption{{{caption}}}"
+    yield rf"\label{{tab:{label}}}"
+    yield from body
+    yield from below(notes)
+    yield r"\end{table}"
+    yield ""
+
+
+def below(notes: Iterable[str]) -> Iterator[str]:
+    """Yield the notes below a table, each as a paragraph."""
+    if paragraphs := list(notes):
+        yield r"\par\smallskip"
+        yield r"\parbox{\linewidth}{\raggedright\footnotesize"
+        yield "\\par\n".join(paragraphs)
+        yield "}"

@@ -1,0 +1,16 @@
+"""HTML pages: reports about runs, and sites with leaderboards."""
+
+from __future__ import annotations
+
+from figeval.hooks import CommandLine, hookimpl
+
+
+@hookimpl
+def register_commands(cli: CommandLine) -> None:
+    """Register the commands."""
+    cli.add_lazy_command(
+        "report", "figeval.wings.report.command:report", "Write an HTML page about runs, with a sample explorer."
+    )
+    cli.add_lazy_command(
+        "board", "figeval.wings.report.board_command:board", "Write a site with leaderboards of many runs."
+    )

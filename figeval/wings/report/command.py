@@ -1,0 +1,78 @@
+"""Command `figeval report`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from figeval.cli.options import include_path, listed
+from figeval.cli.output import echo
+from figeval.io.text import counted
+
+
+@click.command()
+@click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="RUN...")
+@click.option(
+    "--output",
+    "-o",
+    type=click.Path(dir_okay=False, path_type=Path),
+    default=Path("report.html"),
+    show_default=True,
+    help="File to write.",
+)
+@click.option("--title", default="Evaluation report", show_default=True, help="Heading of the page.")
+@click.option(
+    "--metric",
+    multiple=True,
+    callback=listed,
+    default=("acc",),
+    show_default="acc",
+    help="Metrics of the paired comparisons, e.g. acc,span_f1.",
+)
+@click.option("--by", multiple=True, callback=listed, metavar="KEY", help="Add scores by idiom, proverb, corpus …")
+@click.option("--seed", type=int, default=0, show_default=True, help="Random seed for the sign-flip tests.")
+@click.option("--no_texts", is_flag=True, help="Leave out the texts of the examples.")
+@click.option("--allow_noncommercial", is_flag=True, help="Include texts whose licence excludes commercial use.")
+@click.option("--no_plots", is_flag=True, help="Leave out the charts.")
+@include_path
+def report(  # noqa: PLR0913 - one argument per option
+    runs: tuple[Path, ...],
+    output: Path,
+    *,
+    title: str,
+    metric: tuple[str, ...],
+    by: tuple[str, ...],
+    seed: int,
+    no_texts: bool,
+    allow_noncommercial: bool,
+    no_plots: bool,
+    include_path: tuple[Path, ...],
+) -> None:
+    """Write one HTML page about one or several runs, with a sample explorer. No model is needed.
+
+    The first run is compared with each of the others. The page loads nothing from elsewhere. The texts of the examples
+    come from the data on this machine, not from the runs, so their licences apply to the page.
+
+    \b
+    figeval report results/runs/demo
+    figeval report results/runs/minilm results/runs/tfidf -o report.html --by proverb
+    figeval report models/proverbs --no_texts
+    """
+    from figeval.wings.report.api import report as write_report
+
+    made = write_report(
+        runs,
+        output=output,
+        title=title,
+        metric=metric,
+        by=by,
+        seed=seed,
+        texts=not no_texts,
+        allow_noncommercial=allow_noncommercial,
+        plots=not no_plots,
+        include_path=include_path,
+    )
+    for notice in made.notices:
+        echo(notice)
+    echo(f"{output} ({counted(made.runs, 'run')}, {made.bytes / 1e6:.1f} MB)")

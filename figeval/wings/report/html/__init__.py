@@ -1,0 +1,29 @@
+"""Parts of pages that reports and leaderboards share: bars of scores, and files to download."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from figeval.records.schema import ScoreRecord
+from figeval.reporting.html import in_base64
+from figeval.types import JSON
+
+
+def download(name: str, text: str) -> JSON:
+    """Return a file within the document: its name, and its content as an address."""
+    return {"name": name, "address": f"data:text/plain;charset=utf-8;base64,{in_base64(text.encode())}"}
+
+
+def bar(score: ScoreRecord, floors: Sequence[float | None] = ()) -> JSON | None:
+    """Return the places on a bar from 0 to 100, or None for a score that is not between 0 and 1."""
+    if score.value is None or not 0 <= score.value <= 1:
+        return None
+    value, low, high = (
+        None if one is None else round(100 * min(max(one, 0), 1), 2) for one in (score.value, score.low, score.high)
+    )
+    return {
+        "value": value,
+        "low": low,
+        "high": high,
+        "floors": [round(100 * one, 2) for one in floors if one is not None and 0 <= one <= 1],
+    }

@@ -1,0 +1,239 @@
+"""The charts of a report, drawn as SVG when the page is written, so that the page needs no library."""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from math import isfinite
+from typing import Any
+
+from figeval.io.plots import BLUE, GREEN, GREY, NEEDED, ORANGE, PADDING, styled
+from figeval.records.training import TrainingRecord
+from figeval.types import JSON
+
+COLOURS = (BLUE, ORANGE, GREEN, "#AA5591", "#8A6D00", "#4A6FD0")  # of the runs, as in page.css
+GOLD, GOLD_LABEL = "#B8BEC4", "right answer"
+LETTER, SPREAD = 6.4, 0.25  # pixels of a letter in labels, and how much wider the fonts of other machines may be
+SIZE = re.compile(r'<svg[^>]*? width="([\d.]+)" height="([\d.]+)"')
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """An SVG as a data address, with its size in pixels and a description for those who do not see it."""
+
+    name: str
+    description: str
+    address: str
+    width: int
+    height: int
+
+
+def available() -> bool:
+    """Return whether the libraries that draw charts are installed."""
+    return all(find_spec(name) is not None for name in NEEDED)
+
+
+def scores(rows: Sequence[JSON], colours: Mapping[str, str]) -> Picture | None:
+    """Return the chart of the first metric of each task: values, intervals and the best baseline.
+
+    Args:
+        rows: `task`, `run` (its label), `value`, `low`, `high` and `floor`.
+        colours: colour of each run by its label, in the order of the runs.
+    """
+    import altair as alt
+
+    if not rows:
+        return None
+    data = alt.Data(values=list(rows))
+    # Lists of names keep the order of the runs and tasks.
+    tasks = list(dict.fromkeys(row["task"] for row in rows))
+    shown = _having(colours, (row["run"] for row in rows))
+    base = alt.Chart(data).encode(
+        y=alt.Y("task:N", sort=tasks, title=None, axis=alt.Axis(labelLimit=320)),
+        yOffset=alt.YOffset("run:N", sort=list(shown)),
+        color=_by_run(shown),
+    )
+    limits = base.mark_rule(strokeWidth=2).encode(x=alt.X("low:Q"), x2="high:Q")
+    points = base.mark_point(filled=True, size=70, opacity=1).encode(
+        x=alt.X("value:Q", title="score with 95 % interval; ticks: best baseline", scale=alt.Scale(zero=True))
+    )
+    floors = (
+        alt.Chart(data).mark_tick(thickness=2, color=GREY, size=14).encode(x="floor:Q", y=alt.Y("task:N", sort=tasks))
+    )
+    height = max(60, len(tasks) * (14 + 12 * len(shown)))
+    chart = alt.layer(limits, floors, points).properties(width=520, height=height)
+    description = f"Scores of {', '.join(shown)} on {len(tasks)} tasks"
+    return _picture(chart, "Scores by task", description, left=tasks, right=shown)
+
+
+def calibration(task: str, entries: Sequence[JSON], colours: Mapping[str, str]) -> Iterable[Picture]:
+    """Yield the reliability diagram of a task, and its accuracy by coverage; seeds are lines of one colour.
+
+    Args:
+        task: name of the task.
+        entries: calibration with `label`, by which lines are coloured, and `single`, the label of the run.
+        colours: see `scores`.
+    """
+    import altair as alt
+
+    shown = _having(colours, (one["label"] for one in entries))
+    bins = [{"run": one["label"], "single": one["single"], **each} for one in entries for each in one["bins"]]
+    unit = alt.Scale(domain=[0, 1], nice=False)
+    diagonal = alt.Chart(alt.Data(values=[{"x": 0, "y": 0}, {"x": 1, "y": 1}])).mark_line(color=GREY, strokeDash=[4, 3])
+    points = alt.Chart(alt.Data(values=bins)).encode(
+        x=alt.X("confidence:Q", scale=unit, title="confidence"),
+        y=alt.Y("accuracy:Q", scale=unit, title="accuracy"),
+        color=_by_run(shown),
+        detail="single:N",
+    )
+    sized = points.mark_circle(opacity=0.85).encode(size=alt.Size("n:Q", title="answers", legend=None))
+    chart = alt.layer(diagonal.encode(x="x:Q", y="y:Q"), points.mark_line(strokeWidth=1.5), sized)
+    yield _picture(
+        chart.properties(width=260, height=260),
+        "Reliability",
+        f"Reliability diagram of {task}",
+        task,
+        right=shown,
+    )
+
+    curve = [
+        {"run": one["label"], "single": one["single"], "coverage": share, "accuracy": accuracy}
+        for one in entries
+        for share, accuracy in one["selective"]
+    ]
+    lines = (
+        alt.Chart(alt.Data(values=curve))
+        .mark_line(point=True)
+        .encode(
+            x=alt.X("coverage:Q", scale=unit, title="share of examples, most confident first"),
+            y=alt.Y("accuracy:Q", scale=unit, title="accuracy"),
+            color=_by_run(shown),
+            detail="single:N",
+        )
+    )
+    made = lines.properties(width=260, height=260)
+    description = f"Accuracy of {task} by share of answered examples"
+    yield _picture(made, "Selective accuracy", description, task, right=shown)
+
+
+def positions(task: str, entries: Sequence[JSON], colours: Mapping[str, str]) -> Picture:
+    """Return the chart of chosen and right positions of a task; the answers of all seeds are counted together.
+
+    Args:
+        task: name of the task.
+        entries: positions with `label`, by which they are counted together.
+        colours: see `scores`.
+    """
+    import altair as alt
+
+    counts: dict[tuple[str, int], Counter[str]] = {}
+    for one in entries:
+        for each in one["positions"]:
+            own = {key: each[key] for key in ("chosen", "right", "n")}
+            counts.setdefault((one["label"], each["position"]), Counter()).update(own)
+    rows = [
+        {"position": position, "who": label, "share": own["chosen"] / own["n"]}
+        for (label, position), own in counts.items()
+    ]
+    first = entries[0]["label"]
+    rows += [
+        {"position": position, "who": GOLD_LABEL, "share": own["right"] / own["n"]}
+        for (label, position), own in counts.items()
+        if label == first
+    ]
+    shown = {**_having(colours, (one["label"] for one in entries)), GOLD_LABEL: GOLD}
+    chart = (
+        alt.Chart(alt.Data(values=rows))
+        .mark_bar()
+        .encode(
+            x=alt.X("position:O", title="position of the option", axis=alt.Axis(labelAngle=0)),
+            xOffset=alt.XOffset("who:N", sort=list(shown)),
+            y=alt.Y("share:Q", title="share of answers", axis=alt.Axis(format="%")),
+            color=_by_run(shown, "who:N"),
+        )
+        .properties(width=alt.Step(max(8, 40 // len(shown))), height=200)
+    )
+    description = f"Positions of the options chosen in {task}"
+    return _picture(chart, "Chosen positions", description, task, right=shown)
+
+
+def learning(record: TrainingRecord) -> Picture | None:
+    """Return the chart of the dev scores of a training by step."""
+    import altair as alt
+
+    rows = [
+        {"step": one.step, "metric": name, "score": value}
+        for one in record.scored_steps()
+        for name, value in one.scores.items()
+        if value is not None and isfinite(value)
+    ]
+    if not rows:
+        return None
+    name = f"{record.config.model}, seed {record.config.seed}"
+    chart = (
+        alt.Chart(alt.Data(values=rows))
+        .mark_line(point=True)
+        .encode(
+            x=alt.X("step:Q", title="step"),
+            y=alt.Y("score:Q", title="score on dev", scale=alt.Scale(zero=False)),
+            color=alt.Color("metric:N", scale=alt.Scale(range=list(COLOURS)), legend=_legend()),
+        )
+        .properties(width=360, height=220)
+    )
+    return _picture(chart, "Scores on dev", f"Scores on dev of {name} by step", name)
+
+
+def _having(colours: Mapping[str, str], labels: Iterable[str]) -> dict[str, str]:
+    """Return the colours of the runs that a chart shows, so that its legend names no others."""
+    shown = set(labels)
+    return {label: colour for label, colour in colours.items() if label in shown}
+
+
+def _by_run(colours: Mapping[str, str], field: str = "run:N") -> Any:
+    """Return the colours of the runs, the same in all charts."""
+    import altair as alt
+
+    names, own = list(colours), list(colours.values())
+    return alt.Color(field, sort=names, scale=alt.Scale(domain=names, range=own), legend=_legend())
+
+
+def _legend() -> Any:
+    """Return a legend above the chart, where long names neither make it wide nor are cut."""
+    import altair as alt
+
+    return alt.Legend(orient="top", direction="vertical", labelLimit=0, title=None)
+
+
+def _picture(
+    chart: Any,
+    title: str,
+    description: str,
+    subtitle: str = "",
+    *,
+    left: Iterable[str] = (),
+    right: Iterable[str] = (),
+) -> Picture:
+    """Return a chart as SVG on a transparent background, so that it fits light and dark pages.
+
+    `left` and `right` are the labels that end at these sides. The chart is laid out with the fonts of this machine;
+    where those of the reader's machine are wider, there is room for them.
+    """
+    import vl_convert
+
+    spec = styled(chart, title, [subtitle] if subtitle else []).to_dict()
+    sides = {"left": left, "right": (*right, subtitle, title)}
+    room = {side: SPREAD * LETTER * max(map(len, labels), default=0) for side, labels in sides.items()}
+    spec["padding"] = dict.fromkeys(("left", "right", "top", "bottom"), PADDING)
+    for side, pixels in room.items():
+        spec["padding"][side] += round(pixels)
+    spec["config"]["background"] = "transparent"
+    svg = vl_convert.vegalite_to_svg(spec)
+    found = SIZE.search(svg)
+    width, height = (round(float(size)) for size in found.groups()) if found else (600, 300)
+    address = f"data:image/svg+xml;base64,{base64.b64encode(svg.encode()).decode()}"
+    file = re.sub(r"[^\w.-]+", "-", f"{title.lower()} {subtitle}").strip("-")
+    return Picture(file, description, address, width, height)

@@ -1,0 +1,27 @@
+"""Fine-tuning of models on tasks, by learners that plugins provide."""
+
+from __future__ import annotations
+
+from figeval.hooks import CommandLine, ListingRegistrar, ViewRegistrar, hookimpl
+
+
+@hookimpl
+def register_commands(cli: CommandLine) -> None:
+    """Register the command."""
+    cli.add_lazy_command("train", "figeval.wings.training.command:train", "Fine-tune a model on a task.")
+
+
+@hookimpl
+def register_listings(register: ListingRegistrar) -> None:
+    """Register the heads that can be trained, and the presets of published models."""
+    place = "figeval.wings.training.listings"
+    summary = "for train --head, a task type's default first"
+    register("heads", f"{place}:heads", ("name", "type", "owner", "summary"), summary)
+    columns = ("name", "model", "hyper-parameters", "tasks", "owner")
+    register("presets", f"{place}:presets", columns, "for train --preset, a row of a paper's table")
+
+
+@hookimpl
+def register_views(register: ViewRegistrar) -> None:
+    """Register the presets, so that `figeval show` describes them."""
+    register("preset", "figeval.wings.training.listings:preset_names", "figeval.wings.training.listings:PresetView")

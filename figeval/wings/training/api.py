@@ -1,0 +1,246 @@
+"""`figeval.train`, and the `Training` that it returns.
+
+It does what the command `train` does, without a terminal: it prints nothing unless asked to (`progress=True`), raises
+`figeval.FigevalError` where the command line exits with code 2, and leaves the environment unchanged.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
+
+from figeval import frontend
+from figeval.api.frames import data_frame
+from figeval.api.runs import Folders, Names, Run, RunOptions, Task, given_options, run
+from figeval.errors import FigevalError, TrainError
+from figeval.io.validation import checked_arguments
+from figeval.records.floor import floor_in
+from figeval.records.training import TrainingRecord
+from figeval.reporting import training as training_table
+from figeval.reporting.grid import page, plain
+from figeval.reporting.progress import TrainingProgress, display_on, stderr
+from figeval.wings.training.complete import complete, evaluation_folder
+from figeval.wings.training.config import TrainConfig
+from figeval.wings.training.configure import configured
+from figeval.wings.training.published import told
+from figeval.wings.training.train import stored_record
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    import pandas
+
+ACCELERATOR = "DS_ACCELERATOR"
+
+
+class TrainOptions(TypedDict, total=False):
+    """The flags of `figeval train` except task, model and output; `figeval train --help` describes each."""
+
+    head: str | None
+    head_args: Mapping[str, Any]
+    preset: str | None
+    augment: Mapping[str, Any]
+    seed: int
+    include_path: Folders
+    probe: str | None
+    floor: bool
+    holdout: float
+    holdout_by: Literal["auto", "cluster", "within", "row"]
+    limit: int | float | None
+    max_length: int | None
+    shuffle: Literal["epochs", "once"]
+    epochs: int
+    max_steps: int | None
+    batch_size: int
+    lr: float | None
+    optimizer: Literal["adamw", "adafactor"]
+    betas: tuple[float, float]
+    eps: float
+    bias_correction: bool
+    weight_decay: float
+    schedule: Literal["linear", "cosine", "constant"]
+    warmup: float
+    clip: float | None
+    dropout: float | None
+    select_on: Literal["dev", "test", "none"]
+    select_by: str | None
+    evaluate_every: float
+    patience: int | None
+    evaluate: Names | None
+    device: str | None
+    mixed_precision: Literal["no", "bf16", "fp16"]
+    gradient_checkpointing: bool
+    tokens_per_batch: int | None
+    lora: int | None
+    lora_alpha: float | None
+    lora_targets: Names
+    allow_pickle: bool
+    processes: int
+    deepspeed: str | None
+    fsdp: bool
+    nodes: int
+    node_rank: int
+    master: str | None
+    checkpoint_every: int | None
+    trackers: Names
+
+
+@checked_arguments
+def train(
+    task: str,
+    model: str | Path,
+    output: str | Path,
+    *,
+    config: str | Path | None = None,
+    progress: bool = False,
+    **options: Unpack[TrainOptions],
+) -> Training:
+    """Fine-tune a model on a task, or resume a training that was interrupted, and run the trained model.
+
+    Args:
+        task: name of a task with a train split.
+        model: model to start from: a folder, a hub id, `minilm` or `smollm2`.
+        output: folder of the trained model; the same arguments resume the training there.
+        config: YAML file with options; those given here take precedence.
+        progress: print the progress of the training on stderr.
+        options: the flags of `figeval train` under the same names.
+
+    Returns:
+        The training, with its scores on dev and the run of `evaluate` (by default of the task itself).
+
+    Raises:
+        TypeError: there is no such option.
+        OptionError: an argument has another type; tasks and models are given by name.
+        FigevalError: an unknown name, an invalid value, a folder with another training …
+
+    Example:
+        ```python
+        trained = figeval.train("epic_retrieval_seen", "minilm", "models/proverbs", epochs=3)
+        trained.scores, trained.run.scores
+        ```
+    """
+    asked = train_config(task, model, output, config, options)
+    with frontend.python_program(watched=progress), kept_environment():
+        return train_as(asked, shown_progress(asked) if progress else TrainingProgress(display_on(None)))
+
+
+def shown_progress(asked: TrainConfig) -> TrainingProgress:
+    """Return an observer that shows the progress on stderr, and print which row of a preset is used."""
+    display = display_on(stderr())
+    taken = told(asked)
+    if taken is not None:
+        display.say(taken)
+    return TrainingProgress(display)
+
+
+def train_as(asked: TrainConfig, progress: TrainingProgress) -> Training:
+    """Train and evaluate as a checked configuration says; the command line calls this with its flags."""
+    with progress.live():
+        record = complete(asked, progress)
+    tasks = (asked.task,) if asked.evaluate is None else asked.evaluate
+    return Training(asked.output, None if record is None else Run(record, evaluation_folder(asked.output, tasks)))
+
+
+class Training:
+    """A finished training, as `figeval.train` returns it; `Training(folder)` reads an earlier one.
+
+    A notebook shows it as its table of scores on dev. The folder is a model like any other:
+    `figeval.run(tasks, model=training.path)`.
+
+    Attributes:
+        path: folder of the trained model.
+        run: run at the end of the training, of the tasks of `evaluate`, by default of the task itself. None if none
+            was asked for, and for an earlier training; the method `evaluate` runs tasks now.
+    """
+
+    @checked_arguments
+    def __init__(self, path: str | Path, run: Run | None = None) -> None:
+        self.path = Path(path)
+        self.run = run
+
+    @cached_property
+    def record(self) -> TrainingRecord:
+        """Content of `training/record.json`: data, hyper-parameters, evaluations, cost, versions.
+
+        Raises:
+            TrainError: the folder holds no finished training.
+        """
+        try:
+            return stored_record(self.path)
+        except FigevalError as error:
+            raise TrainError(f"{self.path} does not contain a finished training ({error})") from error
+
+    @property
+    def scores(self) -> pandas.DataFrame:
+        """Scores on dev, one row per evaluation: `step`, a column per metric, and `best` for the chosen checkpoint.
+
+        Step 0 is the model before training, which is never chosen.
+
+        Raises:
+            FigevalError: pandas is not installed.
+        """
+        scored = list(self.record.scored_steps())
+        names = dict.fromkeys(name for evaluation in scored for name in evaluation.scores)
+        rows = ({"step": step.step, **step.scores, "best": step.step == self.record.best} for step in scored)
+        return data_frame(rows, {"step": "Int64", **dict.fromkeys(names, "float64"), "best": "bool"})
+
+    @property
+    def best(self) -> dict[str, float | None]:
+        """Scores on dev of the chosen checkpoint, by metric; empty if nothing was held out."""
+        found = (one.scores for one in self.record.evaluations if one.step == self.record.best)
+        return next(found, {})
+
+    @property
+    def floor(self) -> Training | None:
+        """Training of the floor that `--floor` made, with the same settings on a probe; None if there is none."""
+        found = floor_in(self.path)
+        return None if found is None else Training(found.folder)
+
+    def evaluate(self, tasks: Task | Sequence[Task], *, progress: bool = False, **options: Unpack[RunOptions]) -> Run:
+        """Run tasks with the trained model; arguments, errors and result are those of `figeval.run`."""
+        return run(tasks, self.path, progress=progress, **options)
+
+    def __str__(self) -> str:
+        return plain([training_table.dev_scores(self.record)], self._notes())
+
+    def __repr__(self) -> str:
+        return f"<figeval.Training in {str(self.path)!r}>"
+
+    def _repr_html_(self) -> str:
+        return page([training_table.dev_scores(self.record)], self._notes())
+
+    def _notes(self) -> Iterator[str]:
+        floor = floor_in(self.path)
+        return training_table.notes(self.record, floor.probe if floor else "")
+
+
+# ---- arguments and environment --------------------------------------------------------------------------------------
+
+
+def train_config(
+    task: str, model: str | Path, output: str | Path, config: str | Path | None, options: TrainOptions
+) -> TrainConfig:
+    """Return preset, configuration file and options as a checked value; later ones take precedence.
+
+    Raises:
+        TypeError: there is no such option.
+        TrainError: an option has an invalid value.
+    """
+    given = given_options("figeval.train", options, TrainOptions.__annotations__)
+    file = None if config is None else Path(config)
+    return configured(file, {**given, "task": task, "model": str(model), "output": Path(output)})
+
+
+@contextmanager
+def kept_environment() -> Iterator[None]:
+    """Restore the variable that a training sets for DeepSpeed; what libraries set on import is left alone."""
+    before = os.environ.get(ACCELERATOR)
+    try:
+        yield
+    finally:
+        if before is None:
+            os.environ.pop(ACCELERATOR, None)

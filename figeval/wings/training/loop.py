@@ -1,0 +1,460 @@
+"""The training loop: forward, backward, clip, step; evaluate, keep the best checkpoint, stop early, resume.
+
+A step is `batch_size` examples, however many batches and processes it takes: every loss is divided by the weight of the
+whole step. The random numbers of a step depend only on seed, step and process, so a training that was killed and
+resumed ends with the same weights as one that was not.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, cast
+
+from figeval.errors import TrainError
+from figeval.models.devices import attempt, is_exhausted
+from figeval.models.learner import WITHOUT_PADDING, Batch, Features, Learner
+from figeval.types import JSON
+from figeval.wings.training.adapters import Adapters, with_adapters
+from figeval.wings.training.batches import TOKENS_ON_ACCELERATOR, Epochs, Plan, Share, SimilarLengths, budget, shares
+from figeval.wings.training.config import TrainConfig
+from figeval.wings.training.distributed import Distributed
+from figeval.wings.training.optimizers import optimizer_of, rate, set_rate
+from figeval.wings.training.passes import PassCost
+from figeval.wings.training.probe import (
+    LESS_TO_UPDATE,
+    Gauge,
+    Work,
+    bytes_of_moments,
+    fitted,
+    half_of,
+    probes,
+    tokens_in_memory,
+)
+from figeval.wings.training.selection import Criterion, Evaluation, best_of, exhausted
+from figeval.wings.training.state import sizes
+from figeval.wings.training.train_folder import Progress, TrainFolder
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from torch.nn import Module
+
+LOSS = "loss"
+Scores = dict[str, float | None]
+
+
+class TrainingObserver(Protocol):
+    """Observer of a training's progress. The scores of step 0 are those of the model before training."""
+
+    def preparing(self, what: str) -> None: ...  # noqa: D102
+    def warned(self, text: str) -> None: ...  # noqa: D102
+    def began(self, total: int, done: int) -> None: ...  # noqa: D102
+    def stepped(self, step: int, loss: float, rate: float, speed: float, remaining: float) -> None: ...  # noqa: D102
+    def evaluated(self, step: int, scores: Scores, best: bool) -> None: ...  # noqa: D102
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """The configuration and the parts of one training.
+
+    `ids` are those of the examples of `train`, `data` is a digest of all examples, `prompts` are what the model reads
+    before texts. `dev` is given if the loss on it is wanted, `score` computes the metrics of a backend; both are None
+    if no checkpoint is chosen. `about` makes the `about` of figeval.json from the progress, `remember` writes to a
+    checkpoint which examples the model has seen.
+    """
+
+    config: TrainConfig
+    learner: Learner
+    train: Features
+    ids: Sequence[str]
+    criterion: Criterion
+    folder: TrainFolder
+    observer: TrainingObserver
+    about: Callable[[Progress], JSON]
+    remember: Callable[[Path], None] | None = None
+    data: str = ""
+    prompts: Mapping[str, str] = field(default_factory=dict)
+    dev: Features | None = None
+    score: Callable[[object, Distributed], Scores] | None = None
+
+
+def train(job: Job, distributed: Distributed) -> Progress:
+    """Train to the end, from the last checkpoint if there is one, and put the chosen model at the top of the folder.
+
+    Raises:
+        TrainError: the loss is not finite, or the folder belongs to another training.
+    """
+    with job.folder.locked() if distributed.is_main else nullcontext():
+        progress = job.folder.begin(job.config, job.data, job.prompts) if distributed.is_main else None
+        progress = cast("Progress", distributed.broadcast(progress))
+        if not progress.complete:
+            Session(job, distributed, progress).go()
+        distributed.wait()
+    distributed.close()
+    return progress
+
+
+class Session:
+    """One process's part in a training, from a checkpoint on."""
+
+    def __init__(self, job: Job, distributed: Distributed, progress: Progress) -> None:
+        self.job, self.distributed, self.progress = job, distributed, progress
+        config = job.config
+        self.epochs = Epochs(len(job.train.lengths), config.batch_size, config.seed, config.shuffle)
+        steps = config.epochs * self.epochs.steps
+        self.total = steps if config.max_steps is None else min(steps, config.max_steps)
+        self.every = max(1, round(config.evaluate_every * self.epochs.steps))
+        self.plan: Plan = SimilarLengths(budget(config.tokens_per_batch, distributed.device))
+
+    def go(self) -> None:
+        """Take all remaining steps, with the evaluations and checkpoints that are due after each."""
+        if not self._over:
+            self._open()
+            self._score_before()
+        self.job.observer.began(self.total, self.progress.step)
+        while not self._over:
+            self._step(self.progress.step)
+            if self._due(self.every) and self.job.config.select_on != "none":
+                self._evaluate()
+            elif self._due(self.job.config.checkpoint_every or self.every):
+                self._keep(self.progress.best)
+        self._end(self._over)
+
+    @property
+    def _over(self) -> str:
+        """Why no steps remain; empty as long as some do."""
+        if exhausted(self.progress.evaluations, self.job.criterion, self.job.config.patience):
+            return f"no improvement for {self.job.config.patience} evaluations"
+        return "all epochs done" if self.progress.step >= self.total else ""
+
+    def _open(self) -> None:
+        """Create or restore the network and its optimizer on the device."""
+        self.distributed.seed(self.job.config.seed, 0)
+        network, self.adapters = self._made()
+        self.progress.parameters = sizes(network)  # before it is sharded
+        checkpoint = self.job.folder.checkpoint(self.progress.step) if self.progress.step else None
+        optimizer = partial(optimizer_of, config=self.job.config, fused=self.distributed.device.startswith("cuda"))
+        self.network, self.optimizer = self.distributed.prepare(network, optimizer, checkpoint)
+        if self.distributed.gauge is not None:
+            self._choose(self._known_cost() or self._measure(self.distributed.gauge))
+        if self.distributed.is_main:
+            scored = self.progress.step > 0 or self.progress.before is not None
+            self.job.folder.history(self.progress.step if scored else -1)
+
+    def _made(self) -> tuple[Module, Adapters]:
+        """Return a new network of the learner, and its adapters if the config asks for them."""
+        network = self.job.learner.network()
+        return network, with_adapters(network, self.job.config)
+
+    def _due(self, every: int) -> bool:
+        """Return whether an event is due that recurs every so many steps and at the end."""
+        return self.progress.step % every == 0 or self.progress.step == self.total
+
+    # ---- what a pass costs ------------------------------------------------------------------------------------------
+
+    def _choose(self, cost: PassCost) -> None:
+        """Divide the steps from now on into the passes that are cheapest at this cost."""
+        self.progress.cost = cost
+        tokens = self.job.config.tokens_per_batch or cost.tokens
+        self.plan = cost.plan(tokens)
+
+    def _known_cost(self) -> PassCost | None:
+        """Return what a pass costs if it was measured before on the same devices, so that the passes stay the same."""
+        known, where = self.progress.cost, self.distributed.where
+        return known if known is not None and known.device == where else None
+
+    def _measure(self, gauge: Gauge) -> PassCost:
+        """Measure what a pass costs, in all processes together; that of the main process counts.
+
+        Raises:
+            TrainError: memory runs out, and the processes cannot try again with smaller passes.
+        """
+        self.job.observer.preparing("measuring what a pass costs")
+        config, lengths, distributed = self.job.config, self.job.train.lengths, self.distributed
+        rows = sorted(range(len(lengths)), key=lengths.__getitem__, reverse=True)[: config.batch_size]
+        buffers = [(buffer, buffer.clone()) for buffer in self.network.buffers()]
+        largest = max(1, lengths[rows[0]]) * -(-len(rows) // distributed.processes)
+        tokens = config.tokens_per_batch or TOKENS_ON_ACCELERATOR
+        while (measured := attempt(partial(probes, gauge, partial(self._try, rows), tokens, largest))) is None:
+            repeatable = distributed.repeatable and not config.tokens_per_batch
+            tokens = half_of(min(tokens, largest), lengths[rows[0]], repeatable=repeatable)
+        free = self._free_memory(gauge) if distributed.sharding.disposable else None
+        distributed.discard(self.network)
+        for buffer, before in buffers:
+            buffer.copy_(before)
+        per_pass, per_token = fitted(measured)
+        default = TOKENS_ON_ACCELERATOR if config.tokens_per_batch else tokens
+        fitting = tokens_in_memory(measured, free, lengths[rows[0]], default)
+        cost = PassCost(
+            seconds_per_pass=per_pass,
+            seconds_per_token=per_token,
+            tokens=min(distributed.gather([fitting])),
+            device=distributed.where,
+            padding=not any(getattr(module, WITHOUT_PADDING, False) for module in self.network.modules()),
+        )
+        return distributed.broadcast(cost)
+
+    def _free_memory(self, gauge: Gauge) -> int | None:
+        """Return the bytes that gradients leave free and the optimizer will not need; None if they are not known."""
+        free, moments = gauge.free_memory(), bytes_of_moments(self.optimizer)
+        if free is None or free > moments:
+            return None if free is None else free - moments
+        sizes = f"{moments / 2**30:.1f} GiB, and {free / 2**30:.1f} GiB are free"
+        self.job.observer.warned(f"the optimizer's moments need {sizes}; if memory runs out, {LESS_TO_UPDATE}")
+        return None
+
+    def _try(self, rows: Sequence[int], plan: Plan) -> Work:
+        """Take a step without an update; its gradients are to be thrown away.
+
+        Every step seeds its own random numbers, so those that are drawn here change nothing.
+        """
+        import torch
+
+        features = self.job.train
+        self.distributed.seed(self.job.config.seed, 1)
+        self.network.train()
+        parts, beside = self._divided(features, rows, plan)
+        disposable = self.distributed.sharding.disposable
+        with torch.set_grad_enabled(disposable), self.distributed.casting_once():
+            for losses, _ in self._losses(features, parts, beside, self.epochs.draw(0), last=False):
+                if disposable:
+                    self.distributed.backward(losses)
+        return work_of(features, parts, beside)
+
+    # ---- one step ---------------------------------------------------------------------------------------------------
+
+    def _step(self, step: int) -> None:
+        began = time.monotonic()
+        config = self.job.config
+        self.distributed.seed(config.seed, step + 1)
+        self.network.train()
+        lr = None if config.lr is None else config.lr * rate(step, self.total, config)
+        set_rate(self.optimizer, lr)
+        rows = self.epochs.rows(step)
+        loss = self._descend(rows, step)
+        read = sum(self.job.train.lengths[row] for row in rows)
+        self.progress.step, self.progress.tokens = step + 1, self.progress.tokens + read
+        seconds = time.monotonic() - began
+        self.progress.seconds += seconds
+        self._tell(loss, lr, read / seconds)
+
+    def _descend(self, rows: Sequence[int], step: int) -> float:
+        """Compute the gradient of a step, clip it and update the weights; return the mean loss before the update.
+
+        If memory runs out, what a pass may read is halved and the step taken again.
+        """
+        while (mean := attempt(partial(self._gradient, rows, step))) is None:
+            self._read_less(self.job.train, rows)
+            self.distributed.seed(self.job.config.seed, step + 1)
+        self._update(step)
+        return mean
+
+    def _update(self, step: int) -> None:
+        """Update the weights by the gradient of a step. An update that has begun cannot be repeated.
+
+        Raises:
+            TrainError: memory runs out.
+        """
+        try:
+            self.distributed.update(self.network, self.optimizer, self.job.config.clip)
+        except (RuntimeError, MemoryError) as error:
+            if not is_exhausted(error):
+                raise
+            raise TrainError(
+                f"memory ran out when step {step + 1} updated the weights, and {self._kept()}; {LESS_TO_UPDATE}"
+            ) from error
+
+    def _gradient(self, rows: Sequence[int], step: int) -> float:
+        """Compute the gradient of a step; return the mean loss."""
+        features = self.job.train
+        parts, beside = self._divided(features, rows, self.plan)
+        weight = sum(features.weights[row] for row in rows)
+        total: Tensor | float = 0.0
+        with self.distributed.casting_once():
+            for losses, last in self._losses(features, parts, beside, self.epochs.draw(step)):
+                loss = losses * (self.distributed.processes / weight)
+                total = total + loss.detach()
+                if last:
+                    mean = self.distributed.mean(total)
+                    self._check(mean, rows, step)
+                self.distributed.backward(loss)
+        if self.progress.passes or not self.progress.step:  # otherwise an older figeval did not count the first steps
+            self.progress.passes += len(parts) + len(beside)
+        return mean
+
+    def _read_less(self, features: Features, rows: Sequence[int]) -> None:
+        """Halve what a pass may read, after memory ran out in a pass of these rows.
+
+        Raises:
+            TrainError: they cannot be read again, or the size of passes was configured.
+        """
+        self.distributed.discard(self.network)
+        cost = self.progress.cost
+        longest = max(features.lengths[row] for row in rows)
+        work = work_of(features, *self._divided(features, rows, self.plan))
+        repeatable = self.distributed.repeatable and not self.job.config.tokens_per_batch and cost is not None
+        learning = features is self.job.train
+        half = half_of(min(work.at_once, self.plan.tokens), longest, repeatable=repeatable, learning=learning)
+        assert cost is not None  # otherwise the step is not repeatable
+        self._choose(cost.model_copy(update={"tokens": half}))
+
+    def _divided(self, features: Features, rows: Sequence[int], plan: Plan) -> tuple[list[Share], list[Batch]]:
+        """Return this process's batches of a step and the inputs that these share, as a plan divides both."""
+        if hasattr(features, "plan"):
+            features.plan = plan
+        distributed = self.distributed
+        parts = list(shares(rows, features.lengths, plan, distributed.process, distributed.processes))
+        return parts, features.beside(rows)
+
+    def _losses(
+        self, features: Features, parts: Sequence[Share], shared: Sequence[Batch], draw: int, *, last: bool = True
+    ) -> Iterator[tuple[Tensor, bool]]:
+        """Yield, per call of the network, the sum of its losses and whether it is the last call of the step.
+
+        Rows with shared inputs (candidates) go through in one call, since all of them need these inputs. Without
+        `last`, no call is the last one, after which the processes would exchange gradients.
+        """
+        distributed = self.distributed
+        beside = [distributed.on_device(batch) for batch in shared]
+        calls = [parts] if beside else [[part] for part in parts]
+        for number, call in enumerate(calls, start=1):
+            batches = [distributed.on_device(features.batch(part.rows, draw)) for part in call]
+            ends = last and number == len(calls)
+            with distributed.syncing(self.network, ends):
+                losses = self.network(batches, beside)
+                yield (losses * distributed.numbers(counts_of(call), losses)).sum(), ends
+
+    def _check(self, loss: float, rows: Sequence[int], step: int) -> None:
+        if math.isfinite(loss):
+            return
+        examples = ", ".join(self.job.ids[row] for row in rows[:5]) + (" …" if len(rows) > 5 else "")
+        raise TrainError(
+            f"the loss of step {step + 1} is {loss} (examples {examples}); the update was discarded, and "
+            f"{self._kept()}; lower --lr, or use --mixed_precision no"
+        )
+
+    def _kept(self) -> str:
+        """Return what is left of a training that ends by an error."""
+        kept = "no checkpoint was kept" if self.progress.best is None else f"step {self.progress.best} is kept"
+        return f"{kept} in {self.job.folder.traces}"
+
+    def _tell(self, loss: float, lr: float | None, speed: float) -> None:
+        progress = self.progress
+        remaining = progress.seconds / progress.step * (self.total - progress.step)
+        if self.distributed.is_main:
+            self.job.folder.note(step=progress.step, loss=loss, lr=lr, tokens_per_second=round(speed))
+        self.distributed.log({"loss": loss, "lr": lr or 0.0}, progress.step)
+        self.job.observer.stepped(progress.step, loss, lr or 0.0, speed, remaining)
+
+    # ---- evaluation and checkpoints ---------------------------------------------------------------------------------
+
+    def _score_before(self) -> None:
+        """Score the model before its first step, once; it is no candidate for the best checkpoint."""
+        if self.progress.step or self.progress.before is not None or (self.job.dev is None and self.job.score is None):
+            return
+        self.job.observer.preparing(f"scoring {self.job.config.model} before training")
+        self.progress.before = self._scores()
+        if self.distributed.is_main:
+            self.job.folder.note(step=0, scores=self.progress.before)
+            self.job.folder.commit(self.progress)
+        self._announce(self.progress.before, best=False)
+
+    def _evaluate(self) -> None:
+        """Score the current network and write a checkpoint."""
+        scores = self._scores()
+        evaluations = [*self.progress.evaluations, Evaluation(step=self.progress.step, scores=scores)]
+        best = best_of(evaluations, self.job.criterion)
+        self.progress.evaluations = evaluations
+        if self.distributed.is_main:  # before the checkpoint: if that fails, resuming drops the note
+            self.job.folder.note(step=self.progress.step, scores=scores)
+        self._keep(None if best is None else best.step)
+        self._announce(scores, best=self.progress.best == self.progress.step)
+
+    def _announce(self, scores: Scores, *, best: bool) -> None:
+        """Report scores on dev to the trackers and the observer."""
+        known = {f"dev/{name}": value for name, value in scores.items() if value is not None}
+        self.distributed.log(known, self.progress.step)
+        self.job.observer.evaluated(self.progress.step, scores, best)
+
+    def _scores(self) -> Scores:
+        """Return the scores of the current network on dev, None for those that are not finite."""
+        self.network.eval()
+        scores: Scores = {}
+        if self.job.dev is not None:
+            scores[LOSS] = self.dev_loss(self.job.dev)
+        if self.job.score is not None:
+            whole = self.distributed.whole(self.network, lambda: self._made()[0])
+            scores |= self.job.score(self.job.learner.backend(whole), self.distributed)
+        return {name: value if value is not None and math.isfinite(value) else None for name, value in scores.items()}
+
+    def dev_loss(self, dev: Features) -> float:
+        """Return the mean loss on held-out examples, in float32, without new random numbers.
+
+        If memory runs out, what a pass may read is halved, also for the steps that follow.
+        """
+        everything = range(len(dev.lengths))
+        size = self.job.config.batch_size
+        total: Tensor | float = 0.0
+        for start in range(0, len(everything), size):
+            rows = everything[start : start + size]
+            while (loss := attempt(self._loss, dev, rows)) is None:
+                self._read_less(dev, rows)
+            total = total + loss
+        return self.distributed.mean(total * (self.distributed.processes / sum(dev.weights)))
+
+    def _loss(self, features: Features, rows: Sequence[int]) -> Tensor | float:
+        """Return the sum of this process's losses on some examples."""
+        import torch
+
+        with torch.no_grad():
+            parts, beside = self._divided(features, rows, self.plan)
+            return sum(loss for loss, _ in self._losses(features, parts, beside, 0))
+
+    def _keep(self, best: int | None) -> None:
+        """Write a checkpoint, with the state for resuming unless no steps remain."""
+        job, progress = self.job, self.progress
+        progress.best = best
+        tensors = None if self._over else self.distributed.state(self.network, self.optimizer)
+        weights = self.adapters.merged(self.distributed.weights(self.network, tensors))
+        if self.distributed.is_main:
+            module = self.distributed.unwrapped(self.network)
+            job.folder.write_checkpoint(
+                progress.step,
+                lambda place: self._saved(module, weights, place),
+                None if tensors is None else partial(self.distributed.write, tensors),
+            )
+            job.folder.commit(progress)
+        self.distributed.wait()
+
+    def _saved(self, module: Module, weights: Mapping[str, Tensor], place: Path) -> JSON:
+        """Save the model and the digests of the examples that it has seen; return the content of figeval.json."""
+        declared = self.job.learner.save(module, weights, place)
+        if self.job.remember is not None:
+            self.job.remember(place)
+        return {**declared, "about": self.job.about(self.progress)}
+
+    def _end(self, why: str) -> None:
+        """Publish the chosen model at the top of the folder."""
+        self.progress.complete, self.progress.why = True, why
+        if self.distributed.is_main:
+            chosen = self.progress.step if self.progress.best is None else self.progress.best
+            self.job.folder.publish(chosen)
+            self.job.folder.commit(self.progress)
+
+
+def counts_of(parts: Sequence[Share]) -> list[float]:
+    """Return 1 for each row of a call that counts, and 0 for each padding row."""
+    return [count for part in parts for count in part.counts]
+
+
+def work_of(features: Features, parts: Sequence[Share], beside: Sequence[Batch]) -> Work:
+    """Return the work on a process's batches and on the inputs that these share, for which all are in one call."""
+    tokens = [len(part.rows) * max(1, *map(features.lengths.__getitem__, part.rows)) for part in parts]
+    shared = sum(max(tensor.numel() for tensor in batch.values()) for batch in beside)
+    total = sum(tokens) + shared
+    return Work(passes=len(parts) + len(beside), tokens=total, at_once=total if beside else max(tokens))

@@ -1,0 +1,188 @@
+"""Presets: hyper-parameters of published results, which plugins provide as data, one row per row of a table.
+
+A `*.presets.yaml` has a list of tables under `presets:`; a table's values hold for all its rows. Values that are
+printed (`config`) are kept apart from those that only the released code has (`filled_in`). Facts that are not values
+are sentences.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from importlib.resources.abc import Traversable
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from figeval.errors import DuplicateName, TrainError, UnknownName, near
+from figeval.io.validation import first_problem
+from figeval.io.yaml_files import read_yaml
+from figeval.plugins import PluginManager
+from figeval.registry import Registry, fill
+from figeval.wings.training.config import TrainConfig
+
+ENDING = ".presets.yaml"
+SEE = "figeval ls presets"
+OWN = frozenset({"task", "model", "output", "preset", "include_path"})  # set by the user, never by a preset
+SENTENCES = ("as_released", "not_reproduced", "unknown")
+
+
+class PublishedSettings(BaseModel):
+    """Facts about a training from its publication and code; a row's own values override those of its table."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    config: dict[str, Any] = Field({}, description="fields of TrainConfig, as printed")
+    filled_in: dict[str, Any] = Field({}, description="fields that are not printed, as the released code has them")
+    as_released: tuple[str, ...] = Field((), description="what the released code does differently")
+    not_reproduced: tuple[str, ...] = Field((), description="what is not reproduced here")
+    unknown: tuple[str, ...] = Field((), description="what is not stated anywhere; figeval's defaults are used")
+
+    @field_validator("config", "filled_in")
+    @classmethod
+    def _are_fields(cls, values: dict[str, Any]) -> dict[str, Any]:
+        known = set(TrainConfig.model_fields) - OWN
+        for key in values:
+            if key not in known:
+                raise ValueError(f"{key!r} cannot be set by a preset{near(key, known)}")
+        if values.get("select_on") == "test":
+            raise ValueError("a preset does not choose on test; say in not_reproduced that it was done")
+        return values
+
+
+class PresetRow(PublishedSettings):
+    """One row of a table: a checkpoint, and globs of other models for which it is the nearest row."""
+
+    row: str
+    model: str = Field(description="name in the table")
+    checkpoint: str
+    stands_for: tuple[str, ...] = ()
+
+
+class PresetTable(PublishedSettings):
+    """One table of a publication, under the name of a preset: paper, or released."""
+
+    name: str
+    table: str = Field(description="common beginning of the names of its rows")
+    source: str
+    tasks: tuple[str, ...]
+    rows: tuple[PresetRow, ...]
+
+
+class PresetsFile(BaseModel):
+    """Content of a `*.presets.yaml`."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    presets: tuple[PresetTable, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Preset:
+    """A row together with its table."""
+
+    table: PresetTable
+    own: PresetRow
+
+    @property
+    def full_name(self) -> str:
+        """Name that --preset takes, e.g. `paper:table7-bert`."""
+        return f"{self.table.name}:{self.table.table}-{self.own.row}"
+
+    @property
+    def printed(self) -> dict[str, Any]:
+        """Fields of TrainConfig whose values are published."""
+        return merged(self.table.config, self.own.config)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """All fields of TrainConfig that the preset sets."""
+        return merged(self.table.filled_in, self.own.filled_in, self.printed)
+
+    def sentences(self, kind: str) -> list[str]:
+        """Return the sentences of one of SENTENCES, those of the whole table first."""
+        return [*getattr(self.table, kind), *getattr(self.own, kind)]
+
+    def is_of(self, names: Sequence[str]) -> bool:
+        """Return whether the row is for a model with one of these lower-case names."""
+        return self.own.checkpoint.rpartition("/")[2].lower() in names
+
+    def stands_for(self, names: Sequence[str]) -> bool:
+        """Return whether this is the nearest row for a model with one of these lower-case names."""
+        return any(fnmatchcase(name, glob.lower()) for name in names for glob in self.own.stands_for)
+
+
+def merged(*parts: Mapping[str, Any]) -> dict[str, Any]:
+    """Return merged settings; later parts take precedence, and the options of a head are merged one by one."""
+    found: dict[str, Any] = {}
+    for part in parts:
+        options = [one["head_args"] for one in (found, part) if one.get("head_args")]
+        found |= part
+        if options and all(isinstance(one, Mapping) for one in options):  # others fail with the whole config later
+            found["head_args"] = {name: value for one in options for name, value in one.items()}
+    return found
+
+
+@dataclass(slots=True)
+class Presets:
+    """The presets of all plugins, in order of registration."""
+
+    registry: Registry[Preset] = field(default_factory=lambda: Registry("preset", SEE))
+
+    def __iter__(self) -> Iterator[Preset]:
+        return (entry.load() for entry in self.registry)
+
+    def add(self, preset: Preset, *, owner: str) -> None:
+        """Register a row under its full name."""
+        self.registry.add(preset.full_name, preset, owner)
+
+    def choose(self, name: str, task: str, models: Sequence[str]) -> Preset:
+        """Return the row for a task and a model with these names; `name` is that of a preset or of a row.
+
+        Raises:
+            UnknownName: there is no such preset or row.
+            TrainError: the preset has no row for the task, or none near the model.
+        """
+        if ":" in name:
+            return self.registry.get(name)
+        of_name = [preset for preset in self if preset.table.name == name]
+        if not of_name:
+            raise UnknownName("preset", name, {preset.table.name for preset in self}, see=SEE)
+        of_task = [preset for preset in of_name if task in preset.table.tasks]
+        if not of_task:
+            known = {task for preset in of_name for task in preset.table.tasks}
+            raise TrainError(f"--preset {name} has no settings for {task}{near(task, known)}; choose a row: `{SEE}`")
+        fitting = [preset for preset in of_task if preset.is_of(models)]
+        fitting += [preset for preset in of_task if preset.stands_for(models)]
+        if not fitting:
+            rows = ", ".join(preset.full_name for preset in of_task)
+            raise TrainError(f"--preset {name} has no row for {models[0]} on {task}; choose one of {rows}")
+        return fitting[0]
+
+
+def read_presets(file: Traversable) -> Iterator[Preset]:
+    """Yield the rows of a file. Raises `TrainError` with file and key for values that TrainConfig would refuse."""
+    for table in read_yaml(file, PresetsFile, TrainError).presets:
+        for row in table.rows:
+            preset = Preset(table, row)
+            try:
+                TrainConfig.model_validate({**preset.settings, "task": "t", "model": "m", "output": "o"})
+            except ValidationError as error:
+                raise TrainError(f"{file}: {preset.full_name}: {first_problem(error, TrainConfig)}") from error
+            yield preset
+
+
+def load_presets(manager: PluginManager) -> Presets:
+    """Return the presets of all plugins. A broken file is reported as a problem of its plugin and hides no other."""
+    presets = Presets()
+
+    def add(file: Traversable, *, owner: str) -> None:
+        for preset in read_presets(file):
+            try:
+                presets.add(preset, owner=owner)
+            except DuplicateName as error:
+                manager.problem(owner, str(error))
+
+    presets.registry.prefer(fill(manager, "register_presets", add))
+    return presets

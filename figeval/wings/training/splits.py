@@ -1,0 +1,245 @@
+"""The examples to train on and to select checkpoints on. Dev is held out of train unless the task has a dev split."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from hashlib import sha256
+
+from figeval.errors import TrainError, near
+from figeval.language.words import letters
+from figeval.runs.harness import Harness
+from figeval.runs.retrieval.augmentation import augmentation_of, augmenter
+from figeval.spec import TaskSpec
+from figeval.spec.subset import examples_in
+from figeval.spec.survey import survey
+from figeval.types import Example
+from figeval.wings.training.config import TrainConfig
+
+DEV = ("dev", "validation")
+FEW = 30  # examples to choose on, below which training warns
+
+
+@dataclass(frozen=True)
+class Splits:
+    """The examples of a training.
+
+    Attributes:
+        train: Examples to train on.
+        dev: Examples to select checkpoints on, possibly none.
+        source: Description of where `dev` comes from.
+        originals: The same examples before a probe changed them, or None without a probe.
+    """
+
+    train: list[Example]
+    dev: list[Example]
+    source: str
+    originals: Splits | None = None
+
+    @cached_property
+    def digests(self) -> tuple[str, str]:
+        """SHA-256 of the train examples and of the dev examples; the latter is empty if there are none."""
+        train = survey("train", lambda: self.train).sha256
+        return train, survey("dev", lambda: self.dev).sha256 if self.dev else ""
+
+
+def splits_of(task: TaskSpec, config: TrainConfig, harness: Harness) -> Splits:
+    """Return the splits of a training.
+
+    Raises:
+        TrainError: The task has no train split, fewer examples than a batch, a label that train lacks, or a language
+            that dev lacks.
+    """
+    if "train" not in task.data:
+        raise TrainError(
+            f"{task.name} has no train split; train on a task that has one, then run {task.name} with that model"
+        )
+    train = list(harness.examples(task, "train"))
+    if config.limit is not None:
+        train = train[: examples_in(config.limit, len(train))]
+    found = _probed(_with_dev(task, train, config, harness), task, config)
+    if config.batch_size > len(found.train):
+        raise TrainError(
+            f"--batch_size {config.batch_size} exceeds the {len(found.train)} examples to train on; "
+            f"use {len(found.train)} or less"
+        )
+    if found.dev and len(task.languages) > 1:
+        held_out = {example.language for example in found.dev}
+        for language in (one for one in task.languages if one not in held_out):
+            raise TrainError(
+                f"{task.name}: nothing in {language!r} is held out, so no score over its languages can choose a "
+                "checkpoint; give it a dev split in all of them, or use --select_on none"
+            )
+    try:
+        task.task_type.check_training(task, found.train)
+    except ValueError as error:
+        raise TrainError(f"{task.name}: {error}") from error
+    return found
+
+
+def doubts(splits: Splits, task: TaskSpec, config: TrainConfig) -> Iterator[str]:
+    """Yield a warning if the checkpoint is chosen on very few examples; it says what to do."""
+    n, total = len(splits.dev), len(splits.dev) + len(splits.train)
+    if not 0 < n < FEW:
+        return
+    cures = ["use --select_on none, which takes the last checkpoint"]
+    if config.select_on == "dev" and task.split(*DEV) is not None:
+        cures.insert(0, f"give the task a dev split of {FEW} examples or more")
+    elif config.select_on == "dev" and total >= 2 * FEW:
+        cures.insert(0, f"hold out more (--holdout {math.ceil(100 * FEW / total) / 100:g})")
+    points = 196 * (0.25 / n) ** 0.5
+    yield (
+        f"the checkpoint is chosen on only {n} examples ({splits.source}); a score on so few is uncertain by up to "
+        f"±{points:.0f} points (95 %), so the best checkpoint may be best by chance; {', or '.join(cures)}"
+    )
+
+
+def shown_splits(splits: Splits, task: TaskSpec, config: TrainConfig, harness: Harness, device: str) -> Splits:
+    """Return the splits as the model sees them, augmented if `--augment` or the task asks for it.
+
+    Only training examples are retrieved, so that nothing held out is seen in training. If a probe leaves no query text,
+    nothing is added, as in a run.
+
+    Raises:
+        TaskError: The task cannot be augmented, or too few examples are left to retrieve.
+        TrainError: The augmentation retrieves from a split other than train.
+    """
+    if config.probe is not None and not any(task.task_type.query_text(one).strip() for one in splits.train):
+        return splits
+    wanted = augmentation_of(task, config.augment)
+    if wanted is not None and wanted.split != "train":
+        raise TrainError(
+            f"--augment from={wanted.split}: training uses only its own split, and retrieving from another "
+            "would leak its answers; leave out from="
+        )
+    augment = augmenter(task, config.augment, harness, device, splits.train)
+    if augment is None:
+        return splits
+    for examples in (splits.train, splits.dev):
+        augment.neighbours.prepare(examples)
+    return replace(splits, train=list(map(augment, splits.train)), dev=list(map(augment, splits.dev)))
+
+
+def _with_dev(task: TaskSpec, train: list[Example], config: TrainConfig, harness: Harness) -> Splits:
+    if config.select_on == "none":
+        return Splits(train, [], "none")
+    if config.select_on == "test":
+        return Splits(train, list(harness.examples(task, "test")), "the test split")
+    own = task.split(*DEV)
+    if own is not None:
+        return Splits(train, list(harness.examples(task, own)), f"the split {own!r}")
+    by = config.holdout_by if config.holdout_by != "auto" else how(train, harness.examples(task, "test"))
+    dev, kept = HOLDOUTS[by](train, config.holdout)
+    if not dev:
+        raise TrainError(f"a holdout of {config.holdout} of {len(train)} examples leaves none for dev; raise --holdout")
+    if by == "cluster":
+        kept, dev = (list(task.task_type.restrict_to_split(part)) for part in (kept, dev))
+    return Splits(kept, dev, f"{len(dev)} of {len(train)} examples of train, held out by {by}")
+
+
+def _probed(splits: Splits, task: TaskSpec, config: TrainConfig) -> Splits:
+    """Return the splits with the probe of the training applied, or unchanged if it has none.
+
+    Raises:
+        TrainError: The task type has no such probe.
+    """
+    if config.probe is None:
+        return splits
+    probes = task.task_type.probes
+    if config.probe not in probes:
+        has = f"they have {', '.join(probes)}" if probes else "they have none"
+        raise TrainError(
+            f"--probe {config.probe}: {task.type} tasks have no such probe{near(config.probe, probes)}; {has}"
+        )
+    probe = probes[config.probe]
+
+    def probed(examples: list[Example]) -> list[Example]:
+        return list(probe(lambda: iter(examples), config.seed, task.name)())
+
+    return Splits(probed(splits.train), probed(splits.dev), splits.source, splits)
+
+
+def how(train: Sequence[Example], test: Iterable[Example]) -> str:
+    """Return the holdout that mimics test: `within` if most of its clusters (e.g. proverbs) are known, else `cluster`.
+
+    If no training example has a cluster, it is `row`.
+    """
+    known = {example.cluster for example in train}
+    if known == {None}:
+        return "row"
+    seen = [example.cluster in known for example in test]
+    return "within" if sum(seen) * 2 > len(seen) else "cluster"
+
+
+Holdout = tuple[list[Example], list[Example]]  # held out, kept; both in the order of train
+Rows = list[int]
+
+
+def by_row(train: Sequence[Example], share: float) -> Holdout:
+    """Hold out a share of the texts, each with all of its rows."""
+    texts = in_order(gathered(train, range(len(train)), subject))
+    return parted(train, texts[: round(share * len(texts))])
+
+
+def by_cluster(train: Sequence[Example], share: float) -> Holdout:
+    """Hold out whole clusters until the share is reached; never all of them."""
+    held: list[Rows] = []
+    for rows in in_order(clusters_of(train))[1:]:
+        if sum(map(len, held)) >= round(share * len(train)):
+            break
+        held.append(rows)
+    return parted(train, held)
+
+
+def by_turns(train: Sequence[Example], share: float) -> Holdout:
+    """Hold out one text of each cluster, then a second one, until the share is reached; never the last of a cluster."""
+    clusters = [in_order(gathered(train, rows, subject)) for rows in in_order(clusters_of(train))]
+    turns = [(turn, texts[turn]) for texts in clusters for turn in range(len(texts) - 1)]
+    turns.sort(key=lambda one: one[0])
+    return parted(train, [rows for _, rows in turns[: round(share * sum(map(len, clusters)))]])
+
+
+HOLDOUTS: dict[str, Callable[[Sequence[Example], float], Holdout]] = {
+    "row": by_row,
+    "cluster": by_cluster,
+    "within": by_turns,
+}
+
+
+def clusters_of(examples: Sequence[Example]) -> dict[str, Rows]:
+    """Return the rows of each cluster; an example without a cluster is a cluster of its own."""
+    return gathered(examples, range(len(examples)), lambda one: one.id if one.cluster is None else one.cluster)
+
+
+def subject(example: Example) -> str:
+    """Return the letters and digits of the text that an example is about."""
+    return letters(example.subject)
+
+
+def gathered(examples: Sequence[Example], rows: Iterable[int], name: Callable[[Example], str]) -> dict[str, Rows]:
+    """Return the rows grouped by name."""
+    found: dict[str, Rows] = defaultdict(list)
+    for row in rows:
+        found[name(examples[row])].append(row)
+    return found
+
+
+def in_order(named: Mapping[str, Rows]) -> list[Rows]:
+    """Return the groups ordered by the digests of their names.
+
+    All tasks on the same texts therefore hold out the same ones, so a joint model that begins with a trained ranker is
+    not selected on texts that the ranker was trained on.
+    """
+    return [rows for _, rows in sorted(named.items(), key=lambda one: sha256(one[0].encode()).digest())]
+
+
+def parted(examples: Sequence[Example], held: Iterable[Rows]) -> Holdout:
+    """Return the held-out examples and the remaining ones."""
+    out = {row for rows in held for row in rows}
+    return (
+        [example for row, example in enumerate(examples) if row in out],
+        [example for row, example in enumerate(examples) if row not in out],
+    )

@@ -1,0 +1,245 @@
+"""The folder of a training: the model at the top, everything about how it was trained in `training/`.
+
+DIR/config.json, model.safetensors, figeval.json …   the chosen checkpoint, once the training is complete
+DIR/seen.txt                  digests of the examples that the model was trained on and chosen on (`seen`)
+DIR/training/config.yaml      the resolved config
+DIR/training/progress.json    the progress; replaced atomically, and it names all other files that count
+DIR/training/history.jsonl    loss, learning rate and speed of every step, scores of every evaluation
+DIR/training/step-000400/     a checkpoint: the best so far, the last one, or both; `state/` is for
+                                resuming, and gone once the training is complete
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import yaml
+from pydantic import BaseModel, ConfigDict
+
+from figeval.errors import FolderInUse, TrainError
+from figeval.io.json_files import parse_json, read_model
+from figeval.io.storage import cure, locked, replace_text
+from figeval.io.text import clean
+from figeval.records.training import record_file
+from figeval.types import JSON
+from figeval.wings.training.config import TrainConfig
+from figeval.wings.training.passes import PassCost
+from figeval.wings.training.selection import Evaluation
+
+DECLARED = "figeval.json"
+STATE = "state"
+MOVE = "move it away or choose another --output"
+
+
+class Progress(BaseModel):
+    """Progress of a training, as stored in `progress.json`."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    identity: str
+    data: str = ""  # digest of the examples for training and selection
+    prompts: dict[str, str] = {}  # read before texts, by role
+    step: int = 0  # steps done, which also names the last checkpoint
+    best: int | None = None
+    before: dict[str, float | None] | None = None  # scores of the model before its first step; None if unknown
+    evaluations: list[Evaluation] = []
+    seconds: float = 0.0  # training time over all sessions
+    tokens: int = 0
+    passes: int = 0  # of each process through the network
+    cost: PassCost | None = None  # of a pass; None on a CPU, and in folders of an older figeval
+    parameters: dict[str, int] | None = None  # `total` and `trainable`; None in folders of an older figeval
+    complete: bool = False
+    why: str = ""  # reason for the end
+
+
+class TrainFolder:
+    """Reader and writer of one training folder."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.traces = path / "training"
+        self.progress_file = self.traces / "progress.json"
+        self.history_file = self.traces / "history.jsonl"
+        self.record_file = record_file(path)
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Create the folder and lock it for this training. Raises `TrainError` if another one writes it."""
+        try:
+            self.traces.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise TrainError(f"{self.path} cannot be written ({error.strerror}); choose another --output") from error
+        refusal = FolderInUse(f"{self.path}: another training is writing to this folder; wait for it")
+        with locked(self.traces / ".lock", refusal):
+            yield
+
+    def check(self, config: TrainConfig) -> Progress | None:
+        """Return the progress of this training, or None before its first checkpoint. Nothing is written.
+
+        Raises:
+            TrainError: the folder holds another training or files of other origin, or cannot be written.
+        """
+        if not self.path.is_dir():
+            if self.path.exists() or self.path.is_symlink():
+                raise TrainError(f"{self.path} is not a folder; {MOVE}")
+            return None
+        if not os.access(self.path, os.W_OK | os.X_OK):
+            raise TrainError(f"{self.path} cannot be written; choose another --output")
+        if not self.progress_file.exists():
+            strange = [file.name for file in sorted(self.path.iterdir()) if file != self.traces]
+            if strange:
+                raise TrainError(f"{self.path} contains {strange[0]!r} but no training; {MOVE}")
+            return None
+        progress = self.read()
+        if progress.step == 0 and progress.identity != config.identity():
+            return None  # nothing was trained yet
+        if progress.identity != config.identity():
+            raise TrainError(f"{self.path} contains another training ({self.traces / 'config.yaml'}); {MOVE}")
+        return progress
+
+    def begin(self, config: TrainConfig, data: str = "", prompts: Mapping[str, str] | None = None) -> Progress:
+        """Return the progress to resume from, which is empty in a new folder.
+
+        Args:
+            config: the settings.
+            data: digest of the examples.
+            prompts: what the model reads before texts, by role.
+
+        Raises:
+            TrainError: the folder holds another training, one on other examples or with other prompts, or files of
+                other origin.
+        """
+        progress, prompts = self.check(config), dict(prompts or {})
+        if progress is None or (progress.step == 0 and (progress.data, progress.prompts) != (data, prompts)):
+            self.write_config(config)
+            return Progress(identity=config.identity(), data=data, prompts=prompts)
+        if progress.data != data:
+            raise TrainError(
+                f"{self.path} was started on other examples (the data or the held-out dev split has changed since); "
+                "choose another --output"
+            )
+        if progress.prompts != prompts:
+            before, now = (listed(values) for values in (progress.prompts, prompts))
+            raise TrainError(
+                f"{self.path} was started {before}, and the same command now reads texts {now}; choose another --output"
+            )
+        return progress
+
+    def read(self) -> Progress:
+        """Read the progress. Raises `TrainError` if the file is not a record of progress."""
+        return read_model(self.progress_file, Progress, TrainError, cure="choose another --output")
+
+    def write_config(self, config: TrainConfig) -> None:
+        """Write the resolved config in the form that `--config` reads."""
+        values = config.model_dump(mode="json", exclude={"output"})
+        text = yaml.safe_dump(values, sort_keys=False, allow_unicode=True)
+        with cure(self.path, "--output"):
+            (self.traces / "config.yaml").write_text(text, encoding="utf-8")
+
+    def checkpoint(self, step: int) -> Path:
+        """Return the folder of a step's checkpoint."""
+        return self.traces / f"step-{step:06d}"
+
+    def write_checkpoint(
+        self, step: int, model: Callable[[Path], JSON] | None, state: Callable[[Path], None] | None
+    ) -> None:
+        """Write a checkpoint to a draft folder and rename it, so that nobody finds half of one.
+
+        `model` writes the model and returns the content of figeval.json; `state` writes the state for resuming, which
+        the last checkpoint of a training does not need.
+
+        Raises:
+            RecordError: the disk is full, or the folder cannot be written; the previous checkpoint still exists.
+        """
+        place = self.checkpoint(step)
+        draft = place.with_suffix(".part")
+        shutil.rmtree(draft, ignore_errors=True)
+        with cure(self.path, "--output"), system_errors():
+            try:
+                draft.mkdir(parents=True)
+                if state is not None:
+                    (draft / STATE).mkdir()
+                    state(draft / STATE)
+                if model is not None:
+                    write_json(draft / DECLARED, model(draft))
+                shutil.rmtree(place, ignore_errors=True)
+                draft.rename(place)
+            except BaseException:  # a half-written checkpoint would waste space on a full disk
+                shutil.rmtree(draft, ignore_errors=True)
+                raise
+
+    def commit(self, progress: Progress) -> None:
+        """Store the progress, then remove checkpoints that are neither the last nor the best."""
+        with cure(self.path, "--output"):
+            replace_text(self.progress_file, progress.model_dump_json(indent=1) + "\n")
+        kept = {self.checkpoint(step) for step in (progress.step, progress.best) if step is not None}
+        for place in self.traces.glob("step-*"):
+            if place not in kept:
+                shutil.rmtree(place)
+        if progress.best is not None and progress.best != progress.step:
+            shutil.rmtree(self.checkpoint(progress.best) / STATE, ignore_errors=True)
+
+    def publish(self, step: int) -> None:
+        """Put the model of a checkpoint at the top of the folder, as hard links if the file system supports them."""
+        with cure(self.path, "--output"):
+            for file in sorted(self.checkpoint(step).iterdir()):
+                if file.is_file():
+                    link(file, self.path / file.name)
+
+    def history(self, until: int) -> None:
+        """Drop the history after a step, because an interrupted session resumes from there."""
+        if not self.history_file.exists():
+            return
+        lines = self.history_file.read_bytes().splitlines(keepends=True)
+        try:
+            kept = [line.decode() for line in lines if line.endswith(b"\n") and parse_json(line)["step"] <= until]
+        except (ValueError, TypeError, LookupError) as error:
+            raise TrainError(f"{self.history_file} is damaged ({error}); delete it and run the same command") from error
+        with cure(self.path, "--output"):
+            replace_text(self.history_file, "".join(kept))
+
+    def note(self, **values: object) -> None:
+        """Append a line to the history."""
+        with cure(self.path, "--output"), self.history_file.open("a", encoding="utf-8") as stream:
+            stream.write(json.dumps(values) + "\n")
+
+
+def listed(prompts: Mapping[str, str]) -> str:
+    """Return prompts in words, such as `with the prompts 'query: ' (query)`."""
+    texts = ", ".join(f"{clean(prompt)!r:.80} ({role})" for role, prompt in prompts.items() if prompt)
+    return f"with the prompts {texts}" if texts else "without prompts"
+
+
+@contextmanager
+def system_errors() -> Iterator[None]:
+    """Convert a `SafetensorError` that has an operating system error number in its text into an `OSError`."""
+    from safetensors import SafetensorError
+
+    try:
+        yield
+    except SafetensorError as error:
+        number = re.search(r"\(os error (\d+)\)", str(error))
+        if number is None:
+            raise
+        raise OSError(int(number[1]), os.strerror(int(number[1]))) from error
+
+
+def write_json(file: Path, value: JSON) -> None:
+    """Write a JSON file for people to read. Raises `RecordError` if it cannot be written."""
+    with cure(file, "--output"):
+        replace_text(file, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+
+
+def link(file: Path, place: Path) -> None:
+    """Hard-link a file to another place, or copy it if the file system has no links."""
+    place.unlink(missing_ok=True)
+    try:
+        os.link(file, place)
+    except OSError:
+        shutil.copyfile(file, place)

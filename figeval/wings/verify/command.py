@@ -1,0 +1,42 @@
+"""Command `figeval verify`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from figeval.cli.options import include_path
+from figeval.cli.output import echo, echo_json
+
+
+@click.command()
+@click.argument("run", type=click.Path(path_type=Path))
+@include_path
+@click.option("--no_data", is_flag=True, help="Do not read the tasks' data; rows and baselines are not recomputed.")
+@click.option(
+    "--against",
+    type=click.Path(path_type=Path),
+    metavar="RUN",
+    help="Another run that should be equal; print what differs, apart from times and machines.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON list of the checks.")
+def verify(run: Path, include_path: tuple[Path, ...], no_data: bool, against: Path | None, as_json: bool) -> int:
+    """Recompute the scores of a run from its predictions; exit code 2 if something does not agree.
+
+    Checks every row against the task's data, computes scores, intervals and baselines again, and compares run.json and
+    the predictions with their checksums. The checksums are stored in the run's own folder: they find damage and
+    careless edits, but no forger. Nothing is written, and no model is loaded but the baselines.
+
+    \b
+    figeval verify results/runs/minilm
+    figeval verify results/runs/minilm --against theirs/minilm
+    """
+    from figeval.wings.verify.api import verify as check
+
+    found = check(run, data=not no_data, against=against, include_path=include_path, progress=True)
+    if as_json:
+        echo_json(found.to_dict())
+    else:
+        echo(found)
+    return 0 if found.ok else 2

@@ -1,0 +1,255 @@
+"""Checkpoints: a model's files, the backend that fits its config, and the options that it declares.
+
+A folder is used as it is; any other name is a hub id. `RULES` decides which backend serves `--model roberta-large`.
+`figeval.json` beside the weights gives options that the other files do not contain:
+
+    {"kind": "encoder", "pooling": "cls", "similarity": "dot", "about": {"trained_on": "…"}}
+
+Options from --model_args override it. `kind` is the backend that the model was saved for; `about` is information for
+the reader.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from figeval.errors import ModelError, near
+from figeval.io.files import expand_user, is_folder
+from figeval.io.json_files import read_json
+from figeval.types import JSON
+
+from .files import DECLARED, NotOnHub, download, fingerprint, hub_file, unreachable, weight_files
+from .settings import Settings, one_of
+
+CONFIG = "config.json"
+MODULES = "modules.json"
+SENTENCE = "config_sentence_transformers.json"
+SENTENCE_TRANSFORMER = "SentenceTransformer"
+LONGEST_ID = 96
+HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A model as the user named it, its local folder once known, and its configuration files."""
+
+    model: str
+    revision: str | None = None
+    folder: Path | None = None
+    config: JSON = field(default_factory=dict)
+    sentence: JSON | None = None  # config_sentence_transformers.json; {} if there is only modules.json
+    declared: JSON = field(default_factory=dict)  # figeval.json
+
+    @property
+    def architecture(self) -> str:
+        """Class that wrote the weights, e.g. `RobertaForMaskedLM`; empty if the config names none."""
+        return next(iter(self.config.get("architectures") or ()), "")
+
+    @property
+    def sentence_class(self) -> str:
+        """Class of sentence-transformers that saved the model; empty if another library did."""
+        return "" if self.sentence is None else str(self.sentence.get("model_type", SENTENCE_TRANSFORMER))
+
+    @property
+    def is_sentence_transformer(self) -> bool:
+        """True for a sentence-transformers encoder with modules of its own."""
+        return self.sentence_class == SENTENCE_TRANSFORMER
+
+    def folder_here(self) -> Path:
+        """Return the local folder with all files, downloading them from the hub if necessary.
+
+        Raises:
+            ModelError: the hub does not have the files or denies access to them.
+        """
+        return self.folder if self.folder is not None else download(self.model, self.revision)
+
+    def fingerprint(self) -> str:
+        """Return a digest of the weights, configuration and tokenizer."""
+        return fingerprint(self.folder_here())
+
+
+def locate(model: str, revision: str | None = None) -> Checkpoint:
+    """Read the configuration of a folder or hub id, without loading weights.
+
+    Raises:
+        ModelError: there is no such model, or no file describes it.
+    """
+    if not model:
+        raise ModelError("no checkpoint is given; add its folder or hub id after a colon, e.g. encoder:org/name")
+    folder = expand_user(model)
+    if is_folder(folder):
+        checkpoint = _read(model, None, folder, lambda name: folder / name)
+        if not checkpoint.is_sentence_transformer and not any(weight_files(folder)):
+            raise ModelError(f"{model!r} has a {CONFIG} but no weights (*.safetensors or *.bin); save the model again")
+        return checkpoint
+    # The name could be a repository id of the model hub, as the hub's client defines it.
+    plain = len(model) <= LONGEST_ID and not any(sign in model for sign in ("--", ".."))
+    if not (plain and HUB_ID.fullmatch(model) and model[0] not in "-." and model[-1] not in "-."):
+        raise ModelError(f"there is no folder {model!r}; give a folder with a {CONFIG}, or a hub id like org/name")
+    return _read(model, revision, None, lambda name: hub_file(model, name, revision))
+
+
+def has_chat_template(checkpoint: Checkpoint) -> bool:
+    """Return whether the tokenizer has a chat template; no weights are downloaded."""
+    folder = checkpoint.folder
+
+    def path(name: str) -> Path | None:
+        return hub_file(checkpoint.model, name, checkpoint.revision) if folder is None else folder / name
+
+    template = path("chat_template.jinja")
+    described = load_json(path("tokenizer_config.json")) or {}
+    return bool(described.get("chat_template")) or (template is not None and template.is_file())
+
+
+def check_chat_template(checkpoint: Checkpoint, apply: bool | None) -> None:
+    """Raise `ModelError` if it is undecided whether to use a chat template, or if the one to use is missing."""
+    chats = has_chat_template(checkpoint)
+    if chats and apply is None:
+        raise ModelError(f"{checkpoint.model!r} has a chat template; use --apply_chat_template or --no_chat_template")
+    if apply and not chats:
+        raise ModelError(f"{checkpoint.model!r} has no chat template; leave --apply_chat_template out")
+
+
+def _read(model: str, revision: str | None, folder: Path | None, path: Callable[[str], Path | None]) -> Checkpoint:
+    config, modules, sentence = (load_json(path(name)) for name in (CONFIG, MODULES, SENTENCE))
+    if config is None and modules is None:
+        if folder is None and (reason := unreachable()):
+            raise ModelError(
+                f"{model!r} is neither a registered model nor a folder, and the model hub is unreachable ({reason}); "
+                "see `figeval ls models`, or copy the model into a folder and name that"
+            )
+        raise ModelError(f"{model!r} has neither {CONFIG} nor {MODULES}; give a folder that transformers saved")
+    described = sentence if sentence is not None else ({} if modules is not None else None)
+    return Checkpoint(model, revision, folder, config or {}, described, load_json(path(DECLARED)) or {})
+
+
+def load_json(path: Path | None) -> JSON | None:
+    """Return the object in a JSON file, or None if there is no file.
+
+    `modules.json` holds a list; only its presence matters, so it reads as {}.
+
+    Raises:
+        ModelError: the file is not valid JSON.
+    """
+    if path is None or not path.is_file():
+        return None
+    value = read_json(path, ModelError, cure="save or download the model again")
+    return value if isinstance(value, dict) else {}
+
+
+# ---- what a checkpoint declares of itself, in figeval.json ---------------------------------------------------------
+
+KINDS = ("classifier", "encoder", "joint", "marker", "pair_encoder", "pairs", "spans", "tagger", "writer")
+WRITING = ("inputs", "separator", "marker", "num_beams", "max_new_tokens")
+SPANS = ("text", "question", "max_span", "null_score")
+PROMPTS = ("query_prompt", "document_prompt", "text_prompt")
+OPTIONS = ("pooling", "similarity", "normalize", *PROMPTS, "activation", "product", *SPANS, "max_length", *WRITING)
+KEYS = ("kind", *OPTIONS, "about")
+
+S = TypeVar("S", bound=Settings)
+
+
+def with_declared(settings: S, checkpoint: Checkpoint) -> S:
+    """Return the settings, with options that are unset taken from the checkpoint's figeval.json.
+
+    Raises:
+        ModelError: an unknown key, or a value of the wrong kind.
+    """
+    declared = checkpoint.declared
+    own = {field.name for field in fields(settings)} & set(OPTIONS)
+    given = {name: declared[name] for name in own & set(declared) if getattr(settings, name) is None}
+    try:
+        for key in sorted(set(declared) - set(KEYS)):
+            raise ModelError(f"unknown key {key!r}{near(key, KEYS)}; allowed keys are {', '.join(KEYS)}")
+        if "kind" in declared:
+            one_of("kind", declared["kind"], KINDS)
+        return replace(settings, **given)
+    except ModelError as error:
+        raise ModelError(f"{DECLARED} of {checkpoint.model!r}: {error}") from error
+
+
+# ---- what a checkpoint is for: the first rule that fits names the backend ------------------------------------------
+
+
+def ends(*endings: str) -> Callable[[Checkpoint], bool]:
+    """Return a test of whether the architecture's name ends in one of these."""
+    return lambda checkpoint: checkpoint.architecture.endswith(endings)
+
+
+def is_nameless_encoder(checkpoint: Checkpoint) -> bool:
+    """Return whether the config has no architecture, but a model type with masked models, e.g. DeBERTa-v3's."""
+    from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING_NAMES
+
+    return not checkpoint.architecture and checkpoint.config.get("model_type") in MODEL_FOR_MASKED_LM_MAPPING_NAMES
+
+
+def is_encoder_decoder(checkpoint: Checkpoint) -> bool:
+    """Return whether the model has an encoder and a decoder, and the head to generate text."""
+    writes = ends("ForConditionalGeneration", "LMHeadModel")(checkpoint) or not checkpoint.architecture
+    return writes and bool(checkpoint.config.get("is_encoder_decoder"))
+
+
+RULES: tuple[tuple[Callable[[Checkpoint], bool], str | None], ...] = (
+    (lambda checkpoint: checkpoint.declared.get("kind") == "classifier", "classifier"),
+    (lambda checkpoint: checkpoint.declared.get("kind") == "joint", "joint"),
+    (lambda checkpoint: checkpoint.declared.get("kind") == "marker", "marker"),
+    (lambda checkpoint: checkpoint.declared.get("kind") == "pair_encoder", "pair_encoder"),
+    (lambda checkpoint: checkpoint.declared.get("kind") == "writer", "writer"),
+    (ends("ForQuestionAnswering"), "spans"),
+    (ends("ForTokenClassification"), "tagger"),
+    (ends("ForSequenceClassification"), "pairs"),  # before sentence-transformers, whose cross-encoders have this class
+    (lambda checkpoint: checkpoint.is_sentence_transformer, "encoder"),
+    (lambda checkpoint: bool(checkpoint.sentence_class), None),  # its sparse and generative models
+    (ends("ElectraForPreTraining"), "encoder"),  # discriminates replaced tokens from real ones; predicts no words
+    (ends("ForMaskedLM", "ForPreTraining", "XLMWithLMHeadModel", "FlaubertWithLMHeadModel"), "masked"),
+    (is_encoder_decoder, "seq2seq"),
+    (ends("ForCausalLM", "LMHeadModel", "DoubleHeadsModel", "ForConditionalGeneration"), "causal"),
+    (ends("Model"), "encoder"),
+    (is_nameless_encoder, "encoder"),
+    (lambda checkpoint: "model_type" in checkpoint.config and not checkpoint.architecture, "causal"),
+)
+
+
+def backend_of(checkpoint: Checkpoint) -> str | None:
+    """Return the built-in backend for a checkpoint, or None if no backend supports its head."""
+    return next((backend for fits, backend in RULES if fits(checkpoint)), None)
+
+
+def by_class(checkpoint: Checkpoint) -> str | None:
+    """Return the backend for a checkpoint's class, ignoring what its figeval.json declares."""
+    return backend_of(replace(checkpoint, declared={}))
+
+
+def require(checkpoint: Checkpoint, *backends: str) -> None:
+    """Raise `ModelError`, naming the right backend, if a checkpoint is for none of these.
+
+    A model that was trained to generate can still be used as any model of its class. A nameless encoder may be a masked
+    model, too; its head is checked when the weights are loaded.
+    """
+    served = backend_of(checkpoint)
+    nameless = not checkpoint.architecture and (served, *backends) == ("encoder", "masked")
+    if nameless or {served, by_class(checkpoint)} & {*backends}:
+        return
+    kind = checkpoint.sentence_class or checkpoint.architecture or f"{checkpoint.config.get('model_type', 'no model')}"
+    cure = f"use --model {served}:{checkpoint.model}" if served else "no built-in backend is for that"
+    raise ModelError(f"{backends[-1]!r} cannot use {checkpoint.model!r}, which is a {kind}; {cure}")
+
+
+def resolve_backend(model: str, options: dict[str, Any]) -> str | None:
+    """Return the backend for a folder or hub id by the table `RULES`, or None if no backend supports its head.
+
+    Raises:
+        ModelError: there is no such folder, the hub cannot be reached, or it has no such `organisation/model`.
+    """
+    if ":" in model and not is_folder(Path(model)):
+        return None  # a misspelt backend: the caller knows the similar names
+    try:
+        return backend_of(locate(model, options.get("revision")))
+    except NotOnHub:
+        if "/" in model:
+            raise
+        return None  # probably a misspelt backend

@@ -1,0 +1,235 @@
+"""Agreement coefficients against brute force, scikit-learn, and what must not change them."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from itertools import combinations, permutations
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from scipy.stats import bootstrap
+from sklearn.metrics import cohen_kappa_score
+
+from figeval.wings.annotation.agreement import (
+    Ratings,
+    Scale,
+    Weights,
+    agreement,
+    cohen_kappa,
+    fleiss_kappa,
+    gwet,
+    krippendorff_alpha,
+    pair_agreement,
+)
+
+SCALE = ("1", "2", "3", "4")
+Rows = list[list[str | None]]
+FULL = st.integers(2, 4).flatmap(
+    lambda raters: st.lists(st.lists(st.sampled_from(SCALE), min_size=raters, max_size=raters), min_size=2, max_size=9)
+)
+GAPS = st.integers(2, 4).flatmap(
+    lambda raters: st.lists(
+        st.lists(st.sampled_from([*SCALE, None]), min_size=raters, max_size=raters), min_size=2, max_size=9
+    )
+)
+
+
+def ratings(rows: Rows, categories: Sequence[str] = SCALE) -> Ratings:
+    """Ratings with a row for each item."""
+    return Ratings.of(
+        {f"i{n}": {f"r{r}": label for r, label in enumerate(row) if label is not None} for n, row in enumerate(rows)},
+        categories,
+    )
+
+
+def same(found: float | None, expected: float) -> bool:
+    """Whether the values are equal; NaN stands for an undefined one."""
+    return math.isnan(expected) if found is None else found == pytest.approx(expected, abs=1e-9)
+
+
+def alpha(rows: Rows, scale: Scale) -> float:
+    """Krippendorff's alpha by pairs of values: observed over expected disagreement."""
+    units = [[int(label) for label in row if label is not None] for row in rows]
+    units = [unit for unit in units if len(unit) > 1]
+    values = [value for unit in units for value in unit]
+
+    def delta(a: int, b: int) -> float:
+        if scale == "nominal":
+            return float(a != b)
+        if scale == "interval":
+            return float((a - b) ** 2)
+        between = sum(min(a, b) <= value <= max(a, b) for value in values)
+        return (between - (values.count(a) + values.count(b)) / 2) ** 2 if a != b else 0.0
+
+    expected = sum(delta(a, b) for a, b in permutations(values, 2))
+    observed = sum(sum(delta(a, b) for a, b in permutations(unit, 2)) / (len(unit) - 1) for unit in units)
+    return 1 - observed * (len(values) - 1) / expected if expected else math.nan
+
+
+def ac(rows: Rows, weight: np.ndarray) -> float:
+    """Gwet's coefficient by pairs of raters, with these weights of agreement."""
+    units = [[int(label) - 1 for label in row if label is not None] for row in rows]
+    several = [unit for unit in units if len(unit) > 1]
+    if not several:
+        return math.nan
+    observed = np.mean([np.mean([weight[a, b] for a, b in combinations(unit, 2)]) for unit in several])
+    share = np.mean([[unit.count(k) / len(unit) for k in range(4)] for unit in units if unit], axis=0)
+    chance = weight.sum() / 12 * (share * (1 - share)).sum()
+    return float((observed - chance) / (1 - chance))
+
+
+@settings(deadline=None, max_examples=50)
+@given(GAPS, st.sampled_from(["nominal", "ordinal", "interval"]))
+def test_alpha_is_the_ratio_of_observed_and_expected_disagreement(rows: Rows, scale: Scale) -> None:
+    assert same(krippendorff_alpha(ratings(rows), scale).value, alpha(rows, scale))
+
+
+@settings(deadline=None, max_examples=50)
+@given(GAPS, st.sampled_from(["unweighted", "linear", "quadratic"]))
+def test_gwet_counts_agreeing_pairs(rows: Rows, weights: Weights) -> None:
+    distance = np.abs(np.subtract.outer(np.arange(4), np.arange(4))) / 3
+    weight = {"unweighted": np.eye(4), "linear": 1 - distance, "quadratic": 1 - distance**2}[weights]
+    raters = {place for row in rows for place, label in enumerate(row) if label is not None}
+    assume(len(raters) > 1)
+    assert same(gwet(ratings(rows), weights).value, ac(rows, weight))
+
+
+@settings(deadline=None, max_examples=50)
+@given(FULL, st.sampled_from(["unweighted", "linear", "quadratic"]))
+def test_cohens_kappa_is_that_of_scikit_learn_averaged_over_pairs(rows: Rows, weights: Weights) -> None:
+    columns = list(zip(*rows, strict=True))
+    pairs = list(combinations(columns, 2))
+    assume(all(len({*a, *b}) > 1 for a, b in pairs))
+    kind = None if weights == "unweighted" else weights
+    expected = np.mean([cohen_kappa_score(a, b, labels=list(SCALE), weights=kind) for a, b in pairs])
+    assert cohen_kappa(ratings(rows), weights).value == pytest.approx(expected, abs=1e-9)
+
+
+@settings(deadline=None, max_examples=50)
+@given(GAPS)
+def test_cohens_kappa_compares_what_both_raters_rated(rows: Rows) -> None:
+    named = ratings(rows)
+    assume(len(named.raters) > 1)
+    expected = []
+    for one, other in combinations(range(len(named.raters)), 2):
+        both = named.codes[(named.codes[:, [one, other]] >= 0).all(axis=1)][:, [one, other]]
+        assume(len(np.unique(both)) > 1)
+        expected.append(cohen_kappa_score(both[:, 0], both[:, 1], labels=range(len(SCALE))))
+    assert cohen_kappa(named).value == pytest.approx(np.mean(expected), abs=1e-9)
+
+
+@settings(deadline=None, max_examples=50)
+@given(FULL)
+def test_fleiss_kappa_is_that_of_the_paper(rows: Rows) -> None:
+    n, labels = len(rows[0]), [label for row in rows for label in row]
+    agreeing = np.mean([sum(a == b for a, b in permutations(row, 2)) / (n * (n - 1)) for row in rows])
+    chance = sum((labels.count(name) / len(labels)) ** 2 for name in SCALE)
+    expected = (agreeing - chance) / (1 - chance) if len(set(labels)) > 1 else math.nan
+    assert same(fleiss_kappa(ratings(rows)).value, float(expected))
+
+
+@settings(deadline=None, max_examples=50)
+@given(GAPS, st.randoms(use_true_random=False), st.permutations(SCALE))
+def test_nominal_agreement_does_not_depend_on_names_and_orders(rows: Rows, random: object, names: list[str]) -> None:
+    renamed = dict(zip(SCALE, names, strict=True))
+    other = [[None if label is None else renamed[label] for label in reversed(row)] for row in rows]
+    random.shuffle(other)  # type: ignore[attr-defined]
+    before, after = agreement(ratings(rows)), agreement(ratings(other))
+    for one, two in zip(before, after, strict=True):
+        assert (one.metric, one.n) == (two.metric, two.n)
+        assert same(two.value, math.nan if one.value is None else one.value)
+
+
+@settings(deadline=None, max_examples=50)
+@given(GAPS)
+def test_turning_an_ordinal_scale_round_changes_nothing(rows: Rows) -> None:
+    turned = [[None if label is None else str(5 - int(label)) for label in row] for row in rows]
+    for one, two in zip(agreement(ratings(rows), "ordinal"), agreement(ratings(turned), "ordinal"), strict=True):
+        assert same(two.value, math.nan if one.value is None else one.value)
+
+
+def test_intervals_are_those_of_items_and_wider_for_clusters() -> None:
+    generator = np.random.default_rng(0)
+    cases = [str(generator.integers(1, 5)) for _ in range(60)]
+    rows: Rows = [[label, label if n % 3 else "1"] for n, label in enumerate(cases)]
+    copied = {f"{n}.{copy}": dict(zip("ab", row, strict=True)) for n, row in enumerate(rows) for copy in range(4)}
+    clustered = Ratings.of(copied, SCALE, {name: name.split(".")[0] for name in copied})
+    for alone, together in zip(agreement(Ratings.of(copied, SCALE)), agreement(clustered), strict=True):
+        assert alone.low is not None
+        assert alone.high is not None
+        assert together.low is not None
+        assert together.high is not None
+        assert alone.low < (alone.value or 0) < alone.high
+        assert together.high - together.low > 1.5 * (alone.high - alone.low)
+        assert together.clusters == 60
+
+
+def test_the_correction_of_percentiles_is_that_of_scipy() -> None:
+    generator = np.random.default_rng(5)
+    truth = generator.choice(2, size=80, p=(0.15, 0.85))
+    codes = np.where(generator.random((80, 3)) < 0.7, truth[:, None], generator.choice(2, size=(80, 3), p=(0.15, 0.85)))
+    found = fleiss_kappa(Ratings(tuple("abc"), ("1", "2"), codes, (None,) * 80))
+    ones = codes.sum(axis=1)
+
+    def kappa(drawn: np.ndarray, axis: int) -> np.ndarray:
+        share = drawn.mean(axis=axis) / 3
+        disagreeing = (drawn * (3 - drawn)).mean(axis=axis) / 3
+        return np.asarray(1 - disagreeing / (2 * share * (1 - share)))
+
+    limits = bootstrap((ones,), kappa, method="BCa", rng=generator).confidence_interval
+    assert found.interval == "bootstrap (BCa)"
+    assert (found.low, found.high) == (pytest.approx(limits.low, abs=0.02), pytest.approx(limits.high, abs=0.02))
+    plain = bootstrap((ones,), kappa, method="percentile", rng=generator).confidence_interval
+    assert plain.low < (found.low or 0) - 0.02
+
+
+def test_what_is_undefined_says_why() -> None:
+    reasons = {score.metric: score.interval for score in agreement(ratings([["1", "1"], ["1", "1"]], ["1"]))}
+    assert reasons["cohen_kappa"] == "none: all ratings of r0 and r1 are the same"
+    assert reasons["krippendorff_alpha"] == reasons["fleiss_kappa"] == "none: all ratings are the same"
+    assert reasons["gwet_ac1"] == "none: only one category is known; name the whole scale"
+    apart = agreement(ratings([["1", None], [None, "2"]]))
+    assert apart[1].interval == "none: r0 and r1 rated no item in common"
+    uneven = ratings([["1", "2", None], ["1", "2", "2"]])
+    assert "different numbers of ratings" in fleiss_kappa(uneven).interval
+    alone = fleiss_kappa(ratings([["1", None], ["1", "2"], ["2", "2"]]))  # a single rating agrees with nothing
+    both = fleiss_kappa(ratings([["1", "2"], ["2", "2"]]))
+    assert (alone.value, alone.n) == (both.value, both.n) == (pytest.approx(-1 / 3), 2)
+    assert {score.interval for score in agreement(ratings([["1"], ["2"]]))} == {"none: only one rater"}
+    many = cohen_kappa(ratings([["1"] * 6 + ["2"] * 6]))
+    assert many.value is None
+    assert "more than 10 raters" in many.interval
+
+
+@pytest.mark.parametrize(("rare", "has_interval"), [(5, True), (3, False)])
+def test_few_resamples_with_one_label_only_are_left_out(rare: int, has_interval: bool) -> None:
+    """Of 60 items, `rare` ones have the rare label, which (1 - rare / 60) ** 60 of the resamples lack: .5 or 4.6 %."""
+    first = ["2"] * rare + ["1"] * (60 - rare)
+    alpha = krippendorff_alpha(ratings([[one, "1" if place == 0 else one] for place, one in enumerate(first)]))
+    assert alpha.value is not None
+    assert (alpha.low is not None) is has_interval
+    pattern = (
+        r"bootstrap \(BCa\), without [3-8]\d undefined resamples" if has_interval else r"none: undefined in \d+ of .*"
+    )
+    assert re.fullmatch(pattern, alpha.interval)
+
+
+def test_pairs_of_raters() -> None:
+    found = pair_agreement(ratings([["1", "1", "2"], ["2", "2", "1"], ["1", "1", None]]), "ordinal")
+    assert [one.raters for one in found] == [("r0", "r1"), ("r0", "r2"), ("r1", "r2")]
+    assert [(one.percent.value, one.kappa.value, one.percent.n) for one in found] == [
+        (1.0, 1.0, 3),
+        (0.0, -1.0, 2),
+        (0.0, -1.0, 2),
+    ]
+    assert found[0].kappa_quadratic is not None
+
+
+def test_a_rating_beyond_the_scale_is_refused() -> None:
+    with pytest.raises(ValueError, match="'6' is none of the categories: 1, 2"):
+        Ratings.of({"i": {"r": "6"}}, ("1", "2"))
+    assert Ratings.of({"i": {"a": "10", "b": "9", "c": "x"}}).categories == ("9", "10", "x")

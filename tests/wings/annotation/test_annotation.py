@@ -1,0 +1,476 @@
+"""Sheets for annotators and their scores: what they hide, what they count, and how far people agree."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from figeval.config import RunConfig
+from figeval.errors import DataError, FigevalError, OptionError, RecordError
+from figeval.io.text import csv_cell
+from figeval.runs import Harness
+from figeval.runs.run import run as run_pipeline
+from figeval.spec.criteria import criteria_of
+from figeval.wings.annotation.export import Export, export_items
+from figeval.wings.annotation.judgements import csv_rows
+from figeval.wings.annotation.scores import Annotation, read_sheet, score_sheets
+from figeval.wings.annotation.sheets import Item, Key, read_key, write_sheets
+from figeval.wings.annotation.texts import REFERENCE, WrittenText, WrittenTexts, written_texts
+from tests.runs import Deaf
+
+ERRORS = ("not a moral", "unrelated")
+TASK = """
+name: {name}
+type: generation
+data: {{test: "jsonl:rows.jsonl", train: "jsonl:rows.jsonl"}}
+fields:
+  id: row.id
+  inputs: {{story: row.story, hints: row.hints}}
+  references: [row.moral]
+  meta: {{theme: row.theme}}
+cluster: theme
+baselines: []
+error_types: [not a moral, unrelated]
+"""
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """A folder with two tasks of ten stories each."""
+    rows = [
+        {
+            "id": f"s{n}",
+            "story": f"Story {n}.",
+            "hints": ["amber", f"fox {n}"],
+            "moral": f"Moral {n}.",
+            "theme": f"t{n // 2}",
+        }
+        for n in range(10)
+    ]
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    for name in ("fables", "legends"):
+        (tmp_path / f"{name}.task.yaml").write_text(TASK.format(name=name), "utf-8")
+    return tmp_path
+
+
+@pytest.fixture
+def run(place: Path) -> Callable[..., Path]:
+    """`run("name", text=…)`: a run of a model of this name that has written `text(id)` for each story."""
+
+    def make(name: str, *tasks: str, text: Callable[[str], str | None] | None = None, **settings: Any) -> Path:
+        settings = {"model": "echo", "tasks": tasks or ("fables",), "output_path": place / name, **settings}
+        run_pipeline(RunConfig(**settings), Harness(include=(place,)), Deaf())
+        folder = place / name
+        record = json.loads((folder / "run.json").read_text("utf-8"))
+        record["model"]["name"] = name.partition("+")[0]
+        for task in record["tasks"] if text else ():
+            file = folder / task["predictions"]
+            task["predictions_sha256"] = None
+            lines = [json.loads(line) for line in file.read_text("utf-8").splitlines()]
+            for line in lines:
+                line["pred"] = text(line["id"])
+                line["status"] = "refusal" if line["pred"] is None else "ok"
+            file.write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
+        (folder / "run.json").write_text(json.dumps(record), "utf-8")
+        return folder
+
+    return make
+
+
+@pytest.fixture
+def texts(place: Path) -> Callable[..., WrittenTexts]:
+    """`texts(run, …)`: what `written_texts` draws with the tasks of the folder."""
+
+    def draw(*runs: Path, task: str | None = None, n: int = 99, seed: int = 0, **options: Any) -> WrittenTexts:
+        return written_texts(runs, task, n, seed, Harness(include=(place,)), **options)
+
+    return draw
+
+
+def read(file: Path) -> list[dict[str, str]]:
+    """The rows of a sheet as a spreadsheet sees them."""
+    return list(csv.DictReader(io.StringIO(file.read_bytes().decode("utf-8-sig"), newline="")))
+
+
+def fill(file: Path, judge: Callable[[dict[str, str]], Mapping[str, str]], delimiter: str = ",") -> Path:
+    """Fill in a sheet and save it as a spreadsheet would."""
+    rows = [row | dict(judge(row)) for row in read(file)]
+    stream = io.StringIO(newline="")
+    writer = csv.DictWriter(stream, list(rows[0]), delimiter=delimiter, lineterminator="\r\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    file.write_bytes(stream.getvalue().encode("utf-8-sig"))
+    return file
+
+
+def share(found: Annotation, error_type: str, author: str) -> Any:
+    return next(one for one in found.shares if (one.error_type, one.author) == (error_type, author))
+
+
+# ---- sheets ----------------------------------------------------------------------------------------------------------
+
+
+def test_sheets_show_texts_and_inputs_and_hide_whose_they_are(run: Any, texts: Any, tmp_path: Path) -> None:
+    written = texts(run("anna", text=lambda key: f"A of {key}"), run("ben", text=lambda key: f"B of {key}"))
+    key = write_sheets(tmp_path / "sheets", written, (), annotators=2)
+    first, second = (read(tmp_path / "sheets" / name) for name in key.sheets)
+    assert list(first[0]) == ["item", "story", "hints", "text", "not a moral", "unrelated", "comment"]
+    assert sorted(row["item"] for row in first) == sorted(row["item"] for row in second) == sorted(key.items)
+    assert [row["item"] for row in first] != [row["item"] for row in second]
+    for row in first:
+        item = key.items[row["item"]]
+        assert row["text"] == f"{item.author[0].upper()} of {item.example}"
+        assert (row["story"], row["hints"]) == (f"Story {item.example[1:]}.", f"amber; fox {item.example[1:]}")
+        assert row["not a moral"] == row["unrelated"] == row["comment"] == ""
+    numbers = [int(number) for number, item in key.items.items() if item.author == "anna"]
+    assert len(numbers) == 10
+    assert numbers != sorted(range(1, 11))  # the number does not tell the author
+    assert "anna" not in (tmp_path / "sheets" / "sheet_1.csv").read_text("utf-8-sig")
+    assert read_key(tmp_path / "sheets") == key
+    assert "of s" not in (tmp_path / "sheets" / "key.json").read_text("utf-8")
+
+
+def test_everything_is_drawn_from_the_seed(run: Any, texts: Any, tmp_path: Path) -> None:
+    folder = run("anna")
+
+    def drawn(name: str, seed: int) -> list[bytes]:
+        write_sheets(tmp_path / name, texts(folder, n=4, seed=seed, references=True), (), annotators=2, seed=seed)
+        return [file.read_bytes() for file in sorted((tmp_path / name).iterdir())]
+
+    assert drawn("one", 0) == drawn("two", 0) != drawn("three", 1)
+
+
+def test_references_are_mixed_in_as_a_control(run: Any, texts: Any, tmp_path: Path) -> None:
+    written = texts(run("anna"), n=4, references=True)
+    assert Counter(text.author for text in written.texts) == {"anna": 4, REFERENCE: 4}
+    assert {text.text for text in written.texts if text.author == REFERENCE} <= {f"Moral {n}." for n in range(10)}
+
+
+def test_texts_of_all_runs_are_for_the_same_examples(run: Any, texts: Any) -> None:
+    written = texts(run("anna", limit=6), run("ben"), n=4)
+    examples = [{text.example for text in written.texts if text.author == author} for author in ("anna", "ben")]
+    assert examples[0] == examples[1]
+    assert len(examples[0]) == 4
+    assert examples[0] <= {f"s{n}" for n in range(6)}
+
+
+def test_what_was_not_written_is_counted_and_not_shown(run: Any, texts: Any) -> None:
+    lazy = {"s1": None, "s2": " "}
+    written = texts(run("anna", text=lambda key: lazy.get(key, "A text.")), run("ben"))
+    assert written.not_written == {"anna": 2}
+    assert Counter(text.author for text in written.texts) == {"anna": 8, "ben": 10}
+
+
+def test_models_of_one_name_are_told_apart_by_their_runs(run: Any, texts: Any) -> None:
+    written = texts(run("anna"), run("anna+again", seed=1))
+    assert len(set(written.authors)) == 2
+    assert all(author.startswith("anna (") for author in written.authors)
+
+
+FORMULAS = ["=1+1", "+cmd|' /C calc'!A0", "-2", "@SUM(A1)", "\t=1", "＝1", '=HYPERLINK("http://x","y")']
+
+
+@pytest.mark.parametrize("formula", FORMULAS)
+def test_no_text_is_a_formula(formula: str, tmp_path: Path) -> None:
+    text = WrittenText("anna", "s1", None, {"story": formula}, formula)
+    write_sheets(tmp_path / "sheets", WrittenTexts("fables", (formula,), (text,), ("anna",), {}), ())
+    file = tmp_path / "sheets" / "sheet_1.csv"
+    cells = next(csv.reader(io.StringIO(file.read_bytes().decode("utf-8-sig"), newline="")))
+    cells += read(file)[0].values()
+    assert file.read_bytes().startswith(b"\xef\xbb\xbf")
+    assert sum(formula in cell for cell in cells) == 3
+    assert not [cell for cell in cells if cell.startswith(tuple("=+-@\t＝"))]
+    key = read_key(tmp_path / "sheets")
+    assert read_sheet(file, key) == {}  # the column is found although its name is protected
+
+
+@given(st.text(alphabet=st.characters(exclude_categories=["Cs"]), max_size=60))
+def test_any_text_comes_back_from_a_sheet(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
+    folder = tmp_path_factory.mktemp("sheets")
+    written = WrittenText("anna", "s1", None, {"text": "a", "item": "b"}, text)
+    key = write_sheets(folder, WrittenTexts("fables", ERRORS, (written,), ("anna",), {}), ())
+    (row,) = read(folder / "sheet_1.csv")
+    assert (row["input text"], row["input item"], row["item"]) == ("a", "b", "1")
+    assert row["text"] == csv_cell(text)
+    fill(folder / "sheet_1.csv", lambda row: {"unrelated": "yes"})
+    assert read_sheet(folder / "sheet_1.csv", key) == {("1", "unrelated"): True}
+
+
+def test_sheets_that_may_be_filled_in_are_not_written_over(run: Any, texts: Any, tmp_path: Path) -> None:
+    write_sheets(tmp_path / "sheets", texts(run("anna")), ())
+    with pytest.raises(OptionError, match="already has sheets, which may have been filled in; choose another --output"):
+        write_sheets(tmp_path / "sheets", texts(run("anna")), (), seed=1)
+
+
+def test_sheets_that_were_interrupted_are_completed(run: Any, texts: Any, tmp_path: Path) -> None:
+    folder, given = tmp_path / "sheets", texts(run("anna"))
+    key = write_sheets(folder, given, (), annotators=2)
+    wanted = (folder / "sheet_2.csv").read_bytes()
+    (folder / "sheet_2.csv").unlink()
+    fill(folder / "sheet_1.csv", lambda row: {"unrelated": "yes"})
+    filled = (folder / "sheet_1.csv").read_bytes()
+    assert write_sheets(folder, given, (), annotators=2) == key
+    assert ((folder / "sheet_1.csv").read_bytes(), (folder / "sheet_2.csv").read_bytes()) == (filled, wanted)
+    (folder / "sheet_2.csv").unlink()
+    with pytest.raises(OptionError, match="already has sheets"):
+        write_sheets(folder, given, (), annotators=2, seed=1)
+
+
+@pytest.mark.parametrize("errors", [("story",), ("unrelated", "unrelated"), ("item",), (" ",)])
+def test_error_types_are_columns_of_their_own(errors: tuple[str, ...], run: Any, texts: Any, tmp_path: Path) -> None:
+    with pytest.raises(OptionError, match="is blank, given twice, or one of the other columns"):
+        write_sheets(tmp_path / "sheets", texts(run("anna")), errors)
+    assert not (tmp_path / "sheets").exists()
+
+
+# ---- runs that make no sheets ----------------------------------------------------------------------------------------
+
+
+def test_a_task_is_named_where_runs_share_several(run: Any, texts: Any) -> None:
+    both = run("anna", "fables", "legends")
+    with pytest.raises(RecordError, match="share several tasks with written texts: fables, legends; give --task"):
+        texts(both)
+    assert texts(both, task="legends").task == "legends"
+    with pytest.raises(RecordError, match="share no 'legend' with written texts; did you mean 'legends'"):
+        texts(both, task="legend")
+    with pytest.raises(RecordError, match="share no task with written texts"):
+        texts(run("ben"), run("carl", "legends"))
+
+
+def test_training_texts_that_stand_in_are_no_written_ones(run: Any, texts: Any) -> None:
+    with pytest.raises(RecordError, match="a route that answers with training texts does not count"):
+        texts(run("anna", model="overlap"))
+
+
+def test_other_data_than_those_of_the_run_are_refused(run: Any, texts: Any, place: Path) -> None:
+    folder = run("anna")
+    changed = (place / "rows.jsonl").read_text("utf-8").replace("Story 3.", "Another story.")
+    (place / "rows.jsonl").write_text(changed, "utf-8")
+    with pytest.raises(RecordError, match="examples of fables changed since this run was made"):
+        texts(folder)
+
+
+def test_the_same_run_twice_is_refused(run: Any, texts: Any) -> None:
+    folder = run("anna")
+    with pytest.raises(RecordError, match="the same run is given twice"):
+        texts(folder, folder)
+
+
+# ---- filled-in sheets ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def sheets(run: Any, texts: Any, tmp_path: Path) -> tuple[Path, Key]:
+    """Two sheets with the texts of two models and the references, ten of each."""
+    written = texts(run("anna"), run("ben"), references=True)
+    return tmp_path / "sheets", write_sheets(tmp_path / "sheets", written, (), annotators=2)
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
+def test_shares_and_intervals_are_by_model_and_cluster(sheets: tuple[Path, Key], delimiter: str) -> None:
+    folder, key = sheets
+    files = [folder / name for name in key.sheets]
+    bad = {number for number, item in key.items.items() if item.author == "anna" and item.example in ("s0", "s1", "s4")}
+    doubted = {number for number, item in key.items.items() if item.author == "ben" and item.example == "s0"}
+    fill(files[0], lambda row: {"unrelated": "Yes" if row["item"] in bad | doubted else " no "}, delimiter)
+    fill(files[1], lambda row: {"unrelated": "x" if row["item"] in bad else "0"}, delimiter)
+    found = score_sheets(key, files)
+    anna, ben = (share(found, "unrelated", author).score for author in ("anna", "ben"))
+    assert (anna.value, anna.n, anna.clusters, anna.higher_is_better) == (0.3, 10, 5, False)
+    assert (ben.value, ben.n) == (0.05, 10)  # one of two annotators in one of ten
+    assert anna.low < 0.3 < anna.high
+    assert share(found, "unrelated", REFERENCE).score.value == 0.0
+    assert share(found, "not a moral", "anna").score.value is None
+    assert found.empty == dict.fromkeys(map(str, files), 30)
+    assert found.cells == 60
+
+
+def test_an_empty_cell_is_no_judgement(sheets: tuple[Path, Key]) -> None:
+    folder, key = sheets
+    anna = [number for number, item in key.items.items() if item.author == "anna"]
+    answers = dict(zip(anna[:4], ("yes", "yes", "yes", "no"), strict=True))
+    fill(folder / "sheet_1.csv", lambda row: {"unrelated": answers.get(row["item"], "")})
+    found = score_sheets(key, [folder / "sheet_1.csv"])
+    one = share(found, "unrelated", "anna")
+    assert (one.score.value, one.score.n, one.texts) == (0.75, 4, 10)
+    assert found.empty == {str(folder / "sheet_1.csv"): 56}
+    assert {one.why for one in found.agreement} == {"no text was judged by more than one annotator"}
+
+
+def test_rows_may_be_sorted_and_left_out(sheets: tuple[Path, Key]) -> None:
+    folder, key = sheets
+    rows = sorted(read(folder / "sheet_1.csv"), key=lambda row: row["text"])[:5]
+    lines = ["comment,unrelated,not a moral,item", *(f'"a, b",y,n,{row["item"]}' for row in rows), ",,,"]
+    (folder / "sheet_1.csv").write_text("\n".join(lines), "utf-8")
+    found = read_sheet(folder / "sheet_1.csv", key)
+    assert found == {(row["item"], name): name == "unrelated" for row in rows for name in ERRORS}
+
+
+@pytest.mark.parametrize("quoting", [csv.QUOTE_MINIMAL, csv.QUOTE_ALL])
+@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
+def test_spreadsheets_write_the_delimiter_of_the_users_language(quoting: Any, delimiter: str, tmp_path: Path) -> None:
+    file = tmp_path / "sheet.csv"
+    with file.open("w", encoding="utf-8-sig", newline="") as stream:
+        writer = csv.writer(stream, delimiter=delimiter, quoting=quoting)
+        writer.writerows(
+            [("item", "text", "bad"), ("1", 'He said,"Go; away"\tand left', "yes"), ("2", "a" * 200_000, "no")]
+        )
+    assert read_sheet(file, key_of(2)) == {("1", "bad"): True, ("2", "bad"): False}
+
+
+def test_one_sheet_is_one_annotator(tmp_path: Path) -> None:
+    file = tmp_path / "sheet.csv"
+    file.write_text("item,bad\n1,yes")
+    with pytest.raises(DataError, match="is given twice"):
+        score_sheets(key_of(1), [file, tmp_path / ".." / tmp_path.name / "sheet.csv"])
+
+
+def key_of(n: int) -> Key:
+    """A key of texts by one author."""
+    items = {str(number): Item(author="anna", example=f"s{number}", cluster=None) for number in range(1, n + 1)}
+    return Key(task="t", error_types=("bad",), authors=("anna",), not_written={}, seed=0, sheets=(), items=items)
+
+
+def scored(folder: Path, judgements: Sequence[Sequence[str]]) -> Annotation:
+    """The scores of sheets with these judgements, an annotator each."""
+    files = []
+    for annotator, own in enumerate(judgements):
+        lines = ["item,bad", *(f"{number},{cell}" for number, cell in enumerate(own, 1))]
+        files.append(folder / f"{annotator}.csv")
+        files[-1].write_text("\n".join(lines), "utf-8")
+    return score_sheets(key_of(len(judgements[0])), files)
+
+
+def krippendorff(judgements: Sequence[Sequence[str]]) -> float | None:
+    """Alpha by pairs of values: observed over expected disagreement (Krippendorff 2011, for nominal data)."""
+    units = [[cell for cell in column if cell] for column in zip(*judgements, strict=True)]
+    units = [unit for unit in units if len(unit) > 1]
+    values = [value for unit in units for value in unit]
+    if len(set(values)) < 2:
+        return None
+    observed = sum(sum(one != other for one in unit for other in unit) / (len(unit) - 1) for unit in units) / len(
+        values
+    )
+    expected = sum(one != other for one in values for other in values) / len(values) / (len(values) - 1)
+    return 1 - observed / expected
+
+
+CELLS = st.sampled_from(["yes", "no", "no", ""])
+
+
+@given(st.integers(1, 12).flatmap(lambda n: st.lists(st.lists(CELLS, min_size=n, max_size=n), min_size=1, max_size=4)))
+def test_alpha_agrees_with_an_independent_computation(
+    tmp_path_factory: pytest.TempPathFactory, judgements: list[list[str]]
+) -> None:
+    (found,) = scored(tmp_path_factory.mktemp("alpha"), judgements).agreement
+    expected = krippendorff(judgements)
+    assert found.alpha == (None if expected is None else pytest.approx(expected))
+    assert bool(found.why) == (expected is None)
+    assert found.texts == sum(sum(map(bool, column)) > 1 for column in zip(*judgements, strict=True))
+
+
+def test_agreement_of_which_nothing_is_known(tmp_path: Path) -> None:
+    assert scored(tmp_path, [["no", "no"], ["no", "no"]]).agreement[0].why == "all judgements are the same"
+    (agreement,) = scored(tmp_path, [["no", ""], ["", "yes"]]).agreement
+    assert agreement.why == "no text was judged by more than one annotator"
+    assert scored(tmp_path, [["no", "yes"], ["no", "yes"]]).agreement[0].alpha == 1.0
+
+
+def test_items_keep_inputs_that_are_named_like_columns(tmp_path: Path) -> None:
+    text = WrittenText("anna", "s1", None, {"text": "Given.", "story": "Told."}, "Written.")
+    written = WrittenTexts("t", (), (text,), ("anna",), {})
+    wanted = Export(criteria_of({"fluent": "yes/no"}), "label_studio", checks=0)
+    key = export_items(tmp_path / "items", written, {}, wanted)
+    (task,) = json.loads((tmp_path / "items" / "tasks.json").read_text("utf-8"))
+    assert task["data"] == {"item": "1", "input_text": "Given.", "story": "Told.", "text": "Written."}
+    assert read_key(tmp_path / "items") == key
+    with pytest.raises(OptionError, match="already has items"):
+        export_items(tmp_path / "items", written, {}, wanted)
+
+
+def test_every_sheet_has_the_same_items_in_another_order(tmp_path: Path) -> None:
+    texts = tuple(WrittenText("anna", f"s{n}", None, {"story": "Told."}, f"Text {n}.") for n in range(9))
+    written = WrittenTexts("t", (), texts, ("anna",), {})
+    for name, seed in (("one", 0), ("two", 0), ("three", 1)):
+        export_items(tmp_path / name, written, {}, Export(criteria_of({"fluent": "1-5"}), annotators=2, seed=seed))
+    files = [sorted((tmp_path / name).iterdir()) for name in ("one", "two", "three")]
+    one, two, three = ([file.read_bytes() for file in own] for own in files)
+    assert one == two != three
+    first, second = ([row["item"] for row in read(tmp_path / "one" / f"sheet_{n}.csv")] for n in (1, 2))
+    assert first != second
+    assert sorted(first) == sorted(second)
+    key = read_key(tmp_path / "one")
+    assert len(key.checks) == 2
+    assert not key.checks.keys() & key.items.keys()
+    for row in read(tmp_path / "one" / "sheet_1.csv"):
+        if row["item"] in key.checks:
+            assert row["text"].endswith(f"fluent: {key.checks[row['item']]['fluent']}.")
+
+
+SHEET = "item;bad\n1;yes\n2;no\n"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        SHEET.encode(),
+        f"sep=;\r\n{SHEET}".encode(),
+        SHEET.replace("\n", "\r").encode(),
+        SHEET.encode("utf-16"),
+        gzip.compress(SHEET.encode(), mtime=0),
+    ],
+)
+def test_a_sheet_is_read_as_other_tables_are(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "sheet.csv").write_bytes(content)
+    assert csv_rows(tmp_path / "sheet.csv") == [["item", "bad"], ["1", "yes"], ["2", "no"]]
+
+
+BAD = [
+    ("item,bad\n1,maybe", r"sheet.csv, row 2, column 'bad': 'maybe' is neither yes nor no"),
+    ("item,bad\n1,yes\n2,-", r"sheet.csv, row 3, column 'bad': '-' is neither yes nor no"),
+    ('item,bad,text\n1,yes,"two\nlines"\n2,2,', r"row 3, column 'bad': '2' is neither yes nor no"),
+    ("item,bad\n9,yes", r"sheet.csv, row 2, column 'item': item '9' does not belong to this set of sheets"),
+    ("item,bad\n1,yes\n1,no", r"sheet.csv, row 3, column 'item': item '1' appears twice"),
+    ("bad,item\nyes", r"sheet.csv, row 2, column 'item': item '' does not belong to this set of sheets"),
+    ("item,bed\n1,yes", r"sheet.csv: there must be exactly one column 'bad'; did you mean 'bed'"),
+    ("item,bad,bad\n1,yes,no", r"sheet.csv: there must be exactly one column 'bad'"),
+    ("item,bad\n1,yes,no", r"sheet.csv, row 2: it has 3 cells, but the first row has 2; check the quotes"),
+    ("", r"sheet.csv: there must be exactly one column 'item'"),
+    ('item,bad\n1,"yes', r"sheet.csv is not a CSV file"),
+    ("item,bäd\n".encode("latin-1"), r"sheet.csv:1: byte 0xe4 .* is not utf-8; convert"),
+    (None, r"sheet.csv cannot be read \(No such file or directory\)"),
+]
+
+
+@pytest.mark.parametrize(("content", "told"), BAD, ids=[told for _, told in BAD])
+def test_bad_sheets_are_told_in_one_line(content: str | bytes | None, told: str, tmp_path: Path) -> None:
+    file = tmp_path / "sheet.csv"
+    if content is not None:
+        file.write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(DataError, match=told) as raised:
+        read_sheet(file, key_of(2))
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize("content", [None, "{", '{"task": "t"}'])
+def test_a_folder_without_a_key_is_refused(content: str | None, tmp_path: Path) -> None:
+    if content is not None:
+        (tmp_path / "key.json").write_text(content, "utf-8")
+    with pytest.raises(FigevalError, match="give the folder that `figeval annotate export` or `sheets` wrote"):
+        read_key(tmp_path)
+
+
+def test_storal_has_error_types_of_its_own() -> None:
+    tasks = Harness().catalogue.tasks
+    assert tasks.get("storal_st2mo_en").error_types == ("not a moral", "unrelated", "conflicting")
+    assert tasks.get("storal_mo2st_zh").error_types == ("not a story", "unrelated", "conflicting")

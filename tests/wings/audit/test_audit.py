@@ -1,0 +1,160 @@
+"""`figeval audit`: blind rules on items where the answer is known beforehand, and what the command prints."""
+
+from __future__ import annotations
+
+import json
+import random
+
+import numpy as np
+import pytest
+
+from figeval.runs import Harness
+from figeval.spec.blind import ALL, HALF, ITEM, LABELS, OTHERS, blind_rules
+from figeval.task_types.choice import ChoiceExample
+from figeval.wings.audit.audit import audit
+
+TASK = """
+name: items
+type: choice
+data: {test: "jsonl:items.jsonl"}
+fields: {id: row.id, query: row.q, options: row.o, gold: row.g, meta: {word: row.w}}
+cluster: word
+"""
+
+
+def examples(*items, clusters=None):
+    """Examples of (options, gold); texts of options as they are."""
+    return [
+        ChoiceExample(id=str(i), query="", options=tuple(options), gold=gold, cluster=clusters and clusters[i])
+        for i, (options, gold) in enumerate(items)
+    ]
+
+
+def found(made, **settings):
+    return {(rule.name, rule.knows): float(np.mean(rule.hits)) for rule in blind_rules(made, **settings)}
+
+
+def test_position_and_length():
+    rules = found(examples((["aa", "b", "cccc"], 2), (["bb", "b", "a"], 0), (["c", "bbb", "aa"], 1)))
+    assert [rules[f"option {place}", ITEM] for place in (1, 2, 3)] == pytest.approx([1 / 3] * 3)
+    assert rules["longest", ITEM] == 1
+    assert rules["shortest", ITEM] == 0
+
+
+def test_likeness_is_by_words():
+    rules = found(examples((["red tea", "red cup", "blue sky"], 2), (["a b", "b c", "d"], 2)))
+    assert rules["least like the others", ITEM] == 1
+    assert rules["most like the others", ITEM] == 0
+
+
+def test_spelling_sees_what_words_do_not():
+    """Distractors that were chosen for one narrative share parts of words."""
+    rules = found(examples((["sailors", "sailing", "gold"], 2), (["cut", "cooking", "cooked"], 0)))
+    assert rules["spelt least like any other", ITEM] == 1
+    assert rules["spelt most like another", ITEM] == 0
+    assert rules["least like the others", ITEM] == pytest.approx(1 / 3)
+    signs = found(examples((["!", "?"], 0), (["", " "], 0)))
+    assert signs["spelt least like any other", ITEM] == 0.5
+
+
+def test_ties_count_by_expectation():
+    rules = found(examples((["aa", "bb"], 0), (["a", "bb"], 1)))
+    assert rules["longest", ITEM] == pytest.approx(0.75)
+    assert rules["shortest", ITEM] == pytest.approx(0.25)
+
+
+def test_an_option_that_is_offered_seldom_gives_itself_away():
+    """Each item has an option of its own, which is right, and two that stand everywhere."""
+    made = examples(*[([f"own {i}", "one", "two"], 0) for i in range(20)])
+    rules = found(made)
+    assert rules["rarest", ALL] == rules["rarest", HALF] == 1
+    assert rules["commonest", ALL] == rules["commonest", HALF] == 0
+    assert rules["often beside the others", ALL] == 0
+    assert rules["logistic regression on length and frequency", HALF] == 1
+
+
+def test_options_are_the_same_whatever_their_case_and_blanks():
+    rules = found(examples((["One", "two"], 0), ([" one ", "three"], 1), (["ONE", "four"], 1)))
+    assert rules["commonest", ALL] == pytest.approx(1 / 3)
+
+
+def test_labels_of_the_other_half_tell_which_options_are_used_up():
+    """Each of five words is right in two of ten items, which all have the same options."""
+    words = ["v", "w", "x", "y", "z"]
+    made = examples(*[(words, i % 5) for i in range(10)], clusters=words * 2)
+    rules = found(made)
+    assert rules["rarest", ALL] == pytest.approx(0.2)
+    assert rules["right least often", LABELS] > 0.2 > rules["right most often", LABELS]
+    assert rules["rarest", OTHERS] == pytest.approx(0.2)
+
+
+def test_a_cluster_is_never_in_both_halves():
+    """Each word is offered in the items of its own cluster only: those of other clusters have not met it."""
+    made = examples(*[([f"w{i % 6}", "u"], 0) for i in range(24)], clusters=[f"c{i % 6}" for i in range(24)])
+    assert found(made)["rarest", OTHERS] == 1
+
+
+def test_the_same_seed_gives_the_same_numbers():
+    made = drawn(40)
+    assert found(made, seed=3) == found(made, seed=3)
+    assert found(made, seed=3) != found(made, seed=4)
+
+
+def drawn(n):
+    generator = random.Random(0)
+    return examples(*[(generator.sample("abcdefghijklmnop", 4), generator.randrange(4)) for _ in range(n)])
+
+
+def write(folder, rows):
+    (folder / "items.task.yaml").write_text(TASK)
+    (folder / "items.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return Harness(include=(folder,))
+
+
+def rows(n, **changes):
+    return [
+        {"id": f"i{i}", "q": "?", "o": ["no", "nay", f"yes {i}"], "g": 2, "w": f"w{i % 10}", **changes}
+        for i in range(n)
+    ]
+
+
+def test_intervals_are_clustered_and_what_is_off_is_marked(tmp_path):
+    harness = write(tmp_path, rows(40))
+    result = audit(harness.catalogue.tasks.get("items"), harness)
+    assert (result.n, result.clusters, result.chance) == (40, 10, pytest.approx(1 / 3))
+    first = {one.rule.name: one for one in reversed(result.findings)}
+    assert first["longest"].is_off and first["rarest"].is_off
+    assert all(one.score.clusters == 10 for one in result.findings)
+
+
+def test_the_command_prints_a_table(tmp_path, cli):
+    write(tmp_path, rows(40))
+    done = cli("audit", "items", "--include_path", tmp_path)
+    assert done.code == 0
+    title, _, *lines = done.out.splitlines()
+    assert title == "items, version 1: 40 examples, 10 clusters, chance .333"
+    (longest,) = [line for line in lines if line.startswith("longest ")]
+    assert longest.split()[3:4] == ["1.000"]
+    assert longest.endswith("*")
+
+
+@pytest.mark.parametrize(
+    ("task", "words"),
+    [("mini_pairs", "mini_pairs is a pairs task"), ("hidden", "all gold options are hidden"), ("itmes", "itmes")],
+)
+def test_what_cannot_be_audited_is_one_line(task, words, tmp_path, cli):
+    write(tmp_path, rows(4, g=None))
+    if task == "hidden":
+        task = "items"
+    assert words in cli("audit", task, "--include_path", tmp_path).complaint
+
+
+def test_a_task_of_one_or_two_examples_or_of_one_cluster(tmp_path, cli):
+    write(tmp_path, rows(1))
+    assert "items: only 1 example has a gold option" in cli("audit", "items", "--include_path", tmp_path).complaint
+    for number in (2, 4):
+        write(tmp_path, rows(number, w="one"))
+        done = cli("audit", "items", "--include_path", tmp_path)
+        assert done.code == 0
+        assert done.out.startswith(f"items, version 1: {number} examples, 1 cluster,")
+        assert OTHERS not in done.out

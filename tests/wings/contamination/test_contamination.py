@@ -1,0 +1,306 @@
+"""What a model remembers: measures separate a model that knows a text from one that does not, and nothing is lost."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import figeval
+from figeval.errors import FigevalError
+from figeval.runs import Harness
+from figeval.runs.harness import Guests
+from figeval.types import Continuation, Prompt, Reply
+from figeval.wings.contamination.answers import completed
+from figeval.wings.contamination.measuring import ContaminationConfig, measure
+from figeval.wings.contamination.record import LABEL
+from figeval.wings.contamination.rewrites import swapped, words_of
+from tests.cli.conftest import Cli, cli
+from tests.plugins.tiny import Workshop as Tiny
+
+__all__ = ["cli"]
+MINI = Path(figeval.__file__).parents[1] / "tasks" / "mini"
+
+
+def lines(name: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (MINI / name).read_text(encoding="utf-8").splitlines()]
+
+
+class Knowing:
+    """A model to which texts that it knows are likely, and all others the less likely the longer they are."""
+
+    deterministic_by_name = True
+
+    def __init__(self, known: Sequence[str] = (), fails_at: int | None = None) -> None:
+        self.known, self.calls, self.fails_at = set(known), 0, fails_at
+
+    def loglikelihood(self, requests: Sequence[Continuation]) -> list[float]:
+        self.calls += 1
+        if self.calls == self.fails_at:
+            raise KeyboardInterrupt
+        return [-float(len(one.continuation)) * self.surprise(one.context + one.continuation) for one in requests]
+
+    def surprise(self, text: str) -> float:
+        return 0.1 if text in self.known else 1.0
+
+
+PROVERBS = [row["proverb"] for row in lines("proverbs.jsonl")]
+
+
+@pytest.mark.slow
+def test_a_model_that_knows_the_proverbs_is_told_from_one_that_does_not(tmp_path: Path) -> None:
+    knows = figeval.contamination("mini_proverbs", Knowing(PROVERBS), output_path=tmp_path / "a")
+    recall, rewrites = (knows.finding("mini_proverbs", name) for name in ("recall", "rewrites"))
+    assert recall.score is not None and recall.floor is not None and recall.p is not None
+    assert (recall.score.value, recall.score.n, recall.score.interval) == (1.0, 30, "wilson")
+    assert recall.floor.value is not None and recall.floor.value < 0.5 and recall.p < 0.001
+    assert rewrites.score is not None and rewrites.score.value == 1.0
+    frame = knows.to_frame().set_index(["measure", "part"])
+    assert frame.loc[("recall", None), "floor"] == recall.floor.value
+    assert knows.to_dict()["tasks"][0]["findings"][0]["score"]["value"] == 1.0
+    ignorant = figeval.contamination("mini_proverbs", Knowing(), name="other", output_path=tmp_path / "b")
+    found = ignorant.finding("mini_proverbs", "recall")
+    assert found.score is not None and found.floor is not None and found.score.value == found.floor.value
+    order = ignorant.finding("mini_proverbs", "order")
+    assert order.p is not None and order.p > 0.05
+    assert "not give the probabilities of single tokens" in ignorant.finding("mini_proverbs", "min_k").unavailable
+
+
+def test_every_number_is_labelled_and_no_text_is_stored(tmp_path: Path) -> None:
+    found = figeval.contamination("mini_proverbs,mini_pairs", Knowing(PROVERBS), limit=20, output_path=tmp_path / "a")
+    table = str(found)
+    assert all(line.rstrip().endswith(LABEL) for line in table.splitlines() if line.startswith(("recall", "order")))
+    record = json.loads((tmp_path / "a" / "contamination.json").read_text())
+    assert {one["label"] for task in record["tasks"] for one in task["findings"]} == {record["label"]} == {LABEL}
+    stored = "".join(file.read_text() for file in (tmp_path / "a").iterdir() if file.is_file()).casefold()
+    assert not [text for text in PROVERBS if text.casefold() in stored]
+    assert not [row["expression"] for row in lines("pairs.jsonl")[:20] if row["expression"] in stored]
+
+
+def test_an_interrupted_measurement_asks_for_nothing_twice(tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        figeval.contamination("mini_proverbs", Knowing(fails_at=3), name="m", output_path=tmp_path)
+    answers = (tmp_path / "answers.jsonl").read_text().splitlines()
+    assert len(answers) == 300
+    (tmp_path / "answers.jsonl").write_text("\n".join(answers) + '\n{"key": "cut sh')
+    resumed, whole = Knowing(), Knowing()
+    found = figeval.contamination("mini_proverbs", resumed, name="m", output_path=tmp_path)
+    fresh = figeval.contamination("mini_proverbs", whole, name="m", output_path=tmp_path / "fresh")
+    assert resumed.calls == whole.calls - 2
+    assert found.record.tasks == fresh.record.tasks
+    again = Knowing()
+    figeval.contamination("mini_proverbs", again, name="m", output_path=tmp_path)
+    assert again.calls == 0
+
+
+class Writer:
+    """A chat model that completes the sayings which it knows."""
+
+    deterministic_by_name = True
+
+    def generate(self, requests: Sequence[Prompt]) -> list[Reply]:
+        return [self.reply(one.messages[-1].content.splitlines()[-1].removesuffix(" …")) for one in requests]
+
+    def reply(self, beginning: str) -> Reply:
+        known = next((text for text in PROVERBS[1:] if text.startswith(beginning)), None)
+        if beginning and PROVERBS[0].startswith(beginning):
+            return Reply(text="", finish="error", error="busy")
+        return Reply(text="I do not know it" if known is None else f"{words_of(known)[-1].upper()}.")
+
+
+def test_progress_counts_requests_and_those_of_an_earlier_session(tmp_path: Path) -> None:
+    class Heard:
+        def __init__(self) -> None:
+            self.told: list[tuple[Any, ...]] = []
+
+        def measure_started(self, name: str, requests: int, tokens: int) -> None:
+            self.told.append((name, requests))
+            assert tokens > 0
+
+        def answered(self, requests: int) -> None:
+            self.told.append((requests,))
+
+        def measure_ended(self) -> None:
+            self.told.append(())
+
+    harness = Harness(guests=Guests(models={"m": Knowing(PROVERBS)}))
+    config = ContaminationConfig(tasks=("mini_proverbs",), model="m", measures=("recall",), output_path=tmp_path)
+    first, again = Heard(), Heard()
+    for heard in (first, again):
+        measure(config, harness, heard)
+    (name, n), *answered, end = first.told
+    assert (name, end) == ("mini_proverbs, recall", ())
+    assert answered == sorted(answered) and answered[-1] == (n,) and len(answered) > 3
+    assert set(again.told[1:-1]) == {(n // 2,), (n,)}, "with the words in order, and shuffled"
+
+
+def test_intervals_of_few_clusters_are_marked(tmp_path: Path) -> None:
+    model = Knowing(PROVERBS[:15])
+    for limit, marked in ((12, True), (None, False)):
+        folder = tmp_path / str(limit)
+        run = figeval.run("mini_proverbs", model, name="m", limit=limit, output_path=folder / "run", baselines=False)
+        options: dict[str, Any] = {"measures": "recall", "limit": limit, "run": run.path}
+        shown = str(figeval.contamination("mini_proverbs", model, name="m", output_path=folder / "c", **options))
+        (line,) = (one for one in shown.splitlines() if one.strip().startswith("recalled"))
+        assert ("]*" in line) == marked
+        assert ("fewer than 10 effective clusters: the interval is unreliable" in shown) == ("]*" in shown)
+
+
+def test_models_that_only_write_complete_the_texts(tmp_path: Path) -> None:
+    found = figeval.contamination("mini_proverbs", Writer(), output_path=tmp_path)
+    recall = found.finding("mini_proverbs", "recall")
+    assert recall.settings == {"by": "generation"}
+    assert recall.score is not None and (recall.score.value, recall.score.n) == (1.0, 29), "an error is not wrong"
+    assert found.finding("mini_proverbs", "order").unavailable == "this model gives no log-likelihoods"
+
+
+def test_replies() -> None:
+    assert completed("<think>five?</think> Nine.", "nine") == 1.0
+    assert completed("A stitch in time saves nine", "nine") == 1.0
+    assert completed("Nine lives has a cat", "eight") == 0.0
+    assert completed(" … ", "nine") is None
+    assert completed(Reply(text="nine", finish="refusal"), "nine") is None
+
+
+def test_scores_of_a_run_by_recall(tmp_path: Path) -> None:
+    model = Knowing(PROVERBS[:15])
+    run = figeval.run("mini_proverbs", model, name="m", output_path=tmp_path / "run", baselines=False)
+    done = figeval.contamination("mini_proverbs", model, name="m", run=run.path, output_path=tmp_path / "c")
+    found, recall = (done.finding("mini_proverbs", name) for name in ("accuracy", "recall"))
+    rows = {row.id: row for row in run.predictions("mini_proverbs").itertuples()}
+    known = {identity[:3] for identity, value in recall.values.items() if value is not None and value > 0.5}
+    own = [row.acc for identity, row in rows.items() if identity[:3] in known]
+    assert found.parts["recalled"].value == pytest.approx(np.mean(own))
+    assert found.parts["recalled"].n + found.parts["not recalled"].n == 60
+    assert found.score is not None and found.score.interval == "newcombe"
+    with pytest.raises(FigevalError, match="another model"):
+        figeval.contamination("mini_proverbs", Knowing(), name="n", run=run.path, output_path=tmp_path / "d")
+    with pytest.raises(FigevalError, match="has no task mini_pairs; it has mini_proverbs"):
+        figeval.contamination("mini_pairs", model, name="m", run=run.path, output_path=tmp_path / "e")
+    with pytest.raises(FigevalError, match=r"another model or of other --model_args .m.; choose another --output_path"):
+        figeval.contamination("mini_proverbs", Knowing(), name="n", output_path=tmp_path / "c")
+
+
+@pytest.mark.slow
+def test_other_options_of_a_model_continue_nothing(tmp_path: Path) -> None:
+    model = str(Tiny(tmp_path)("gpt2", "LMHeadModel", n_positions=512))
+    asked: dict[str, Any] = {"measures": ["recall"], "limit": 4, "output_path": tmp_path / "c"}
+    for _ in range(2):
+        figeval.contamination("mini_proverbs", model, model_args={"attn_implementation": "sdpa"}, **asked)
+    with pytest.raises(FigevalError, match="other --model_args"):
+        figeval.contamination("mini_proverbs", model, model_args={"attn_implementation": "eager"}, **asked)
+
+
+def test_bad_input_is_one_line(cli: Cli, tmp_path: Path) -> None:
+    assert "use a language model" in cli("contamination", "--tasks", "mini_proverbs", "--model", "tfidf").complaint
+    lacking = ("contamination", "--tasks", "mini_fables", "--model", "smollm2", "--measures", "recall")
+    assert "tasks with it: " in cli(*lacking).complaint
+    assert "did you mean" in cli(*lacking[:-1], "recal").complaint
+    task = tmp_path / "t.task.yaml"
+    task.write_text(
+        "name: t\ntype: ranking\ndata: {test: 'mini:retrieval'}\n"
+        "fields: {id: row.id, query: row.narrative, candidates: row.candidates, relevant: row.relevant}\n"
+        "memorized: row.provreb\n"
+    )
+    with pytest.raises(FigevalError, match=r"t: row 1 of 'mini:retrieval', memorized: .*provreb"):
+        figeval.contamination("t", Knowing(), include_path=tmp_path, output_path=tmp_path / "x")
+
+
+@pytest.mark.parametrize(
+    "text", [*PROVERBS, "Ένα χελιδόνι δεν φέρνει την άνοιξη", "to be or not to be, that is the question"]
+)
+def test_a_swap_changes_the_order_of_words_alone(text: str) -> None:
+    changed = swapped(text)
+    assert changed is not None and changed != text
+    assert sorted(words_of(changed.lower())) == sorted(words_of(text.lower()))
+    assert swapped("no") is None
+
+
+# ---- a model that has been trained on half of the data ---------------------------------------------------------------
+
+
+def half(folder: Path, name: str, rest: int) -> list[dict[str, Any]]:
+    """Write a task with every second proverb, and return its rows."""
+    proverbs = {row["id"]: row["proverb"] for row in lines("proverbs.jsonl")}
+    own = [key for place, key in enumerate(proverbs) if place % 2 == rest]
+    rows = [
+        {
+            "id": row["id"],
+            "key": row["proverb_id"],
+            "text": row["narrative"][:160],
+            "proverb": proverbs[row["proverb_id"]],
+        }
+        for row in lines("narratives.jsonl")
+        if row["proverb_id"] in own
+    ]
+    generator = np.random.default_rng(5)  # or the file would have an order with a system
+    places = dict(zip(own, generator.permutation(len(own)), strict=True))
+    rows.sort(key=lambda row: places[row["key"]])
+    (folder / f"{name}.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    (folder / f"{name}.task.yaml").write_text(
+        f"name: {name}\ntype: choice\ndata: {{test: 'jsonl:{name}.jsonl'}}\ncluster: key\nmemorized: row.proverb\n"
+        "fields: {id: row.id, query: row.text, options: '[row.proverb, \"None\"]', gold: '0', meta: {key: row.key}}\n"
+    )
+    return rows
+
+
+def memorised(folder: Path, rows: Sequence[dict[str, Any]]) -> Path:
+    """Train a small model on the proverbs and on the texts in their order."""
+    import torch
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+    from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
+
+    from tests.plugins.tiny import save
+
+    everything = [row["narrative"] for row in lines("narratives.jsonl")] + PROVERBS
+    made = Tokenizer(models.BPE())
+    made.pre_tokenizer, made.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(vocab_size=800, special_tokens=["<|end|>"], initial_alphabet=alphabet)
+    made.train_from_iterator(everything, trainer)
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=made, eos_token="<|end|>")
+    torch.manual_seed(0)
+    model = GPT2LMHeadModel(GPT2Config(vocab_size=len(tokenizer), n_positions=256, n_embd=96, n_layer=2, n_head=4))
+    texts = [row["text"] for row in rows]
+    documents = list(dict.fromkeys(row["proverb"] for row in rows))
+    documents += texts[:1] + [f"{one}\n{other}" for one, other in pairwise(texts)]
+    ids = [[0, *tokenizer(text)["input_ids"], 0] for text in documents]
+    width = max(map(len, ids))
+    inputs = torch.tensor([row + [0] * (width - len(row)) for row in ids])
+    labels = torch.tensor([row + [-100] * (width - len(row)) for row in ids])
+    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
+    model.train()
+    for _ in range(120):
+        optimizer.zero_grad()
+        model(input_ids=inputs, labels=labels).loss.backward()
+        optimizer.step()
+    save(model.eval(), tokenizer, folder / "memorised")
+    return folder / "memorised"
+
+
+@pytest.mark.slow
+def test_a_trained_model_remembers_what_it_was_trained_on(tmp_path: Path) -> None:
+    rows = half(tmp_path, "seen", 0)
+    half(tmp_path, "unseen", 1)
+    model = memorised(tmp_path, rows)
+    found = figeval.contamination(
+        "seen,unseen", str(model), include_path=tmp_path, output_path=tmp_path / "c", shards=3, device="cpu"
+    )
+
+    def value(task: str, measure: str) -> float:
+        score = found.finding(task, measure).score
+        assert score is not None and score.value is not None
+        return score.value
+
+    assert value("seen", "recall") > 0.9 and value("unseen", "recall") < 0.5
+    assert value("seen", "rewrites") > value("unseen", "rewrites") + 0.2
+    orders = {task: found.finding(task, "order").p for task in ("seen", "unseen")}
+    assert orders["seen"] is not None and orders["seen"] < 0.001
+    assert orders["unseen"] is not None and orders["unseen"] > 0.05
+    for name in ("min_k", "min_k_plus"):
+        assert value("seen", name) > value("unseen", name) + 0.1

@@ -1,0 +1,328 @@
+"""Layouts of LaTeX tables: published, measured and trivial rows, footnotes, the best in bold, and one-line refusals."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+import figeval
+from figeval import hookimpl
+from figeval.errors import FigevalError, OptionError, UnknownName
+from figeval.plugins import PluginManager
+from figeval.records.schema import BaselineRecord, ContrastRecord, ModelRecord, RunRecord
+from figeval.wings.exporters.layouts import load_layouts
+from tests.measured import MEASURED
+from tests.runs import finished, run, score, task
+
+MINILM, TFIDF, RANDOM = (MEASURED / name for name in ("minilm", "tfidf", "random"))
+
+
+def latex(*folders: Path, **choices: object) -> str:
+    made = figeval.export(list(folders), to="latex", **choices)  # type: ignore[arg-type]
+    assert made is not None
+    return made
+
+
+def stored(record: RunRecord, folder: Path) -> Path:
+    folder.mkdir()
+    (folder / "run.json").write_text(record.model_dump_json(), encoding="utf-8")
+    return folder
+
+
+def test_the_blocks_of_a_printed_table() -> None:
+    """Both versions of Table 7, then the run, then its trivial models; the slipped decimal has a footnote."""
+    text = latex(MINILM, layout="epic_table_7")
+    order = (
+        "ePiC, ACL 2022, Table 7",
+        "ePiC, arXiv v1, Table 7",
+        "Measured",
+        "minilm & 8.2",
+        "Trivial models",
+        "chance",
+    )
+    places = [text.index(part) for part in order]
+    assert places == sorted(places)
+    assert r"BERT & 22.9 & 0.342 & 19.2 & 0.307 \\" in text
+    assert r"BERT & 15.7 & 0.254 & 11.1 & 0.215 \\" in text
+    assert "0.005{$^{a}$}" in text
+    assert "$^{a}$ The closed form for 100 candidates is 0.0519" in text
+    assert "[" not in text.partition("Measured")[2].partition(r"\bottomrule")[0]
+
+
+def test_intervals_and_examples_are_shown_on_request() -> None:
+    text = latex(MINILM, layout="epic_table_7", intervals=True, examples=True)
+    assert "{\\scriptsize [6.4, 10.5]} & {\\scriptsize [0.128, 0.173]}" in text
+    assert "$n$ & {1000} & {1000} & {1000} & {1000}" in text
+
+
+def test_a_table_without_runs_has_the_published_numbers_alone() -> None:
+    text = latex(layout="impli_table_2")
+    assert "Measured" not in text
+    assert "375{$^{a}$}" in text
+
+
+def test_counts_come_from_the_tasks_of_the_run() -> None:
+    assert r"minilm & 645 & 387 & 281 \\" in latex(MINILM, layout="impli_table_2")
+
+
+def test_a_task_without_a_score_is_two_hyphens(tmp_path: Path) -> None:
+    none = task("epic_retrieval_seen", scores=[score("acc", None), score("mrr", float("nan"))], baselines=[])
+    text = latex(stored(run(none), tmp_path / "run"), layout="epic_table_7")
+    assert r"a-model & {--} & {--} & {--} & {--} \\" in text
+
+
+def test_a_run_without_the_tasks_is_told_which_to_run() -> None:
+    with pytest.raises(OptionError, match="minilm has none of the tasks of storal_table_6; run `figeval run --tasks"):
+        latex(MINILM, layout="storal_table_6")
+
+
+@pytest.mark.parametrize(
+    ("choices", "words"),
+    [
+        ({"layout": "epic_table_4", "tasks": ["epic_mcq"]}, "tasks is for the layout comparison"),
+        ({"metrics": ["acc"]}, "metrics is for the layout comparison"),
+        ({"intervals": True}, "are for layouts"),
+        ({"layout": "comparison", "tasks": ["nope"]}, "the runs have no task 'nope'"),
+        ({"layout": "comparison", "metrics": ["nope"]}, "the runs have no metric 'nope'"),
+        ({"layout": "comparison", "against": 3}, "against 3 is no place of a run"),
+    ],
+)
+def test_choices_that_do_not_fit(choices: dict[str, object], words: str) -> None:
+    with pytest.raises(OptionError, match=words):
+        latex(MINILM, **choices)
+
+
+def test_an_unknown_layout() -> None:
+    with pytest.raises(UnknownName, match="epic_table_7"):
+        latex(MINILM, layout="epic_table_77")
+
+
+def test_other_formats_have_no_layouts() -> None:
+    with pytest.raises(OptionError, match="this format has no argument 'layout'"):
+        figeval.export(MINILM, to="csv", layout="epic_table_7")
+
+
+def test_the_best_run_is_bold_and_those_that_tie(tmp_path: Path) -> None:
+    """Runs of one model have equal scores: both are bold and neither differs."""
+    folders = [finished(tmp_path / name, "mini_fables") for name in "ab"]
+    text = latex(*folders, layout="comparison", metrics="acc", examples=True)
+    line = next(line for line in text.splitlines() if line.startswith(r"mini\_fables"))
+    assert line.count(r"\bfseries") == 2
+    assert r"$^{\dagger}$" not in line
+    assert re.search(r"caption\{Scores of [^,]+ and [^,]+ on mini\\_fables, with", text)
+
+
+def test_every_run_has_its_own_number_of_examples(tmp_path: Path) -> None:
+    """A run that answered 10 of 40, and one that answered all, in any order and in every format of tables."""
+    few = task(scores=[score(value=1.0, n=10)], counts={"ok": 10, "empty": 30})
+    records = [run(task(), identity="a" * 8), run(few, identity="b" * 8)]
+    folders = [stored(record, tmp_path / record.identity) for record in records]
+    for both in (folders, folders[::-1]):
+        text = latex(*both, layout="comparison", metrics="acc", examples=True)
+        assert r"1.000{$^{\circ}$}" in text
+        assert re.search(r"circ\$ Rests on fewer examples: 10 of 40 for [^,]+ on proverbs \(acc\)", text)
+        rows = csv.DictReader(io.StringIO(str(figeval.export(both, to="csv"))))
+        numbers = {row["run"]: row["n"] for row in rows if (row["kind"], row["metric"]) == ("model", "acc")}
+        assert numbers == {"a" * 8: "40", "b" * 8: "10"}
+        assert str(figeval.export(both, to="markdown")).count("(n = 10)") == 1
+
+
+@pytest.mark.slow
+def test_a_significant_difference_has_a_dagger() -> None:
+    choices = {"layout": "comparison", "tasks": ["epic_retrieval_all"], "metrics": ["acc"]}
+    best = latex(MINILM, TFIDF, RANDOM, **choices)
+    assert r"\bfseries 0.079 & 0.034{$^{\dagger}$} & 0.004{$^{\dagger}$} \\" in best
+    assert "Benjamini and Hochberg" in best
+    against = latex(MINILM, TFIDF, RANDOM, **choices, against=1)
+    assert r"\bfseries 0.079{$^{\dagger}$} & 0.034 & 0.004{$^{\dagger}$} \\" in against
+    assert "differs from tfidf" in against
+
+
+@pytest.mark.slow
+def test_a_task_with_a_single_right_answer_has_no_best_run() -> None:
+    """A model that always gives this answer would be in bold."""
+    text = latex(MINILM, TFIDF, layout="comparison", tasks=["impli_idioms_gold_ent"], metrics=["acc"])
+    assert r"0.975 & 0.943 \\" in text
+    assert r"\bfseries 0" not in text
+    assert "the right answer is entailment for every example" in text
+
+
+def test_the_contrast_stands_beside_tasks_with_a_single_right_answer(tmp_path: Path) -> None:
+    contrast = ContrastRecord(
+        suite="s", contrast="c", tasks=["yes", "no"], label="yes", positive=40, negative=40, scores=[score("auc", 0.7)]
+    )
+    both = [
+        run(task("yes", only_label="yes"), task("no", only_label="no"), identity=str(place) * 8, contrasts=[contrast])
+        for place in (1, 2)
+    ]
+    folders = [stored(record, tmp_path / record.identity) for record in both]
+    text = latex(*folders, layout="comparison", tasks=["yes"])
+    yes, s_c = (line for line in text.splitlines() if line.startswith(("yes &", "s:c &")))
+    assert "bfseries" not in yes
+    assert "auc" in s_c
+    assert s_c.count("bfseries") == 2
+    assert "the right answer is yes for every example of yes." in text
+    assert "the right answer is no" not in text, "a task that is not shown"
+
+
+def test_runs_without_a_task_of_the_table_are_left_out_with_a_note(tmp_path: Path) -> None:
+    seen = run(task("epic_retrieval_seen"), task("other", warnings=["a warning about another task"]))
+    other = run(task("other"), identity="22222222")
+    other.model.name = "stranger"
+    folders = [stored(one, tmp_path / one.identity) for one in (seen, other)]
+    for choices in ({"layout": "epic_table_7"}, {"layout": "comparison", "tasks": ["epic_retrieval_seen"]}):
+        text = latex(*folders, **choices)
+        assert "Left out: stranger has none of" in text
+        assert "another task" not in text
+        assert "stranger &" not in text
+
+
+def test_notes_that_name_tasks_are_those_of_shown_tasks(tmp_path: Path) -> None:
+    """A warning of a run about several tasks names the shown ones, and a table without tasks has no notes of runs."""
+    record = run(task("x"), task("y"), task("z"), warnings=["x, y: its floor is odd", "slow: about the model"])
+    folder = stored(record, tmp_path / "run")
+    texts = {name: latex(folder, layout="comparison", tasks=[name]) for name in ("y", "z")}
+    assert "y: its floor is odd." in texts["y"]
+    assert "x, y:" not in texts["y"]
+    assert "its floor is odd" not in texts["z"]
+    assert all("slow: about the model" in text for text in texts.values())
+    judged = latex(folder, layout="storal_table_8")
+    assert "Left out: a-model has none of the tasks" in judged
+    assert "odd" not in judged
+    assert "slow" not in judged
+
+
+def test_names_of_models_are_no_commands(tmp_path: Path) -> None:
+    record = run(task("epic_retrieval_seen", scores=[score("acc", 0.5)]))
+    record.model.name = r"a_b & \input{x} % <script>"
+    for layout in ("epic_table_7", "comparison"):
+        text = latex(stored(record, tmp_path / layout), layout=layout)
+        assert r"a\_b \& \textbackslash{}input\{x\} \% \textless{}script\textgreater{}" in text
+        assert r"\input" not in text
+
+
+def test_a_plugin_offers_layouts_as_benchmarks_do(tmp_path: Path) -> None:
+    """A broken file is a problem of its plugin, and so is a layout whose name is taken."""
+    panels = "[{groups: [{task: TASK, measures: [{head: A, metric: acc}]}]}]"
+    own = f"layouts: [{{name: NAME, caption: Fables, panels: {panels}}}]"
+    for file, name, about in (
+        ("good", "acme_table", "mini_fables"),
+        ("taken", "acme_table", "other"),
+        ("bad", "9", "x"),
+    ):
+        (tmp_path / file).write_text(own.replace("NAME", name).replace("TASK", about), encoding="utf-8")
+    manager = PluginManager()
+    for file in ("good", "taken", "bad"):
+        manager.load(file, "a test", lambda file=file: offering(tmp_path / file))
+    found = load_layouts(manager)
+    assert [(entry.name, entry.load().tasks) for entry in found] == [("acme_table", ["mini_fables"])]
+    assert "acme_table" in str(manager.plugins["taken"].problems)
+    assert "name" in str(manager.plugins["bad"].problems)
+
+
+def offering(file: Path) -> SimpleNamespace:
+    @hookimpl
+    def register_layouts(register: Any) -> None:
+        register(file)
+
+    return SimpleNamespace(register_layouts=register_layouts)
+
+
+def test_counts_and_scores_of_one_benchmark_whose_data_are_not_public(tmp_path: Path) -> None:
+    record = run(task("storal_mocpt_en", available=356, scores=[score("acc", 0.5)], baselines=[]))
+    folder = stored(record, tmp_path / "run")
+    assert r"a-model & {--} & 50.00 & {--} & {--} \\" in latex(folder, layout="storal_table_6")
+    counts = latex(folder, layout="storal_table_5")
+    assert r"a-model & 356 & {--} & {--} & {--} \\" in counts
+    assert counts.count("Measured") == 1, "the panel of the Chinese tasks has no run"
+
+
+def own(folder: Path, *numbers: dict[str, object], source: str = "three people_x") -> Path:
+    """A file of numbers that no run holds."""
+    file = folder / "measured.json"
+    file.write_text(json.dumps({"source": source, "numbers": numbers}), encoding="utf-8")
+    return file
+
+
+def test_numbers_that_no_run_holds(tmp_path: Path) -> None:
+    """They are rows of their own, with their intervals and examples; a hint ends where there are some."""
+    column = {"part": "storal_st2mo_en_judged", "metric": "not_a_moral", "model": "my_model"}
+    file = own(tmp_path, {**column, "value": 0.06, "low": 0.03, "high": 0.12, "n": 100})
+    bare = latex(layout="storal_table_19")
+    assert "figeval annotate sheets" in bare and "Measured" not in bare
+    text = latex(layout="storal_table_19", measured=tmp_path, intervals=True, examples=True)
+    assert r"my\_model & 6 & {--} & {--} & {--} \\" in text
+    assert r"{\scriptsize [3, 12]}" in text and "$n$ & {100}" in text
+    assert r"Measured: three people\_x." in text and "figeval annotate sheets" not in text
+    assert latex(layout="storal_table_19", measured=[file]) == latex(layout="storal_table_19", measured=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("number", "words"),
+    [
+        ({"metric": "acc"}, "has no number for storal_table_19; its columns .* storal_st2mo_en_judged not_a_moral"),
+        ({"low": 0.1}, "give both low and high, or neither"),
+        ({"low": 0.9, "high": 0.1}, "low is greater than high"),
+        ({"value": float("nan")}, "measured.json.*finite"),
+        ({"model": ""}, "numbers.0.model must not be blank"),
+        ({"model": " \n"}, "numbers.0.model must not be blank"),
+        ({"low": 0.7, "high": 0.1}, "low is greater than high"),
+        ({"colour": "red"}, "colour"),
+    ],
+)
+def test_a_file_of_numbers_that_does_not_fit(number: dict[str, object], words: str, tmp_path: Path) -> None:
+    column = {"part": "storal_st2mo_en_judged", "metric": "not_a_moral", "model": "m", "value": 0.5}
+    own(tmp_path, {**column, **number})
+    with pytest.raises(FigevalError, match=words) as refused:
+        latex(layout="storal_table_19", measured=tmp_path)
+    assert "\n" not in str(refused.value)
+
+
+def test_two_numbers_for_one_cell(tmp_path: Path) -> None:
+    column = {"part": "storal_st2mo_en_judged", "metric": "not_a_moral", "model": "m", "value": 0.5}
+    own(tmp_path, column, column)
+    with pytest.raises(
+        FigevalError, match="two numbers for storal_st2mo_en_judged, not_a_moral, m; remove one of them"
+    ):
+        latex(layout="storal_table_19", measured=tmp_path)
+    own(tmp_path, column, {**column, "model": "m "})
+    with pytest.raises(FigevalError, match="two numbers for"):
+        latex(layout="storal_table_19", measured=tmp_path)
+    with pytest.raises(FigevalError, match="make it with `figeval analyze epic` or `figeval annotate import --to`"):
+        latex(layout="storal_table_19", measured=tmp_path / "elsewhere")
+    with pytest.raises(OptionError, match="--measured"):
+        latex(MINILM, measured=tmp_path)
+
+
+def test_numbers_of_a_validation_split_are_those_of_its_task(tmp_path: Path) -> None:
+    ours = task("storal_mopref_en_validation", scores=[score("acc", 0.75, n=343)], baselines=[])
+    text = latex(stored(run(ours), tmp_path / "run"), layout="storal_table_15")
+    assert r"a-model & {--} & {--} & {--} & 75.00 \\" in text
+    assert "BERT w/o Story & 20.71 & 21.69 & 72.64{$^{a}$} & 77.62" in text
+
+
+def generated(folder: Path, name: str, metrics: Iterable[str]) -> Path:
+    """A run with scores of both English generation tasks of STORAL."""
+    scores = [score(metric, 0.25) for metric in metrics]
+    trivial = [BaselineRecord(baseline=f"{name}-trivial", scores=scores)]
+    tasks = [task(one, scores=scores, baselines=trivial) for one in ("storal_st2mo_en", "storal_mo2st_en")]
+    return stored(run(*tasks, model=ModelRecord(name=name, backend="encoder")), folder / name)
+
+
+def test_a_table_that_is_longer_than_a_page_has_parts(tmp_path: Path) -> None:
+    """Every number is in one of them, notes are below the last, and labels differ."""
+    metrics = ["bleu_1", "bleu_2", "repetition_4_published", "coverage", "order"]
+    text = latex(*(generated(tmp_path, f"m{n}", metrics) for n in range(4)), layout="storal_table_7", intervals=True)
+    assert text.count(r"\begin{table}") == text.count(r"\end{table}") > 1
+    assert r"\label{tab:storal_table_7}" in text and r"\label{tab:storal_table_7_2}" in text
+    assert "The notes are below the last part" in text.partition(r"\end{table}")[0]
+    assert text.count(r"In brackets the 95\,\% interval") == 1
+    assert r"In brackets" not in latex(layout="storal_table_7", intervals=True)

@@ -1,0 +1,90 @@
+"""The LaTeX of every layout compiles, within the page: all layouts with stored runs in one document."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+import figeval
+from figeval import plugins
+from figeval.records.run_folder import read_record
+from figeval.wings.exporters.layouts import COMPARISON, load_layouts
+from tests.measured import MEASURED
+
+pytestmark = pytest.mark.system
+
+PREAMBLE = r"""\documentclass{article}
+\usepackage[T1]{fontenc}
+\usepackage[margin=2.5cm]{geometry}
+\usepackage{booktabs}
+\usepackage{siunitx}
+\begin{document}
+"""
+HOSTILE = r"a_b & \input{x} % <script> $1^{} #~ 成語 “é”"
+OVERFULL = re.compile(r"^Overfull \\[hv]box \(([\d.]+)pt too (?:wide|high)\)", re.MULTILINE)
+
+
+def compiled(folder: Path, floats: Iterable[str]) -> str:
+    """Compile floats as one document and return the log."""
+    if shutil.which("pdflatex") is None:
+        pytest.fail("this test needs LaTeX: install the packages texlive-latex-recommended and texlive-science")
+    body = "\\clearpage\n".join(floats)
+    (folder / "tables.tex").write_text(f"{PREAMBLE}{body}\\end{{document}}\n", encoding="utf-8")
+    command = ["pdflatex", "-no-shell-escape", "-interaction=nonstopmode", "-halt-on-error", "tables.tex"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, errors="replace", timeout=240)
+    log = (folder / "tables.log").read_text(encoding="utf-8", errors="replace")
+    assert done.returncode == 0, log[-3000:]
+    return log
+
+
+def assert_on_the_page(log: str) -> None:
+    assert not [width for width in OVERFULL.findall(log) if float(width) > 10]
+    assert "Float too large" not in log
+
+
+def runs_of(tasks: Iterable[str]) -> list[Path]:
+    """Return the stored runs of models that have one of these tasks."""
+    wanted = set(tasks)
+    names = [f"{model}{ending}" for model in ("minilm", "tfidf", "random") for ending in ("", "-authors", "-published")]
+    folders = [MEASURED / name for name in names if (MEASURED / name / "run.json").is_file()]
+    return [one for one in folders if wanted & {task.task for task in read_record(one / "run.json").tasks}]
+
+
+@pytest.mark.parametrize("choices", [{}, {"intervals": True, "examples": True}], ids=["plain", "all"])
+def test_every_layout_compiles(tmp_path: Path, choices: dict[str, bool]) -> None:
+    layouts = [entry.load() for entry in load_layouts(plugins.plugin_manager())]
+    made = [figeval.export(runs_of(one.tasks), to="latex", layout=one.name, **choices) for one in layouts]
+    assert len(made) == 20
+    assert_on_the_page(compiled(tmp_path, [text for text in made if text]))
+
+
+def test_the_comparison_of_stored_runs_compiles(tmp_path: Path) -> None:
+    folders = [MEASURED / name for name in ("minilm", "tfidf", "random")]
+    tasks = ["epic_retrieval_seen", "epic_mcq", "impli_idioms_gold_ent"]
+    text = figeval.export(
+        folders, to="latex", layout=COMPARISON, tasks=tasks, metrics=["acc", "mrr"], intervals=True, examples=True
+    )
+    assert text is not None
+    assert r"\bfseries" in text
+    assert r"$^{\dagger}$" in text
+    assert_on_the_page(compiled(tmp_path, [text]))
+
+
+def test_hostile_names_compile(tmp_path: Path) -> None:
+    """A name of a model can neither read files nor end the table, and letters without a glyph are named."""
+    record = read_record(MEASURED / "minilm" / "run.json")
+    record.model.name = HOSTILE
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "run.json").write_text(record.model_dump_json(), encoding="utf-8")
+    made = [
+        figeval.export(tmp_path / "run", to="latex", layout=name, intervals=True)
+        for name in ("epic_table_7", "impli_table_5", COMPARISON)
+    ]
+    floats = [text for text in made if text]
+    assert all("[U+6210]" in text and r"\input" not in text for text in floats)
+    compiled(tmp_path, floats)

@@ -1,0 +1,145 @@
+"""Scores by length and overlap in reports, and the spans and kinds of options that the sample explorer shows."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from figeval.config import RunConfig
+from figeval.plugins import plugin_manager
+from figeval.records.schema import BreakdownRecord
+from figeval.runs import Harness
+from figeval.runs.run import run as run_pipeline
+from figeval.task_types.choice import ChoiceExample
+from figeval.task_types.generation import GenerationExample
+from figeval.task_types.pairs import PairExample
+from figeval.wings.report.buckets import measured, quartiles
+from figeval.wings.report.report_content import ReportContent, report_content
+from figeval.wings.report.report_texts import ExampleTexts
+from tests.runs import Deaf, finished
+
+
+def content(*folders: Path, metric: str = "acc") -> ReportContent:
+    return report_content(folders, ExampleTexts(plugin_manager()), metrics=[metric])
+
+
+def breakdowns(found: ReportContent, name: str) -> dict[str, BreakdownRecord]:
+    (task,) = [one for one in found.runs[0].tasks if one.task == name]
+    return {one.by: one for one in task.breakdowns}
+
+
+# ---- what is measured -----------------------------------------------------------------------------------------------
+
+
+def test_the_input_is_compared_with_the_right_option() -> None:
+    example = ChoiceExample(id="x", query="A bird in the hand", options=("a fish", "The bird, the bush"), gold=1)
+    found = measured(example, "options", "gold")
+    assert found.length == 5
+    assert found.overlap == pytest.approx(2 / 6), "bird, the of a, bird, in, the, hand, bush"
+
+
+def test_an_example_without_a_right_option_has_a_length_only() -> None:
+    example = ChoiceExample(id="x", query="A bird", options=("a", "b"), gold=None)
+    assert measured(example, "options", "gold")[:2] == (2, None)
+
+
+def test_the_two_texts_of_a_pair_are_compared() -> None:
+    example = PairExample(id="x", left="He spilled it.", right="He told it", label="entailment")
+    assert measured(example, "", "label") == (6, 0.5, "overlap of the two texts")
+
+
+def test_the_inputs_of_a_generation_task_are_compared_with_the_first_reference() -> None:
+    example = GenerationExample(id="x", inputs={"title": "a b", "words": ("c", "d")}, references=("a b x y", "a b c d"))
+    assert measured(example, "", "references")[:2] == (4, pytest.approx(2 / 6))
+
+
+def test_quartiles_are_named_by_their_limits_in_ascending_order() -> None:
+    found = quartiles({f"x{place}": place for place in range(8, 0, -1)}, 0)
+    assert list(dict.fromkeys(found.values())) == ["1 to 2", "3 to 4", "5 to 6", "7 to 8"]
+    assert found["x3"] == "3 to 4"
+
+
+def test_equal_values_are_never_divided() -> None:
+    assert quartiles(dict.fromkeys("abcdefgh", 3.0), 0) == {}
+    assert quartiles({"a": 1, "b": 2}, 0) == {}, "too few examples"
+    found = quartiles({**dict.fromkeys("abcdefg", 3.0), "h": 9.0}, 0)
+    assert found == {**dict.fromkeys("abcdefg", "3"), "h": "9"}
+
+
+@given(st.lists(st.integers(0, 20), min_size=8, max_size=60))
+def test_every_example_is_in_the_bucket_that_has_its_value(values: list[int]) -> None:
+    found = quartiles({str(place): value for place, value in enumerate(values)}, 0)
+    assert set(found) in ({str(place) for place in range(len(values))}, set())
+    for place, label in found.items():
+        low, _, high = label.partition(" to ")
+        assert int(low) <= values[int(place)] <= int(high or low)
+    assert len(set(found.values())) <= 4
+
+
+# ---- in a report ----------------------------------------------------------------------------------------------------
+
+
+def test_the_scores_of_the_buckets_add_up_to_the_score_of_the_task(tmp_path: Path) -> None:
+    found = content(finished(tmp_path / "run", "mini_fables", baselines=False))
+    (task,) = found.runs[0].tasks
+    own = breakdowns(found, "mini_fables")
+    assert set(own) == {"words of the input", "overlap of input and right answer"}
+    for one in own.values():
+        scores = [group.scores[0] for group in one.groups]
+        assert sum(score.n for score in scores) == task.n == 20
+        total = sum((score.value or 0) * score.n for score in scores)
+        assert total / task.n == pytest.approx(task.scores[0].value)
+
+
+def test_overlap_finds_the_examples_that_word_overlap_solves(tmp_path: Path) -> None:
+    """The model `overlap` chooses the option with the highest overlap, so it is best where that of the gold is high."""
+    found = content(finished(tmp_path / "run", "mini_fables", baselines=False))
+    groups = breakdowns(found, "mini_fables")["overlap of input and right answer"].groups
+    values = [group.scores[0].value or 0 for group in groups]
+    assert values[0] < values[-1]
+
+
+def test_without_texts_there_are_no_buckets(tmp_path: Path) -> None:
+    found = report_content([finished(tmp_path / "run", "mini_fables", baselines=False)], None)
+    assert not found.runs[0].tasks[0].breakdowns
+
+
+def test_joint_examples_have_the_spans_of_their_parts(tmp_path: Path) -> None:
+    found = content(finished(tmp_path / "run", "mini_joint", model="tfidf", baselines=False))
+    (task,) = found.samples
+    place = task["ids"].index("P01N1")
+    assert task["passage"] == "query"
+    text = task["fields"]["query"][place]
+    assert [text[start:end] for start, end in task["spans"][place]] == [
+        "quoted forty pounds",
+        "The bill that reached Mr Penhallow came to eleven thousand",
+    ]
+    assert all(0 <= start < end <= len(text) for start, end in task["runs"][0]["spans"][place])
+
+
+def test_options_have_their_kinds(tmp_path: Path) -> None:
+    rows: list[dict[str, Any]] = [
+        {"q": f"a {place}", "o": ["b", "a"], "k": [{"figure": "antonym"}, {"figure": "right"}]} for place in range(3)
+    ]
+    (tmp_path / "rows.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    lines = (
+        *("name: kinds", "description: Mine", "type: choice", "data: {test: 'jsonl:rows.jsonl'}"),
+        "fields: {id: row.q, query: row.q, options: row.o, gold: 1, option_meta: row.k}",
+    )
+    (tmp_path / "kinds.task.yaml").write_text("\n".join(lines))
+    config = RunConfig(model="overlap", tasks=("kinds",), output_path=tmp_path / "run", baselines=False)
+    run_pipeline(config, Harness(plugin_manager(), (tmp_path,)), Deaf())
+    (task,) = report_content([tmp_path / "run"], ExampleTexts(plugin_manager(), (tmp_path,))).samples
+    assert task["kinds"] == {"figure": [["antonym", "right"]] * 3}
+
+
+def test_lists_that_one_example_has_are_stored_with_it(tmp_path: Path) -> None:
+    found = content(finished(tmp_path / "run", "mini_retrieval", baselines=False))
+    (task,) = found.samples
+    assert len(task["lists"]) == 1
+    assert set(task["fields"]["candidates"]) == {0}

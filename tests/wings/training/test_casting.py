@@ -1,0 +1,90 @@
+"""Mixed precision: each weight is cast once per step, gradients are what they were, and no cast outlives an update."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from accelerate import Accelerator
+from accelerate.state import AcceleratorState
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from figeval.wings.training.distributed import Distributed
+from figeval.wings.training.loop import Session
+from figeval.wings.training.train_folder import Progress
+from tests.wings.training.linear import Heard, config, job
+
+
+class Casts(TorchDispatchMode):
+    """Counts the casts of one weight to bfloat16."""
+
+    def __init__(self, weight: torch.Tensor) -> None:
+        super().__init__()
+        self.address, self.count = weight.data_ptr(), 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if func is torch.ops.aten._to_copy.default and kwargs.get("dtype") == torch.bfloat16:
+            self.count += args[0].data_ptr() == self.address
+        return func(*args, **kwargs)
+
+
+@contextmanager
+def bf16() -> Iterator[Accelerator]:
+    """Mixed precision on the CPU, which the command refuses; the state of other tests' accelerators is untouched."""
+    AcceleratorState._reset_state(True)
+    try:
+        yield Accelerator(cpu=True, mixed_precision="bf16")
+    finally:
+        AcceleratorState._reset_state(True)
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Iterator[Session]:
+    wanted = config(tmp_path / "out", tokens_per_batch=8)
+    (tmp_path / "out/training").mkdir(parents=True)
+    with bf16() as accelerator:
+        session = Session(job(wanted, Heard()), Distributed(accelerator), Progress(identity=""))
+        session._open()
+        yield session
+
+
+def gradients(session: Session) -> list[torch.Tensor]:
+    found = [weight.grad.clone() for weight in session.network.parameters()]
+    session.network.zero_grad(set_to_none=True)
+    return found
+
+
+def test_a_weight_is_cast_once_per_step_and_its_gradient_is_the_same(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = session.epochs.rows(0)
+    weight = session.distributed.unwrapped(session.network).layer.weight
+    parts, _ = session._divided(session.job.train, rows, session.plan)
+    assert len(parts) > 2
+    with Casts(weight) as casts:
+        session._gradient(rows, 0)
+    assert casts.count == 1
+    once = gradients(session)
+    monkeypatch.setattr(session.distributed, "casting_once", nullcontext)
+    with Casts(weight) as casts:
+        session._gradient(rows, 0)
+    assert casts.count == len(parts)
+    assert all(weight.dtype == torch.float32 for weight in once)
+    assert all(left.equal(right) for left, right in zip(once, gradients(session), strict=True))
+
+
+def test_the_next_step_reads_the_updated_weights(session: Session) -> None:
+    rows = session.epochs.rows(0)
+    before = session._descend(rows, 0)
+    again = session._gradient(rows, 0)
+    assert again != before
+    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+        layer = session.distributed.unwrapped(session.network).layer
+        batch = session.job.train.batch(rows, 0)
+        fresh = ((layer(batch["x"])[:, 0] - batch["y"]) ** 2).mean()
+    assert again == pytest.approx(float(fresh), rel=1e-3)

@@ -1,0 +1,219 @@
+"""Dev is held out of train, as test differs from train."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from figeval import plugins
+from figeval.errors import TrainError
+from figeval.runs import Harness
+from figeval.spec import TaskSpec
+from figeval.task_types.pairs import PairExample
+from figeval.task_types.ranking import Ranking, RankingExample
+from figeval.task_types.spans import SpanExample
+from figeval.types import Example
+from figeval.wings.training.config import TrainConfig
+from figeval.wings.training.splits import by_cluster, by_row, by_turns, doubts, how, splits_of, subject
+from tests.typed import bound
+
+
+def ranked(name: str, cluster: str | None, gold: int = 0) -> RankingExample:
+    candidates = ("a", "b", "c", "d")
+    return RankingExample(id=name, query=name, candidates=candidates, relevant=frozenset({gold}), cluster=cluster)
+
+
+def proverbs(each: int, clusters: int) -> list[RankingExample]:
+    return [ranked(f"Q{c}N{n}", f"Q{c}", c % 4) for c in range(clusters) for n in range(each)]
+
+
+def task(train: list[Example], test: list[Example], **fields: object) -> tuple[TaskSpec, Harness]:
+    spec = bound(
+        name="made_up", type="ranking", data={"train": "x:train", "test": "x:test"},
+        fields={"id": "a", "query": "a", "candidates": "a", "relevant": "a"}, **fields,
+    )  # fmt: skip
+
+    class Made(Harness):
+        def examples(self, task: TaskSpec, split: str = "test"):  # type: ignore[no-untyped-def]
+            return iter({"train": train, "test": test, "dev": test}[split])
+
+    return spec, Made(plugins.plugin_manager())
+
+
+def config(**changes: object) -> TrainConfig:
+    return TrainConfig.model_validate({"task": "t", "model": "m", "output": "o", "batch_size": 2, **changes})
+
+
+def test_as_test_differs_from_train() -> None:
+    train = proverbs(6, 5)
+    assert how(train, [ranked("new", "Q1")]) == "within"
+    assert how(train, [ranked("new", "Q99")]) == "cluster"
+    assert how([ranked("a", None)], [ranked("b", None)]) == "row"
+
+
+@given(st.integers(1, 8), st.integers(1, 12), st.floats(0.01, 0.9))
+def test_nothing_is_lost_and_no_cluster_is_emptied(each: int, clusters: int, share: float) -> None:
+    train = proverbs(each, clusters)
+    for holdout in (by_row, by_turns, by_cluster):
+        held, kept = holdout(train, share)
+        assert Counter(one.id for one in (*held, *kept)) == Counter(one.id for one in train)
+    held, kept = by_turns(train, share)
+    assert {one.cluster for one in kept} == {one.cluster for one in train}
+    assert len(held) == min(round(share * len(train)), clusters * (each - 1))
+    held, kept = by_cluster(train, share)
+    assert not {one.cluster for one in kept} & {one.cluster for one in held}
+    assert kept
+
+
+def test_turns_go_round_the_clusters() -> None:
+    held, _ = by_turns(proverbs(6, 10), 0.25)
+    assert sorted(Counter(one.cluster for one in held).values()) == [1] * 5 + [2] * 5
+
+
+@pytest.mark.parametrize("holdout", [by_row, by_turns])
+def test_questions_about_one_text_are_never_parted(holdout: Callable[..., Any]) -> None:
+    """Nor does it matter how many questions there are, or how the text is written: other tasks hold out the same."""
+    queries = proverbs(6, 10)
+    questions: list[Example] = [
+        SpanExample(
+            id=f"{one.id}S{n}", text=f"{one.query.lower()}!", given="", known="", gold=None, cluster=one.cluster
+        )
+        for one in reversed(queries)
+        for n in range(1 + len(one.id) % 3)
+    ]
+    held, kept = holdout(questions, 0.2)
+    texts = {subject(one) for one in held}
+    assert texts.isdisjoint({subject(one) for one in kept})
+    assert texts == {subject(one) for one in holdout(queries, 0.2)[0]}
+    assert len(texts) == 12
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("real_data")
+def test_a_joint_model_is_not_chosen_on_what_its_ranker_has_learnt() -> None:
+    harness = Harness(plugins.plugin_manager())
+    found = [
+        splits_of(harness.catalogue.tasks.get(name), config(task=name), harness)
+        for name in ("epic_retrieval_seen", "epic_joint", "epic_alignment", "epic_narrative_seen")
+    ]
+    held = [{subject(one) for one in splits.dev} for splits in found]
+    assert held == [held[0]] * 4
+    assert len(held[0]) == 150
+    assert not any(held[0] & {subject(one) for one in splits.train} for splits in found)
+
+
+def test_held_out_proverbs_are_no_wrong_answers_in_training() -> None:
+    examples = [ranked("x", "Q1", 1), ranked("y", "Q3", 3)]
+    found = Ranking().restrict_to_split(list(examples))
+    assert [(one.candidates, one.relevant) for one in found] == [  # type: ignore[attr-defined]
+        (("b", "d"), frozenset({0})),
+        (("b", "d"), frozenset({1})),
+    ]
+
+
+def test_grades_move_with_the_candidates_that_stay() -> None:
+    graded = replace(ranked("y", "Q3", 3), grades={3: 2.0})
+    found = Ranking().restrict_to_split([ranked("x", "Q1", 1), graded])
+    assert [one.grades for one in found] == [{}, {1: 2.0}]  # type: ignore[attr-defined]
+
+
+def test_unseen_proverbs_are_held_out_whole() -> None:
+    spec, harness = task(list(proverbs(4, 4)), [ranked("t", "Q77")])
+    splits = splits_of(spec, config(holdout=0.25), harness)
+    assert "by cluster" in splits.source
+    assert {one.cluster for one in splits.dev}.isdisjoint({one.cluster for one in splits.train})
+    sizes = {len(one.candidates) for one in splits.train}  # type: ignore[attr-defined]
+    assert sizes == {3}
+
+
+def test_the_holdout_is_that_of_the_task_whatever_the_seed() -> None:
+    spec, harness = task(list(proverbs(6, 4)), [ranked("t", "Q1")])
+    found = [[one.id for one in splits_of(spec, config(seed=seed), harness).dev] for seed in (0, 1)]
+    assert found[0] == found[1] != []
+
+
+def test_test_is_for_choosing_only_if_that_was_said() -> None:
+    spec, harness = task(list(proverbs(6, 4)), [ranked("t", "Q1")])
+    assert [one.id for one in splits_of(spec, config(select_on="test"), harness).dev] == ["t"]
+    whole = splits_of(spec, config(select_on="none"), harness)
+    assert (len(whole.train), whole.dev) == (24, [])
+
+
+def test_a_split_of_the_task_s_own_is_taken() -> None:
+    spec, harness = task(list(proverbs(6, 4)), [ranked("t", "Q1")])
+    own = spec.model_copy(update={"data": {**spec.data, "dev": "x:dev"}})
+    splits = splits_of(own, config(), harness)
+    assert (len(splits.train), [one.id for one in splits.dev]) == (24, ["t"])
+
+
+def test_dev_has_every_language_of_the_task() -> None:
+    train = [replace(one, language="en") for one in proverbs(6, 4)]
+    spec, harness = task(list(train), [ranked("t", "Q1")])
+    spec = spec.model_copy(update={"language": ("en", "sw")})
+    with pytest.raises(TrainError, match=r"nothing in 'sw' is held out, .* or use --select_on none"):
+        splits_of(spec, config(), harness)
+    assert len(splits_of(spec, config(select_on="none"), harness).train) == 24
+
+
+def test_what_cannot_be_trained_is_one_line() -> None:
+    spec, harness = task(list(proverbs(2, 2)), [ranked("t", "Q1")])
+    with pytest.raises(TrainError, match="--batch_size 64 exceeds the 4 examples"):
+        splits_of(spec, config(batch_size=64, select_on="none"), harness)
+    with pytest.raises(TrainError, match="has no train split"):
+        splits_of(spec.model_copy(update={"data": {"test": "x:test"}}), config(), harness)
+    pairs = [PairExample(id=str(n), left="a", right="b", label="yes") for n in range(4)]
+    fields = {"id": "a", "left": "a", "right": "a", "label": "a"}
+    labelled = bound(name="made_up", type="pairs", data=spec.data, labels=("yes", "no"), fields=fields)
+    _, harness = task(list(pairs), [pairs[0]])
+    with pytest.raises(TrainError, match="no training example has the label 'no'"):
+        splits_of(labelled, config(select_on="none"), harness)
+
+
+def test_a_probe_shows_the_same_examples_without_their_query() -> None:
+    """Dev is held out as without it, so that a model with and one without the query are chosen on the same examples."""
+    spec, harness = task(proverbs(6, 5), [ranked("new", "Q1")])
+    plain, blind = (splits_of(spec, config(probe=probe), harness) for probe in (None, "no_query"))
+    assert [one.id for one in blind.train] == [one.id for one in plain.train]
+    assert [one.id for one in blind.dev] == [one.id for one in plain.dev]
+    assert {one.query for one in (*blind.train, *blind.dev)} == {""}
+    assert [one.relevant for one in blind.dev] == [one.relevant for one in plain.dev]
+    assert blind.source == plain.source
+
+
+def test_a_probe_that_the_task_type_does_not_have_is_refused() -> None:
+    spec, harness = task(proverbs(6, 5), [ranked("new", "Q1")])
+    with pytest.raises(TrainError, match=r"--probe no_story: ranking tasks have no such probe.*; they have no_query"):
+        splits_of(spec, config(probe="no_story"), harness)
+
+
+def test_trainings_of_an_earlier_figeval_keep_their_identity() -> None:
+    assert config().identity() == config(probe=None).identity() != config(probe="no_query").identity()
+
+
+@pytest.mark.parametrize(
+    ("own", "n", "changes", "cures"),
+    [
+        (False, 60, {}, r"±40 points .*; hold out more \(--holdout 0\.5\), or use --select_on none"),
+        (False, 40, {}, r"±49 points .* best by chance; use --select_on none"),
+        (False, 300, {}, None),
+        (True, 60, {}, r"only 5 .*; give the task a dev split of 30 examples or more, or use --select_on none"),
+        (True, 60, {"select_on": "test"}, r"only 5 examples \(the test split\).* chance; use --select_on none"),
+        (True, 60, {"select_on": "none"}, None),
+    ],
+    ids=["a larger holdout", "too small for a holdout", "enough", "the task's own", "test", "not chosen"],
+)
+def test_a_choice_on_few_examples_is_warned_of(own: bool, n: int, changes: dict[str, object], cures: str) -> None:
+    """Below thirty examples, an interval is so wide that the best of several checkpoints is best by chance."""
+    spec, harness = task([ranked(f"{i}", None) for i in range(n)], [ranked(f"t{i}", None) for i in range(5)])
+    if own:
+        spec = spec.model_copy(update={"data": {**spec.data, "dev": "x:dev"}})
+    asked = config(**changes)
+    found = list(doubts(splits_of(spec, asked, harness), spec, asked))
+    assert found == [] if cures is None else len(found) == 1 and re.search(cures, found[0])
