@@ -1,1 +1,1 @@
-"""TODO."""
+"""The local page on which people judge texts."""
