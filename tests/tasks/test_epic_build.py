@@ -20,8 +20,8 @@ from figeval.data.formats import read_jsonl
 from figeval.errors import CapabilityError, DataError, FigevalError, ModelError
 from figeval.models.model import Model
 from figeval.runs import Harness
-from figeval.spec.blind import ALL, HALF, ITEM
 from figeval.wings.audit.audit import audit
+from figeval.wings.audit.blind_rules import ALL, HALF, ITEM
 
 FROZEN = files("figeval.builtin.tasks.epic")
 KINDS = ("mcq", "mcq_random")
