@@ -144,7 +144,6 @@ def test_plumbing_knows_no_stage() -> None:
 
 SHARED = {"comparison"}  # wings that others may import
 BETWEEN = {  # (module, wing that it imports): a reason
-    ("figeval.wings.checklist.facts", "annotation"): "a checklist describes how texts were judged",
     ("tasks.storal.building.audits", "audit"): "built items are audited, and the record of the build says how",
     ("plugins.heads.base_model", "training"): "heads are learners, which only a training uses",
     ("plugins.heads.biencoder", "training"): "heads are learners, which only a training uses",
