@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 import figeval
-from figeval.wings.checklist.api import Checklist
-from figeval.wings.checklist.checklist import Answer
+from figeval.wings.checklist.api import Answer, Checklist
 from figeval.wings.comparison.power_api import Power
 from tests.cli.conftest import Cli, cli
 from tests.runs import finished

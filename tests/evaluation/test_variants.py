@@ -11,7 +11,7 @@ from figeval.errors import CapabilityError, RecordError, TaskError
 from figeval.runs.floors import says_nothing
 from figeval.types import Reply
 from figeval.wings.comparison.comparisons import compare_runs
-from figeval.wings.verify.verify import verify
+from figeval.wings.verify.checks import check_run
 from tests.evaluation.conftest import Heard, write_task
 from tests.fakes import FakeChatModel, FakeGenerator, FakeLanguageModel, FakePairScorer
 
@@ -263,7 +263,7 @@ def test_which_probe_is_the_floor_is_verified(keeps, workshop):
         stored["tasks"][1]["is_floor"] = True
         del stored["tasks"][2]["is_floor"]
         file.write_text(json.dumps(stored))
-    checks = verify(workshop.path / "run", workshop.harness())
+    checks = check_run(workshop.path / "run", workshop.harness())
     assert any((one.part, one.name, one.state) == ("t@no_query", "floor", "problem") for one in checks) == (not keeps)
 
 

@@ -37,7 +37,7 @@ class RuleScore:
         return (self.rule.name, self.rule.knows, _decimals(self.score.value), interval, "*" if self.is_off else "")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Audit(Result):
     """The scores of all blind rules on one task's test split; `chance` is the mean of 1/options."""
 

@@ -7,15 +7,25 @@ protect what no computation confirms, such as times and versions (`figeval.recor
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from pydantic import TypeAdapter, ValidationError
 
-from figeval.config import RunConfig
-from figeval.errors import DataError, FigevalError, MissingData, RecordError, UnknownName
+from figeval import (
+    DataError,
+    FigevalError,
+    Harness,
+    RecordError,
+    RunConfig,
+    RunRecord,
+    TaskRecord,
+    TaskSpec,
+    UnknownName,
+)
+from figeval.errors import MissingData
 from figeval.io.text import one_line
 from figeval.io.validation import first_problem
 from figeval.plugins import describe
@@ -23,31 +33,25 @@ from figeval.prompts import Shots
 from figeval.records.integrity import changed_parts
 from figeval.records.predictions import PredictionRow
 from figeval.records.provenance import installed
-from figeval.records.rows_file import opened, stored
 from figeval.records.run_folder import RunFolder, find_record, read_record
-from figeval.records.schema import SCHEMA_VERSION, RunRecord, TaskRecord
+from figeval.records.schema import SCHEMA_VERSION, BaselineRecord
 from figeval.runs.baselines import Baselines, BaselineScores
 from figeval.runs.contrasts import Discrimination, contrasts_of
-from figeval.runs.floors import is_superseded
-from figeval.runs.harness import Harness
+from figeval.runs.floors import is_superseded, substitute_name
 from figeval.runs.plan import Plan, baselines_of, context_of, pool_of, template_of
-from figeval.runs.rescore import reader_of, reading_of, recorded_route
+from figeval.runs.rescore import RowReader, reader_of, reading_of, recorded_metrics, recorded_route
 from figeval.runs.score import MetricSet, TaskScorer, summarize
 from figeval.runs.selection_bias import unseen_examples, withhold_intervals
 from figeval.runs.stored import metrics_in
-from figeval.runs.task_metrics import metrics_of
 from figeval.runs.variants import Variant, recorded_variant
-from figeval.spec import TaskSpec
 from figeval.spec.subset import Portion
 from figeval.spec.survey import Survey, survey
-from figeval.task_types.orders import in_orders
-from figeval.task_types.probes import SUBSTITUTES
-from figeval.wings.verify.differences import differences, listed
-from figeval.wings.verify.recomputed import RecomputedRows
+from figeval.wings.verify.json_differences import find_differences, join_texts
+from figeval.wings.verify.rows import RecomputedRows
 
 State: TypeAlias = Literal["ok", "problem", "note", "not checked"]
-SCORED = ("scores", "counts", "breakdowns", "languages", "choices", "overlap", "baselines")
-OF_THE_RUN = ("macro", "contrasts", "spreads")
+SCORES = ("scores", "counts", "breakdowns", "languages", "choices", "overlap", "baselines")
+SUMMARY = ("macro", "contrasts", "spreads")
 NO_DATA = "needs the task's data (--no_data)"
 
 
@@ -68,7 +72,7 @@ class Check:
     detail: str = ""
 
 
-def verify(
+def check_run(
     path: Path, harness: Harness, *, data: bool = True, progress: Callable[[str], None] = lambda _: None
 ) -> list[Check]:
     """Recompute what a run contains and compare it with what is stored; nothing is written.
@@ -82,10 +86,8 @@ def verify(
     Raises:
         RecordError: `run.json` cannot be read, or was written by a later version of figeval.
     """
-    file = find_record(path)
-    record = read_record(file)
-    refuse_later(record, file)
-    verification = _Verification(record, RunFolder(file.parent), harness, data, config_of(record, file))
+    record, file = read_checkable(path)
+    verification = _Verification(record, RunFolder(file.parent), harness, data, _config_of(record, file))
     verification.check_record(file)
     for task, fresh in zip(record.tasks, verification.fresh.tasks, strict=True):
         progress(task.task)
@@ -95,26 +97,37 @@ def verify(
     return verification.checks
 
 
-def refuse_later(record: RunRecord, file: Path) -> None:
-    """Raise `RecordError` if a later figeval wrote the record, which may have fields that this one cannot check."""
+def read_checkable(path: Path) -> tuple[RunRecord, Path]:
+    """Return the record of a run and its file.
+
+    Raises:
+        RecordError: it cannot be read, or a later figeval wrote it, which may have fields that this one cannot check.
+    """
+    file = find_record(path)
+    record = read_record(file)
     major, _, minor = record.schema_version.partition(".")
-    known = SCHEMA_VERSION.split(".")
-    if major == known[0] and (not minor.isdecimal() or int(minor) > int(known[1])):
+    known_major, known_minor = SCHEMA_VERSION.split(".")
+    if major == known_major and (not minor.isdecimal() or int(minor) > int(known_minor)):
         raise RecordError(
             f"{file} has schema version {record.schema_version}, and this version of figeval verifies up to "
             f"{SCHEMA_VERSION}; update figeval"
         )
+    return record, file
 
 
-def config_of(record: RunRecord, file: Path) -> RunConfig:
+def _config_of(record: RunRecord, file: Path) -> RunConfig:
     """Return the configuration of a recorded run; flags that the record does not have yet have their default.
 
     Raises:
         RecordError: a flag has a value that it cannot have.
     """
-    known = {one.name for one in fields(RunConfig)}
-    given = {key: tuple(one) if isinstance(one, list) else one for key, one in record.config.items() if key in known}
-    flags: dict[str, Any] = {"tasks": (), "model": "", **given}
+    names = {flag.name for flag in fields(RunConfig)}
+    flags: dict[str, Any] = {"tasks": (), "model": ""}
+    flags |= {
+        name: tuple(value) if isinstance(value, list) else value
+        for name, value in record.config.items()
+        if name in names
+    }
     try:
         TypeAdapter(RunConfig).validate_python(flags)  # which may turn 1 into 1.0, and that changes the identity
         return RunConfig(**flags)
@@ -150,39 +163,42 @@ class _Verification:
         """Add the result of a check."""
         self.checks.append(Check(part, name, state, one_line(detail, 600)))
 
-    def found(self, part: str, name: str, problems: Sequence[str], fine: str, rounding: Sequence[str] = ()) -> None:
-        """Add a problem that lists what was found, or that all is well."""
-        self.add(part, name, "problem" if problems else "ok", listed(problems) if problems else fine)
+    def report(self, part: str, name: str, problems: Sequence[str], success: str, rounding: Sequence[str] = ()) -> None:
+        """Add a check that lists the problems, or that all is well, and a note on rounding."""
+        self.add(part, name, "problem" if problems else "ok", join_texts(problems) if problems else success)
         if rounding:
-            self.add(part, name, "note", listed(rounding))
+            self.add(part, name, "note", join_texts(rounding))
 
     # ---- run.json ----------------------------------------------------------------------------------------------------
 
     def check_record(self, file: Path) -> None:
         """Compare the record with its digests, and its identity with its settings."""
-        version = f"schema {self.record.schema_version}"
         names = Counter(task.task for task in self.record.tasks)
-        if twice := [f"{name} is listed {count} times" for name, count in names.items() if count > 1]:
-            self.found("run.json", "tasks", twice, "")
-        changed = changed_parts(file)
-        if changed is None:
-            what = "times, versions, hardware and the command: the record has no digests"
-            self.add("run.json", "digests", "not checked", f"{what} ({version})")
-        elif changed == ["layout"]:
-            self.add("run.json", "digests", "problem", "spaces, the order of keys or a digest were changed")
-        else:
-            parts = [f"{part} was changed since it was written" for part in changed]
-            self.found("run.json", "digests", parts, f"unchanged since it was written ({version})")
+        if duplicates := [f"{name} is listed {count} times" for name, count in names.items() if count > 1]:
+            self.report("run.json", "tasks", duplicates, "")
+        self._check_digests(file)
         packages = self.record.provenance.get("packages")
-        wrote = packages.get("figeval") if isinstance(packages, Mapping) else None
-        if wrote != (mine := installed("figeval")):
-            text = f"figeval {wrote} wrote it, {mine} verifies it; scores may differ because the code changed"
+        writer = packages.get("figeval") if isinstance(packages, Mapping) else None
+        if writer != (verifier := installed("figeval")):
+            text = f"figeval {writer} wrote it, {verifier} verifies it; scores may differ because the code changed"
             self.add("run.json", "version", "note", text)
         if self.record.schema_version.startswith("1."):
             return
-        identity = self.config.identity()
-        wrong = [] if identity == self.record.identity else [f"is {self.record.identity}, the settings give {identity}"]
-        self.found("run.json", "identity", wrong, f"identity {identity}")
+        identity, recorded = self.config.identity(), self.record.identity
+        problems = [] if identity == recorded else [f"is {recorded}, the settings give {identity}"]
+        self.report("run.json", "identity", problems, f"identity {identity}")
+
+    def _check_digests(self, file: Path) -> None:
+        version = f"schema {self.record.schema_version}"
+        parts = changed_parts(file)
+        if parts is None:
+            gap = "times, versions, hardware and the command: the record has no digests"
+            self.add("run.json", "digests", "not checked", f"{gap} ({version})")
+        elif parts == ["layout"]:
+            self.add("run.json", "digests", "problem", "spaces, the order of keys or a digest were changed")
+        else:
+            problems = [f"{part} was changed since it was written" for part in parts]
+            self.report("run.json", "digests", problems, f"unchanged since it was written ({version})")
 
     # ---- a task ------------------------------------------------------------------------------------------------------
 
@@ -200,15 +216,14 @@ class _Verification:
         except FigevalError as error:
             self.add(task.task, "scores", "not checked", str(error))
             return
-        unfinished = self._with_data(task, fresh, rows, spec, metrics)
-        if unfinished:
-            self.add(task.task, "data and baselines", "not checked", unfinished)
+        if gap := self._check_with_data(task, fresh, rows, spec, metrics):
+            self.add(task.task, "data and baselines", "not checked", gap)
         has_groups = (
             any(score.metric == "acc_strict" for score in task.scores) if spec is None else spec.group is not None
         )
         scorer = TaskScorer(metrics=metrics, strict=has_groups, seed=self.config.seed, settings=task.settings)
         try:
-            scorer.sum_up(fresh, lambda: rows, by=[one.by for one in task.breakdowns])
+            scorer.sum_up(fresh, lambda: rows, by=[breakdown.by for breakdown in task.breakdowns])
         except Exception as error:  # damaged rows may make a metric fail in any way
             self.add(task.task, "scores", "problem", f"cannot be computed from the rows: {describe(error)}")
             return
@@ -230,23 +245,14 @@ class _Verification:
                 problems.append(f"`predictions` names {task.predictions}, not predictions/{task.task}.jsonl")
             if task.status == "done" and len(rows) != task.n:
                 problems.append(f"{task.predictions} has {len(rows)} complete rows, `n` is {task.n}")
-            elif self._is_torn(task.task):
+            elif self.folder.is_torn(task.task):
                 problems.append(f"{task.predictions} does not end with a line feed")
         except RecordError as error:
             self.add(task.task, "predictions", "problem", str(error))
             return None
         digest = "" if task.predictions_sha256 else ", no digest to compare the file with"
-        self.found(task.task, "predictions", problems, f"{len(rows)} rows{digest}")
+        self.report(task.task, "predictions", problems, f"{len(rows)} rows{digest}")
         return rows
-
-    def _is_torn(self, task: str) -> bool:
-        source = stored(self.folder.predictions_file(task))
-        assert source is not None
-        last = b""
-        with opened(source) as stream:
-            while piece := stream.read(1 << 20):
-                last = piece
-        return bool(last) and not last.endswith(b"\n")
 
     def _spec(self, task: TaskRecord) -> TaskSpec | None:
         """Return the task if it is installed in the version that was run, else None."""
@@ -258,16 +264,12 @@ class _Verification:
 
     def _metrics(self, task: TaskRecord, rows: Iterable[PredictionRow], spec: TaskSpec | None) -> MetricSet:
         """Return the metrics of a task, or without the task those that the record and its rows name."""
-        route = recorded_route(task, self.harness)
-        if spec is None or route is None:
-            return metrics_in(task, rows, self.harness.metrics)
-        if orders := str(task.settings.get("orders", "")):
-            route = in_orders(route, orders, self.config.seed)
-        return MetricSet(metrics_of(spec, route, self.config, self.harness), spec.labels, spec.with_language)
+        metrics = None if spec is None else recorded_metrics(task, spec, self.config, self.harness)
+        return metrics_in(task, rows, self.harness.metrics) if metrics is None else metrics
 
     # ---- what needs the data -----------------------------------------------------------------------------------------
 
-    def _with_data(
+    def _check_with_data(
         self,
         task: TaskRecord,
         fresh: TaskRecord,
@@ -315,34 +317,39 @@ class _Verification:
             template = template_of(variant.task, route)
             expected["template"] = template.name if template else None
             expected["template_sha256"] = template.sha256 if template else None
-        stored_values = {key: getattr(task, key) for key in expected}
-        wrong = [one.told("is", "the task says") for one in differences(stored_values, expected)]
-        self.found(task.task, "data", wrong, f"{available.n} examples as recorded")
+        differences = find_differences({key: getattr(task, key) for key in expected}, expected)
+        problems = [difference.describe("the task says") for difference in differences]
+        self.report(task.task, "data", problems, f"{available.n} examples as recorded")
 
     def _check_rows(
         self, task: TaskRecord, rows: list[PredictionRow], variant: Variant, available: Survey, metrics: MetricSet
     ) -> None:
         """Compute the rows again from their examples and compare them."""
         examples = {example.id: example for example in available.subset.of(variant.examples())}
+        recomputed = RecomputedRows(variant.task, examples, metrics, pool_of(variant.task, self.harness))
+        recomputed.compare(rows, task.settings, self._row_reader(task, variant))
+        success = f"{recomputed.n_recomputed} of {len(rows)} recomputed from their examples"
+        self.report(task.task, "rows", recomputed.problems, success, recomputed.rounding)
+        for reason, count in recomputed.gaps.items():
+            self.add(task.task, "rows", "not checked", f"the metrics of {count} rows, which {reason}")
+        for reason in dict.fromkeys(recomputed.metric_gaps.values()):
+            names = ", ".join(name for name, gap in recomputed.metric_gaps.items() if gap == reason)
+            self.add(task.task, "rows", "not checked", f"{names} of each row, {reason}")
+
+    def _row_reader(self, task: TaskRecord, variant: Variant) -> RowReader | None:
+        """Return the reader of the stored replies, or None if answers are not in words or it cannot read them again."""
         reader = reader_of(task, self.harness)
-        reading = None
-        if reader is not None and reader.version == task.extractor:
-            try:
-                reading, _ = reading_of(task, self.record, variant, self.harness)
-            except FigevalError as error:
-                self.add(task.task, "replies", "not checked", str(error))
-        elif reader is not None:
-            why = f"version {task.extractor} of the extractor read them, {reader.version} is installed"
-            self.add(task.task, "replies", "not checked", why)
-        found = RecomputedRows(variant.task, examples, metrics, pool_of(variant.task, self.harness))
-        found.compare(rows, task.settings, reading)
-        fine = f"{found.confirmed} of {len(rows)} recomputed from their examples"
-        self.found(task.task, "rows", found.problems, fine, found.rounding)
-        for why, count in found.kept.items():
-            self.add(task.task, "rows", "not checked", f"the metrics of {count} rows, which {why}")
-        for why in dict.fromkeys(found.left_out.values()):
-            names = ", ".join(name for name, reason in found.left_out.items() if reason == why)
-            self.add(task.task, "rows", "not checked", f"{names} of each row, {why}")
+        if reader is None:
+            return None
+        if reader.version != task.extractor:
+            reason = f"version {task.extractor} of the extractor read them, {reader.version} is installed"
+            self.add(task.task, "replies", "not checked", reason)
+            return None
+        try:
+            return reading_of(task, self.record, variant, self.harness)[0]
+        except FigevalError as error:
+            self.add(task.task, "replies", "not checked", str(error))
+            return None
 
     def _ask_baselines(
         self,
@@ -354,21 +361,18 @@ class _Verification:
         metrics: MetricSet,
     ) -> None:
         """Ask the trivial models again and write their scores into `fresh`."""
-        trained = [one.baseline for one in task.baselines if one.weights]
-        if trained:
-            self.add(
-                task.task, "baselines", "not checked", f"{', '.join(trained)}: trained, so only its run confirms it"
-            )
+        if trained := ", ".join(baseline.baseline for baseline in task.baselines if baseline.weights):
+            self.add(task.task, "baselines", "not checked", f"{trained}: trained, so only its run confirms it")
         names = baselines_of(variant, self.config) if self.config.baselines else ()
         route = recorded_route(task, self.harness)
         if not names or route is None:
             return
         plan = self._plan(variant, available, names, metrics)
         unseen = unseen_examples(rows) if task.overlap is not None and task.overlap.scores else None
-        found = self.baselines.scores(plan, unseen)
-        for failure in found.failures:
+        scores = self.baselines.scores(plan, unseen)
+        for failure in scores.failures:
             self.add(task.task, "baselines", "not checked", failure)
-        _write_baselines(task, fresh, found)
+        _write_baselines(task, fresh, scores)
 
     def _plan(self, variant: Variant, available: Survey, names: tuple[str, ...], metrics: MetricSet) -> Plan:
         """Return the plan by which trivial models are asked; it has no model and no prompt."""
@@ -397,7 +401,7 @@ class _Verification:
         """Check that a probe which stands in for the floor of a task does so for a reason, and that none is missing."""
         tasks = {task.task: task for task in self.record.tasks if task.task in self.scored}
         for name, floor in tasks.items():
-            substitute = tasks.get(f"{floor.of}@{SUBSTITUTES.get(floor.variant or '')}")
+            substitute = tasks.get(substitute_name(floor))
             task = tasks.get(floor.of or "")
             spec = None if task is None else self._spec(task)
             if task is None or substitute is None or spec is None or spec.floor != floor.variant:
@@ -408,57 +412,62 @@ class _Verification:
 
     def check_scores(self) -> None:
         """Compute what depends on several tasks, and compare all scores with the stored ones."""
-        stored_suites = {one.suite for one in self.record.macro} | {one.suite for one in self.record.contrasts}
-        suites = self.harness.catalogue.suites
-        gone = sorted(name for name in stored_suites if name not in suites)
-        done = {task.task for task in self.record.tasks if task.status == "done"}
-        ended = self.record.status != "running"
-        if not gone and ended and done == self.scored:
+        suites = {macro.suite for macro in self.record.macro} | {contrast.suite for contrast in self.record.contrasts}
+        missing_suites = sorted(name for name in suites if name not in self.harness.catalogue.suites)
+        finished = {task.task for task in self.record.tasks if task.status == "done"}
+        has_ended = self.record.status != "running"
+        if not missing_suites and has_ended and finished == self.scored:
             self.fresh.contrasts = list(self.discrimination.records(self.fresh, self.folder.rows))
         withhold_intervals(self.fresh, self.harness)
         self._check_floors()
-        if not gone and ended:
+        if not missing_suites and has_ended:
             summarize(self.fresh, self.config.tasks, self.harness)
         for task, fresh in zip(self.record.tasks, self.fresh.tasks, strict=True):
             if task.task in self.scored:
-                one, other = (each.model_dump(mode="json", include=set(SCORED)) for each in (task, fresh))
-                self._compare(task.task, "scores", one, other, "scores recomputed from the rows")
-        if gone:
-            self.add("run", "summary", "not checked", f"suite {', '.join(gone)} is not installed (--include_path)")
-        elif not ended:
+                stored, computed = (record.model_dump(mode="json", include=set(SCORES)) for record in (task, fresh))
+                self._compare(task.task, "scores", stored, computed, "scores recomputed from the rows")
+        if missing_suites:
+            names = ", ".join(missing_suites)
+            self.add("run", "summary", "not checked", f"suite {names} is not installed (--include_path)")
+        elif not has_ended:
             self.add("run", "summary", "not checked", "the run has not ended")
-        elif done != self.scored:
-            why = f"the scores of {', '.join(sorted(done - self.scored))} were not recomputed"
-            self.add("run", "summary", "not checked", why)
-        elif any(getattr(self.record, name) or getattr(self.fresh, name) for name in OF_THE_RUN):
-            known = set(OF_THE_RUN)
-            if self.record.schema_version.startswith("1.") and not self.record.contrasts and self.fresh.contrasts:
-                known.discard("contrasts")
-                self.add("run", "contrasts", "note", "the version of figeval that wrote the record computed none")
-            one, other = (each.model_dump(mode="json", include=known) for each in (self.record, self.fresh))
-            self._compare("run", "summary", one, other, "means, spreads and contrasts recomputed")
+        elif finished != self.scored:
+            reason = f"the scores of {', '.join(sorted(finished - self.scored))} were not recomputed"
+            self.add("run", "summary", "not checked", reason)
+        elif any(getattr(self.record, name) or getattr(self.fresh, name) for name in SUMMARY):
+            self._compare_summary()
 
-    def _compare(self, part: str, name: str, one: Mapping[str, Any], other: Mapping[str, Any], fine: str) -> None:
-        found = list(differences(one, other))
-        told: Callable[[bool], Iterator[str]] = lambda rounding: (  # noqa: E731
-            each.told("is", "recomputed") for each in found if each.is_rounding == rounding
+    def _compare_summary(self) -> None:
+        names = set(SUMMARY)
+        if self.record.schema_version.startswith("1.") and not self.record.contrasts and self.fresh.contrasts:
+            names.discard("contrasts")
+            self.add("run", "contrasts", "note", "the version of figeval that wrote the record computed none")
+        stored, computed = (record.model_dump(mode="json", include=names) for record in (self.record, self.fresh))
+        self._compare("run", "summary", stored, computed, "means, spreads and contrasts recomputed")
+
+    def _compare(
+        self, part: str, name: str, stored: Mapping[str, Any], computed: Mapping[str, Any], success: str
+    ) -> None:
+        differences = list(find_differences(stored, computed))
+        problems = [each.describe("recomputed") for each in differences if not each.is_rounding]
+        self.report(
+            part, name, problems, success, [each.describe("recomputed") for each in differences if each.is_rounding]
         )
-        self.found(part, name, [*told(False)], fine, [*told(True)])
 
 
-def _write_baselines(task: TaskRecord, fresh: TaskRecord, found: BaselineScores) -> None:
+def _write_baselines(task: TaskRecord, fresh: TaskRecord, scores: BaselineScores) -> None:
     """Write scores of trivial models into `fresh`; those that could not be asked, and floors, stay as they are."""
 
-    def merged(before: Iterable[Any], asked: Sequence[Any]) -> list[Any]:
-        kept, new = list(before), {one.baseline: one for one in asked}
-        known = {one.baseline for one in kept}
+    def merge(stored: Sequence[BaselineRecord], computed: Sequence[BaselineRecord]) -> list[BaselineRecord]:
+        by_name = {record.baseline: record for record in computed}
+        names = {record.baseline for record in stored}
         return [
-            *(new.get(one.baseline, one) if not one.weights else one for one in kept),
-            *(one for one in asked if one.baseline not in known),
+            *(record if record.weights else by_name.get(record.baseline, record) for record in stored),
+            *(record for record in computed if record.baseline not in names),
         ]
 
-    fresh.baselines = merged(task.baselines, found.whole)
-    for one in fresh.languages:
-        one.baselines = merged(one.baselines, found.languages.get(one.language, []))
+    fresh.baselines = merge(task.baselines, scores.whole)
+    for language in fresh.languages:
+        language.baselines = merge(language.baselines, scores.languages.get(language.language, []))
     if fresh.overlap is not None and fresh.overlap.scores:
-        fresh.overlap.baselines = merged(fresh.overlap.baselines, found.unseen)
+        fresh.overlap.baselines = merge(fresh.overlap.baselines, scores.unseen)
