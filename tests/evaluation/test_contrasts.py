@@ -20,7 +20,7 @@ from figeval.runs.contrasts import ContrastAnswer, contrasts_of, scores
 from figeval.runs.rescore import rescore
 from figeval.runs.seeds import scores_of
 from figeval.runs.selection_bias import withhold_intervals
-from figeval.wings.exporters.side_by_side import baseline_names, lines
+from figeval.wings.exporters.score_table import baseline_names, score_lines
 from tests.evaluation.conftest import Heard
 from tests.fakes import FakeGenerator, FakeLanguageModel, FakePairScorer
 
@@ -357,8 +357,8 @@ def test_floors_of_two_models_stand_in_lines_of_their_own(workshop):
     one = workshop.run("s")
     workshop.backend = FakeLanguageModel(function=lambda context, option: float(len(context) % 3) * (option == " Yes"))
     other = workshop.run("s", fresh=True)
-    assert "no_query" in baseline_names(lines([one]))
-    together = lines([one, other])
+    assert "no_query" in baseline_names(score_lines([one]))
+    together = score_lines([one, other])
     assert "no_query" not in baseline_names(together)
     floors = {line.task: line for line in together if line.metric == "auc" and "@" in line.task}
     assert set(floors) == {"s:all@no_query", "s:within@no_query"}

@@ -77,8 +77,10 @@ class RecomputedRows:
         for row in rows:
             if row["id"] not in self.examples:
                 self.problems.append(f"row {one_line(row['id'], 60)!r} is for an example that the run does not have")
-        for example_id in self.examples.keys() - {row["id"] for row in known_rows}:
-            self.problems.append(f"there is no row for {one_line(example_id, 60)!r}")
+        answered_ids = {row["id"] for row in known_rows}
+        for example_id in self.examples:
+            if example_id not in answered_ids:
+                self.problems.append(f"there is no row for {one_line(example_id, 60)!r}")
         if reader is not None:
             self._read_replies(known_rows, reader)
         else:

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from figeval.errors import RecordError
+from figeval import RecordError, RunRecord, TaskRecord
 from figeval.io.text import cleaned, one_line, shown_json, valid
 from figeval.records import conditions
-from figeval.records.schema import SEEN_NOTES, BaselineRecord, RunRecord, ScoreRecord, TaskRecord
+from figeval.records.schema import SEEN_NOTES, BaselineRecord, ScoreRecord
 
 RESERVED = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?", re.IGNORECASE)  # names of devices on Windows
 HUB_ID = re.compile(r"([\w.-]+)/([\w.-]+)")
@@ -20,10 +20,11 @@ PROPORTION = re.compile(
     r"acc|acc_\w+|balanced_acc|auc|\w*f1\w*|mrr\w*|ndcg\S*|(recall|precision|hits)@\S+|\w*(precision|recall)\w*|"
     r"exact_match\w*|parse_rate|rouge_\w+"
 )
+MAX_NAME_BYTES = 80
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class ScoreEntry:
     """One number of a model.
 
     Attributes:
@@ -44,8 +45,13 @@ class Result:
     part: str = ""
     notes: tuple[str, ...] = ()
 
+    @property
+    def metric(self) -> str:
+        """Name of the metric."""
+        return self.score.metric
 
-def results(run: RunRecord) -> Iterator[Result]:
+
+def score_entries(run: RunRecord) -> Iterator[ScoreEntry]:
     """Yield every number of the run's model that has a value, in the order of the record.
 
     These are the scores on all examples of a task, on those in one language and on those that the model has not seen,
@@ -53,41 +59,41 @@ def results(run: RunRecord) -> Iterator[Result]:
     """
     for task in run.tasks_with_rows():
         parts = [("", task.scores, task.baselines)]
-        parts += [(one.language, one.scores, one.baselines) for one in task.languages]
+        parts += [(language.language, language.scores, language.baselines) for language in task.languages]
         if task.overlap is not None:
             parts.append(("remaining", task.overlap.scores, task.overlap.baselines))
-        for part, scores, trivial in parts:
+        for part, scores, baselines in parts:
             name = f"{task.task} ({part})" if part else task.task
-            yield from _of(run, name, scores, trivial, task, part)
+            yield from _entries(run, name, scores, baselines, task, part)
     for contrast in run.contrasts:
-        yield from _of(run, contrast.name, contrast.scores, contrast.baselines)
+        yield from _entries(run, contrast.name, contrast.scores, contrast.baselines)
 
 
-def _of(
+def _entries(
     run: RunRecord,
     name: str,
     scores: Sequence[ScoreRecord],
-    trivial: Sequence[BaselineRecord],
+    baselines: Sequence[BaselineRecord],
     task: TaskRecord | None = None,
     part: str = "",
-) -> Iterator[Result]:
+) -> Iterator[ScoreEntry]:
     for score in scores:
         if score.value is None:
             continue
-        known = {
-            one.baseline: other.value
-            for one in trivial
-            for other in one.scores
-            if other.metric == score.metric and other.value is not None
+        values = {
+            baseline.baseline: trivial.value
+            for baseline in baselines
+            for trivial in baseline.scores
+            if trivial.metric == score.metric and trivial.value is not None
         }
-        about = [SEEN_NOTES[score.seen]] if score.seen else []
+        notes = [SEEN_NOTES[score.seen]] if score.seen else []
         if task is not None:
-            about += conditions.portion_of(run, task), conditions.without_answer(task, score, trivial)
-            about.append(conditions.described(task))
+            notes += conditions.portion_of(run, task), conditions.without_answer(task, score, baselines)
+            notes.append(conditions.described(task))
             if task.only_label is not None:
-                about.append(f"the right answer is {task.only_label} for every example")
-            about += task.warnings
-        yield Result(name, score, score.value, known, task, part, tuple(filter(None, about)))
+                notes.append(f"the right answer is {task.only_label} for every example")
+            notes += task.warnings
+        yield ScoreEntry(name, score, score.value, values, task, part, tuple(filter(None, notes)))
 
 
 def is_proportion(metric: str) -> bool:
@@ -95,47 +101,51 @@ def is_proportion(metric: str) -> bool:
     return PROPORTION.fullmatch(metric) is not None
 
 
+# ---- names and JSON --------------------------------------------------------------------------------------------------
+
+
 def developer_and_name(model: str) -> tuple[str, str]:
     """Return the two parts of a hub id; of another model `unknown` and its name, as one part of a path."""
-    found = HUB_ID.fullmatch(model)
-    developer, name = found.groups() if found else ("unknown", model)
+    match = HUB_ID.fullmatch(model)
+    developer, name = match.groups() if match else ("unknown", model)
     return file_name(developer), file_name(name)
 
 
 def file_name(text: str) -> str:
     """Return a text as one part of a path on any system, in at most 80 bytes."""
-    found = re.sub(r"[^\w.@+-]+", "__", one_line(text)).encode()[:80].decode(errors="ignore").strip("._") or "unnamed"
-    return f"_{found}" if RESERVED.fullmatch(found) else found
+    data = re.sub(r"[^\w.@+-]+", "__", one_line(text)).encode()[:MAX_NAME_BYTES]
+    name = data.decode(errors="ignore").strip("._") or "unnamed"
+    return f"_{name}" if RESERVED.fullmatch(name) else name
 
 
-def unique(stem: str, suffix: str, taken: Collection[str]) -> str:
-    """Return a name that is not taken, with a number after its stem if necessary."""
-    number, found = 1, stem + suffix
-    while found in taken:
+def unique_name(stem: str, suffix: str, names: Collection[str]) -> str:
+    """Return a name that is none of these, with a number after its stem if necessary."""
+    number, name = 1, stem + suffix
+    while name in names:
         number += 1
-        found = f"{stem}-{number}{suffix}"
-    return found
+        name = f"{stem}-{number}{suffix}"
+    return name
 
 
-def moment(run: RunRecord, text: str | None) -> datetime:
+def parse_time(run: RunRecord, text: str | None) -> datetime:
     """Return a time of a record, in UTC if it names no zone. Raises `RecordError` if it is none."""
     try:
-        found = datetime.fromisoformat(str(text))
-        return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+        time = datetime.fromisoformat(str(text))
+        return time if time.tzinfo is not None else time.replace(tzinfo=UTC)
     except ValueError as error:
         raise RecordError(f"run {run.identity} has no valid time: {one_line(str(text), 40)!r}; run it again") from error
 
 
-def as_json(value: Any, indent: int | None = 1) -> str:
+def dump_json(value: Any, indent: int | None = 1) -> str:
     """Return JSON, with what a terminal would obey escaped, and a final line feed."""
-    mended = cleaned(value, valid)
-    return shown_json(json.dumps(mended, indent=indent, ensure_ascii=False, allow_nan=False)) + "\n"
+    text = json.dumps(cleaned(value, valid), indent=indent, ensure_ascii=False, allow_nan=False)
+    return shown_json(text) + "\n"
 
 
-def as_texts(values: Mapping[str, Any]) -> dict[str, str]:
+def to_texts(values: Mapping[str, Any]) -> dict[str, str]:
     """Return the values that are set as texts: numbers and structures as JSON."""
     return {
-        str(name): one if isinstance(one, str) else json.dumps(one, ensure_ascii=False)
-        for name, one in values.items()
-        if one is not None and one not in ("", [], {})
+        str(name): value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        for name, value in values.items()
+        if value is not None and value not in ("", [], {})
     }
