@@ -24,7 +24,7 @@ CASES = cases()
 QUICK = ("classifier", "cross_ranking")  # of the trained heads
 SLOW = (  # kinds of models and flags that quick tests of their own cover, too
     *("two_processes", "infill", "seq2seq_writer", "causal_joint", "causal_writer", "causal_prompts_and_probes"),
-    "letters_prompts_and_probes",
+    *("letters_prompts_and_probes", "judged_by_likelihood", "contamination_by_likelihood"),
 )
 
 

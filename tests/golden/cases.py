@@ -34,9 +34,8 @@ VARYING = {
     *("config", "digests", "schema_version", "predictions", "predictions_sha256", "fingerprint", "weights_sha256"),
 }
 VARYING_IN_FILES = VARYING - {"config", "predictions", "command"} | {
-    "checksum",
-    "packages",
-    "total_evaluation_time_seconds",
+    *("checksum", "packages", "total_evaluation_time_seconds"),
+    *("git_hash", "revision"),  # of the checkout
 }
 VARYING_TEXTS = (
     (re.compile(r"\d+(\.\d+)? (s|min|h)\b"), "{time}"),
