@@ -6,17 +6,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import repeat
 
-from figeval.config import Size
-from figeval.runs.harness import Harness
-from figeval.spec import TaskSpec
+from figeval import Example, Harness, TaskSpec
 from figeval.spec.examples import memorized_texts
 from figeval.spec.subset import Portion
 from figeval.spec.survey import survey
-from figeval.types import Example
 
 
 @dataclass(slots=True)
-class Unit:
+class TextUnit:
     """The examples of a cluster, or one example without a cluster.
 
     Attributes:
@@ -37,7 +34,7 @@ class Unit:
 
 
 @dataclass(frozen=True, slots=True)
-class TaskTexts:
+class TaskUnits:
     """A task with its units in the order of the file.
 
     Attributes:
@@ -46,44 +43,44 @@ class TaskTexts:
     """
 
     task: TaskSpec
-    units: Sequence[Unit]
+    units: Sequence[TextUnit]
     n: int
     sha256: str
 
     @property
-    def known(self) -> list[Unit]:
+    def with_memorized_text(self) -> list[TextUnit]:
         """Units with a well-known text, the first one for each text."""
-        found: dict[str, Unit] = {}
+        units: dict[str, TextUnit] = {}
         for unit in self.units:
             if unit.memorized is not None:
-                found.setdefault(unit.memorized.casefold(), unit)
-        return list(found.values())
+                units.setdefault(unit.memorized.casefold(), unit)
+        return list(units.values())
 
 
-def read_texts(task: TaskSpec, harness: Harness, limit: Size | None = None) -> TaskTexts:
-    """Return the texts of a task, or of its first examples.
+def read_units(task: TaskSpec, harness: Harness, limit: int | None = None) -> TaskUnits:
+    """Return the units of a task, or of its first examples.
 
     Raises:
         FigevalError: the data are missing or broken, or the expression in `memorized` is.
     """
-    surveyed = survey(task.name, lambda: harness.examples(task), Portion(limit=limit), task.annotations)
-    used = {example.id for example in surveyed.subset.of(harness.examples(task))}
-    units: dict[tuple[bool, str], Unit] = {}
-    previous: Unit | None = None
-    for example, memorized in _paired(task, harness):
-        if example.id not in used:
+    overview = survey(task.name, lambda: harness.examples(task), Portion(limit=limit), task.annotations)
+    ids = {example.id for example in overview.subset.of(harness.examples(task))}
+    units: dict[tuple[bool, str], TextUnit] = {}
+    previous: TextUnit | None = None
+    for example, memorized in _with_memorized_texts(task, harness):
+        if example.id not in ids:
             continue
-        clustered = example.cluster is not None
         text = "\n".join(example.for_prompt().asked)
-        name = example.cluster if example.cluster is not None else example.id
-        unit = units.setdefault((clustered, name), Unit(name, example.for_prompt().subject, text, text, memorized))
+        name = example.id if example.cluster is None else example.cluster
+        new_unit = TextUnit(name, example.for_prompt().subject, text, text, memorized)
+        unit = units.setdefault((example.cluster is not None, name), new_unit)
         unit.last = text if unit is previous else unit.first
         unit.ids.append(example.id)
         previous = unit
-    return TaskTexts(task, list(units.values()), len(used), surveyed.sha256)
+    return TaskUnits(task, list(units.values()), len(ids), overview.sha256)
 
 
-def _paired(task: TaskSpec, harness: Harness) -> Iterator[tuple[Example, str | None]]:
+def _with_memorized_texts(task: TaskSpec, harness: Harness) -> Iterator[tuple[Example, str | None]]:
     """Yield the examples of a task with the well-known text behind each."""
     if task.memorized is None:
         return zip(harness.examples(task), repeat(None))
