@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import figeval
-from figeval.wings.checklist.api import Answer, Checklist
+from figeval.wings.checklist.api import Checklist, ChecklistAnswer
 from figeval.wings.comparison.power_api import Power
 from tests.cli.conftest import Cli, cli
 from tests.runs import finished
@@ -113,7 +113,7 @@ def test_a_mistake_is_one_line(call: Callable[[], object], words: str, runs: tup
 
 def test_names_in_a_checklist_are_no_html() -> None:
     lines = ("models: <script>alert(1)</script>, n < 5",)
-    found = Checklist((Answer("B1", "Creators of the artifacts used", lines),))
+    found = Checklist((ChecklistAnswer("B1", "Creators of the artifacts used", lines),))
     assert found.to_markdown().endswith(r"- models: \<script>alert(1)\</script>, n < 5")
     assert "<script>" not in found._repr_html_()
 

@@ -92,5 +92,4 @@ def _score(rule: Rule, examples: Sequence[Example]) -> Score:
 
 
 def _decimals(value: float | None) -> str:
-    """Return a share with three decimals, e.g. `.200`."""
     return "–" if value is None else f"{value:.3f}".removeprefix("0")

@@ -54,7 +54,7 @@ def blind_rules(
         options: field with the options of an example.
         gold: field with the index of the right option.
     """
-    items = _Items(
+    items = _BlindItems(
         examples, [getattr(example, options) for example in examples], [getattr(example, gold) for example in examples]
     )
     for position in range(min(map(len, items.options))):
@@ -82,13 +82,12 @@ def _identity(option: str) -> str:
 
 
 def _jaccard(words: frozenset[str], other_words: frozenset[str]) -> float:
-    """Return the Jaccard similarity of two sets, or 0 if both are empty."""
     union = len(words | other_words)
     return len(words & other_words) / union if union else 0.0
 
 
 @dataclass
-class _Items:
+class _BlindItems:
     """Examples as numbers: the options, the right option and the cluster of each item."""
 
     examples: Sequence[Example]

@@ -100,14 +100,14 @@ def checklist(
         facts = Facts.of(folders, Harness(include=paths_in(include_path)), paths_in(items, "items"))
         return Checklist(
             tuple(
-                Answer(item, question, tuple(line for fact in answer for line in fact(facts)))
+                ChecklistAnswer(item, question, tuple(line for fact in answer for line in fact(facts)))
                 for item, question, answer in CHECKLISTS[form]
             )
         )
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ChecklistAnswer:
     """One item of a checklist; `lines` are what the records know, and are empty if the author has to fill it in."""
 
     item: str
@@ -135,7 +135,7 @@ class Checklist:
         answers: the items in order; an answer without lines has to be filled in by the authors.
     """
 
-    answers: tuple[Answer, ...]
+    answers: tuple[ChecklistAnswer, ...]
 
     def to_frame(self) -> pandas.DataFrame:
         """Return one row per item: `item`, `question`, and `answer`, which is missing if no record knows it.

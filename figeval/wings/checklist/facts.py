@@ -261,7 +261,6 @@ class Facts:
 
 
 def _files(files: Iterable[Path]) -> list[Path]:
-    """Return the files that exist, each once."""
     return list({file.resolve(): file for file in files if file.is_file()}.values())
 
 
@@ -283,7 +282,6 @@ def _duration(seconds: Iterable[float]) -> timedelta:
 
 
 def _signatures(task: TaskRecord) -> dict[str, str]:
-    """Return how the metrics were computed that record it, by metric."""
     records = [task.settings.get(key) for key in ("signatures", "metric_arguments")]
     signatures = {metric: text for record in records if isinstance(record, Mapping) for metric, text in record.items()}
     return {
@@ -307,7 +305,6 @@ def _describe_intervals(scores: Sequence[ScoreRecord]) -> str:
 
 
 def _describe_best(grid: GridRecord) -> str:
-    """Return the values of the best combination of a search, with its scores on dev."""
     best = next((point for point in grid.points if grid.best is not None and point.folder == grid.best), None)
     if best is None:
         return f"{FILL_IN}, since the search has not ended"

@@ -198,7 +198,6 @@ class Contamination(Result):
 
 
 def _rows(task: TaskFindings) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a task in a DataFrame."""
     for finding in task.findings:
         key = {"task": task.task, "measure": finding.measure}
         row: dict[str, Any] = {**key, "unavailable": finding.unavailable or None, "p": finding.p}
@@ -210,7 +209,6 @@ def _rows(task: TaskFindings) -> Iterator[dict[str, Any]]:
 
 
 def _cells(name: str, score: ScoreRecord, finding: FindingRecord | None = None) -> tuple[str, ...]:
-    """Return the cells of a number."""
     interval = score.interval
     if score.low is not None and score.high is not None:
         interval = f"[{score.low:.3f}, {score.high:.3f}]{FEW if _is_unreliable(score) else ''}"

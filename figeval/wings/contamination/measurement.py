@@ -21,8 +21,8 @@ from figeval.wings.contamination.measures import MEASURES, NEED_MEMORIZED_TEXTS,
 from figeval.wings.contamination.record import ContaminationRecord, FindingRecord, TaskFindings, read_contamination
 from figeval.wings.contamination.rewrites import rewrites_for
 from figeval.wings.contamination.sources import Estimate, ModelSource
-from figeval.wings.contamination.store import ValueStore
 from figeval.wings.contamination.units import TaskUnits, read_units
+from figeval.wings.contamination.value_store import ValueStore
 
 DEFAULT_FOLDER = Path("results/contamination")
 MAX_NAME_CHARS = 80
@@ -125,7 +125,6 @@ def _measure_task(
 def _find(
     name: str, task: TaskUnits, source: ModelSource, design: MeasureDesign, observer: MeasureObserver
 ) -> list[FindingRecord]:
-    """Return the findings of one measure, after saying what it costs."""
     if name in NEED_MEMORIZED_TEXTS and not task.with_memorized_text:
         return [FindingRecord(measure=name, unavailable="the task names no well-known text (`memorized`)")]
     estimate = Estimate(source.offers)
@@ -139,7 +138,6 @@ def _find(
 
 
 def _split_by_recall(task: TaskUnits, findings: Sequence[FindingRecord], folder: RunFolder) -> FindingRecord:
-    """Return the scores of a run by recall."""
     recall = next((finding for finding in findings if finding.measure == "recall"), None)
     if recall is None or recall.score is None:
         return FindingRecord(measure="accuracy", unavailable="recall was not measured")
@@ -185,7 +183,6 @@ def _identity(model: ModelRecord) -> dict[str, Any]:
 
 
 def _require_language_model(model: Model) -> None:
-    """Raise `CapabilityError` if a model neither gives log-likelihoods nor writes."""
     if not model.offers & {"loglikelihood", "generate"}:
         offers = ", ".join(sorted(model.offers)) or "nothing"
         raise CapabilityError(

@@ -17,7 +17,7 @@ from figeval.metrics.paired import paired
 from figeval.records.schema import ScoreRecord
 from figeval.wings.contamination.record import FindingRecord
 from figeval.wings.contamination.rewrites import Rewrite, spans_of_words, words_of
-from figeval.wings.contamination.sources import Source
+from figeval.wings.contamination.sources import ValueSource
 from figeval.wings.contamination.statistics import Shard, difference_score, mean_score, order_test
 from figeval.wings.contamination.units import TaskUnits, TextUnit
 
@@ -52,7 +52,6 @@ def _compare_with_floor(
     floor: Sequence[float | None],
     **fields: Any,
 ) -> FindingRecord:
-    """Return the finding of values with a floor, one of each for every unit."""
     pairs = [(a, b) for a, b in zip(values, floor, strict=True) if a is not None and b is not None]
     test = paired([a for a, _ in pairs], [b for _, b in pairs]) if pairs else None
     return FindingRecord(
@@ -68,7 +67,7 @@ def _compare_with_floor(
 # ---- last words -----------------------------------------------------------------------------------------------------
 
 
-def measure_recall(task: TaskUnits, source: Source, design: MeasureDesign) -> list[FindingRecord]:
+def measure_recall(task: TaskUnits, source: ValueSource, design: MeasureDesign) -> list[FindingRecord]:
     """Measure the recall of the last word of every well-known text, once for each text."""
     units = [unit for unit in task.with_memorized_text if len(words_of(unit.memorized or "")) >= MIN_WORDS]
     ends = [_last_word(unit.memorized or "") for unit in units]
@@ -86,13 +85,11 @@ def measure_recall(task: TaskUnits, source: Source, design: MeasureDesign) -> li
 
 
 def _last_word(text: str) -> tuple[str, str]:
-    """Return what precedes the last word of a text, and this word."""
     last = spans_of_words(text)[-1]
     return text[: last.start].rstrip(), text[last.start : last.end]
 
 
 def _shuffle_words(text: str, seed: int) -> str:
-    """Return the words of a text in a random order."""
     words = split_tokens(text)
     random.Random(f"{seed} {text}").shuffle(words)
     return (" " if len(text.split()) > 1 else "").join(words)
@@ -106,7 +103,7 @@ def _options(last_word: str, words: Sequence[str], seed: int) -> list[str]:
 
 
 def _rank_first(
-    source: Source, beginnings: Sequence[tuple[str, str]], options: Sequence[Sequence[str]]
+    source: ValueSource, beginnings: Sequence[tuple[str, str]], options: Sequence[Sequence[str]]
 ) -> list[float | None]:
     """Return for each beginning the probability that its own word, the first option, is the likeliest."""
     pairs = [
@@ -123,7 +120,7 @@ def _rank_first(
 # ---- rewrites -------------------------------------------------------------------------------------------------------
 
 
-def measure_rewrites(task: TaskUnits, source: Source, design: MeasureDesign) -> list[FindingRecord]:
+def measure_rewrites(task: TaskUnits, source: ValueSource, design: MeasureDesign) -> list[FindingRecord]:
     """Measure how often a well-known text is likelier per character than its rewrites."""
     if "loglikelihood" not in source.offers:
         return [FindingRecord(measure="rewrites", unavailable=NO_LOGLIKELIHOOD)]
@@ -136,7 +133,7 @@ def measure_rewrites(task: TaskUnits, source: Source, design: MeasureDesign) -> 
     return [_compare_with_floor("rewrites", units, values, floor, settings=settings, note=design.note)]
 
 
-def _preferences(source: Source, texts: Sequence[str], design: MeasureDesign) -> list[float | None]:
+def _preferences(source: ValueSource, texts: Sequence[str], design: MeasureDesign) -> list[float | None]:
     """Return the share of its rewrites that are less likely per character than a text; None without rewrites."""
     rewrites = [_rewrite(text, design) for text in texts]
     pairs = [
@@ -174,7 +171,7 @@ def _opening(unit: TextUnit) -> str:
 # ---- the order of the file ------------------------------------------------------------------------------------------
 
 
-def measure_order(task: TaskUnits, source: Source, design: MeasureDesign) -> list[FindingRecord]:
+def measure_order(task: TaskUnits, source: ValueSource, design: MeasureDesign) -> list[FindingRecord]:
     """Test whether the file's order of clusters is likelier than other orders."""
     if "loglikelihood" not in source.offers:
         return [FindingRecord(measure="order", unavailable=NO_LOGLIKELIHOOD)]
@@ -205,7 +202,7 @@ def _neighbours(group: Sequence[TextUnit]) -> Iterator[tuple[str, str]]:
 # ---- least likely tokens --------------------------------------------------------------------------------------------
 
 
-def measure_min_k(task: TaskUnits, source: Source, design: MeasureDesign) -> list[FindingRecord]:
+def measure_min_k(task: TaskUnits, source: ValueSource, design: MeasureDesign) -> list[FindingRecord]:
     """Measure how well Min-K% and Min-K%++ tell the texts of a task from rewrites of them."""
     names = ("min_k", "min_k_plus")
     if "token_scores" not in source.offers:
@@ -257,7 +254,7 @@ def compare_accuracy(
     return FindingRecord(measure="accuracy", score=_record(difference_score(metric, *scores)), parts=parts)
 
 
-Measure = Callable[[TaskUnits, Source, MeasureDesign], list[FindingRecord]]
+Measure = Callable[[TaskUnits, ValueSource, MeasureDesign], list[FindingRecord]]
 MEASURES: dict[str, Measure] = {
     "recall": measure_recall,
     "rewrites": measure_rewrites,

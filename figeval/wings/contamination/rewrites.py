@@ -118,8 +118,6 @@ def _with_capitals_of(word: str, model: str) -> str:
 
 
 def _replace_words(text: str, matches: list[regex.Match[str]], words: list[str]) -> str:
-    """Return a text with its words replaced by others."""
-
     def parts() -> Iterator[str]:
         end = 0
         for match, word in zip(matches, words, strict=True):

@@ -14,7 +14,7 @@ from figeval.models.model import Model
 from figeval.plugins import foreign_code
 from figeval.wings.contamination.rewrites import words_of
 from figeval.wings.contamination.statistics import least_likely, standardized
-from figeval.wings.contamination.store import Compute, Request, Value, ValueStore
+from figeval.wings.contamination.value_store import Compute, Request, Value, ValueStore
 
 COMPLETION_PROMPT = "Complete this saying with its last word. Answer with that word alone.\n\n{} …"
 MAX_COMPLETION_TOKENS = 32
@@ -22,7 +22,7 @@ LOGLIKELIHOOD = "loglikelihood of a whole text"  # in the digests; other numbers
 SILENT_FINISHES = ("error", "refusal")  # of replies that say nothing about what the model knows
 
 
-class Source(Protocol):
+class ValueSource(Protocol):
     """Gives the numbers that measures need."""
 
     @property

@@ -81,7 +81,6 @@ def read_units(task: TaskSpec, harness: Harness, limit: int | None = None) -> Ta
 
 
 def _with_memorized_texts(task: TaskSpec, harness: Harness) -> Iterator[tuple[Example, str | None]]:
-    """Yield the examples of a task with the well-known text behind each."""
     if task.memorized is None:
         return zip(harness.examples(task), repeat(None))
     return zip(harness.examples(task), memorized_texts(task, harness.rows(task, "test")), strict=True)

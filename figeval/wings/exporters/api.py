@@ -88,7 +88,6 @@ def export(  # noqa: PLR0913 - one argument per option of the command
 
 
 def _without_empty(choices: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments that are not empty, false or None."""
     return {name: value for name, value in choices.items() if value or (value == 0 and value is not False)}
 
 
@@ -136,8 +135,10 @@ def _compare(
     runs: Sequence[StoredRun], metric: str, tasks: Iterable[str], against: int | None = None
 ) -> RunComparisons:
     """Return the comparisons of the runs by one metric on some tasks: of all pairs, or with the run at one place."""
-    from figeval.wings.comparison.comparisons import Design, compare_all  # a wing of its own, which may be absent
-
+    try:
+        from figeval.wings.comparison.comparisons import Design, compare_all
+    except ModuleNotFoundError as error:  # the only format that needs it
+        raise OptionError("the layout comparison needs the folder figeval/wings/comparison; restore it") from error
     design = Design(against=against, tasks=frozenset(tasks))
     return compare_all([run.folder.path for run in runs], metric, design=design)
 
@@ -161,7 +162,6 @@ def _parameters(exporter: Callable[..., Any]) -> Mapping[str, inspect.Parameter]
 
 
 def _check_arguments(parameters: Mapping[str, inspect.Parameter], options: Mapping[str, Any]) -> None:
-    """Raise `OptionError` if an exporter has no argument of such a name, or needs one that is not given."""
     settable = {
         name: parameter
         for name, parameter in parameters.items()
@@ -177,7 +177,6 @@ def _check_arguments(parameters: Mapping[str, inspect.Parameter], options: Mappi
 
 
 def _check_content(content: Any) -> str | bytes | Files:
-    """Return what an exporter made. Raises `PluginError` if it keeps no contract."""
     if isinstance(content, str | bytes):
         return content
     if not isinstance(content, Mapping):

@@ -123,7 +123,6 @@ def _with_contrasts(
 
 
 def _task_name(line: ScoreLine) -> str:
-    """Return the task of a line without its language."""
     return line.task.partition(" (")[0]
 
 
@@ -228,7 +227,6 @@ def _caption(models: Sequence[str], lines: Sequence[ScoreLine]) -> str:
 
 
 def _join_names(names: Sequence[str]) -> str:
-    """Return `a`, `a and b` or `a, b and c`."""
     return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
 
 
@@ -249,7 +247,6 @@ def _notes(
     intervals: bool,
     is_tested: bool,
 ) -> Iterator[str]:
-    """Yield the lines below the table, from the records."""
     names = headings(runs)
     marks = ["Bold: the best run."] if any(_find_best(line) for line in lines) else []
     if is_tested:
@@ -283,7 +280,6 @@ def _notes(
 
 
 def _version_notes(runs: Sequence[RunRecord]) -> Iterator[str]:
-    """Yield the version of figeval and the seed of each run."""
     names_by_version: dict[str, list[str]] = {}
     for name, run in zip(headings(runs), runs, strict=True):
         version = run.provenance.get("packages", {}).get("figeval", "unknown")

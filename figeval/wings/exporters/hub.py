@@ -71,7 +71,6 @@ def model_index(runs: Sequence[RunRecord], *, dataset_id: str = "") -> str:
 
 
 def _uncertainty(entry: ScoreEntry) -> dict[str, Any]:
-    """Return the standard error and the 95 % interval, if they are known, the number of examples, and notes."""
     score = entry.score
     values: dict[str, Any] = {"stderr": score.stderr, "ci_lower": score.low, "ci_upper": score.high, "n": score.n}
     values |= {"interval": score.interval, "notes": "; ".join(entry.notes) or None}
@@ -129,7 +128,6 @@ def eval_results(
 
 
 def _with_metric(run: RunRecord, metric: str) -> Iterator[ScoreEntry]:
-    """Yield the scores by a metric on all examples of a task."""
     for entry in score_entries(run):
         if entry.metric == metric and entry.task is not None and not entry.part:
             yield entry

@@ -11,7 +11,7 @@ from figeval.records.measured import read_measured
 from figeval.records.schema import SEEN_NOTES, Role, ScoreRecord
 from figeval.registry import Registry
 from figeval.wings.exporters.comparison_table import comparison_table
-from figeval.wings.exporters.layouts import COMPARISON, Layout, layout_table
+from figeval.wings.exporters.layouts import COMPARISON, TableLayout, layout_table
 from figeval.wings.exporters.score_table import (
     ScoreLine,
     any_score,
@@ -35,7 +35,7 @@ MARKS: dict[Role | None, str] = {"trained": r"$^\ddagger$", "chosen": r"$^\dagge
 def export(  # noqa: PLR0913 - one argument per choice of the user
     runs: Sequence[RunRecord],
     *,
-    layouts: Registry[Layout] | None = None,
+    layouts: Registry[TableLayout] | None = None,
     compare: Callable[..., Any] | None = None,
     layout: str = "",
     tasks: Sequence[str] = (),
@@ -92,7 +92,6 @@ def export(  # noqa: PLR0913 - one argument per choice of the user
 
 
 def _every_score(runs: Sequence[RunRecord]) -> str:
-    """Return a float with caption and label, and the notes below the numbers."""
     lines = score_lines(runs)
     baselines = baseline_names(lines)
     head = ["Task", "Metric", "$n$", *map(escape, baselines), *map(escape, headings(runs))]
@@ -167,13 +166,11 @@ def _cell(score: ScoreRecord | None, n: int | None = None) -> str:
 
 
 def _format_value(score: ScoreRecord | None) -> str | None:
-    """Return the value in LaTeX, or None if there is none."""
     text = format_value(score)
     return None if text is None else _with_minus(text)
 
 
 def _with_minus(text: str) -> str:
-    """Return a text with a minus sign for each hyphen."""
     return text.replace("-", "$-$")
 
 

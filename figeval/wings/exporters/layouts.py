@@ -119,7 +119,7 @@ class Panel(LayoutPart):
         return [(group, measure) for group in self.groups for measure in group.measures]
 
 
-class Layout(LayoutPart):
+class TableLayout(LayoutPart):
     """One table.
 
     Attributes:
@@ -150,12 +150,12 @@ class LayoutsFile(LayoutPart):
     """Content of a `*.layouts.yaml`. Under `shared`, a file may keep what its aliases repeat."""
 
     shared: object = None
-    layouts: tuple[Layout, ...]
+    layouts: tuple[TableLayout, ...]
 
 
-def load_layouts(manager: PluginManager) -> Registry[Layout]:
+def load_layouts(manager: PluginManager) -> Registry[TableLayout]:
     """Return the layouts of all plugins by name. A broken file is a problem of its plugin and hides no other."""
-    registry: Registry[Layout] = Registry("layout", "figeval ls layouts")
+    registry: Registry[TableLayout] = Registry("layout", "figeval ls layouts")
 
     def add(file: Traversable, *, owner: str) -> None:
         for layout in read_layouts(file):
@@ -168,7 +168,7 @@ def load_layouts(manager: PluginManager) -> Registry[Layout]:
     return registry
 
 
-def read_layouts(file: Traversable) -> Iterator[Layout]:
+def read_layouts(file: Traversable) -> Iterator[TableLayout]:
     """Yield the layouts of a file. Raises `RecordError` with file and key for what is none."""
     for layout in read_yaml(file, LayoutsFile, RecordError).layouts:
         if layout.name == COMPARISON:
@@ -222,7 +222,7 @@ class Footnotes:
 
 
 def layout_table(
-    layout: Layout,
+    layout: TableLayout,
     runs: Sequence[RunRecord],
     files: Sequence[MeasuredNumbers] = (),
     *,
@@ -273,15 +273,14 @@ def _height(lines: Sequence[str]) -> int:
 
 
 def _note_lines(notes: Sequence[str]) -> int:
-    """Return about how many lines notes take."""
     return sum(1 + len(note) // NOTE_LINE_CHARS for note in notes)
 
 
-def _layout_tasks(run: RunRecord, layout: Layout) -> list[TaskRecord]:
+def _layout_tasks(run: RunRecord, layout: TableLayout) -> list[TaskRecord]:
     return [task for task in run.tasks if task.task in layout.tasks]
 
 
-def _with_tasks(runs: Sequence[RunRecord], layout: Layout) -> tuple[list[RunRecord], list[str]]:
+def _with_tasks(runs: Sequence[RunRecord], layout: TableLayout) -> tuple[list[RunRecord], list[str]]:
     """Return the runs that have tasks of a layout, and a note on the others.
 
     Raises:
@@ -301,7 +300,7 @@ def _letter(index: int) -> str:
 
 
 def _blocks(
-    layout: Layout,
+    layout: TableLayout,
     panel: Panel,
     rows: Sequence[Published],
     runs: Sequence[RunRecord],
@@ -402,7 +401,7 @@ def _agree(row: Sequence[TableCell], other: Sequence[TableCell]) -> bool:
 
 
 def _tabular(
-    layout: Layout, panel: Panel, blocks: Sequence[RowBlock], *, intervals: bool, examples: bool
+    layout: TableLayout, panel: Panel, blocks: Sequence[RowBlock], *, intervals: bool, examples: bool
 ) -> Iterator[str]:
     columns = [[cells[index] for block in blocks for _, cells in block.rows] for index in range(len(panel.columns))]
     formats = [
@@ -436,7 +435,7 @@ def _tabular(
         yield r"\endgroup"
 
 
-def _head_rows(layout: Layout, panel: Panel) -> Iterator[str]:
+def _head_rows(layout: TableLayout, panel: Panel) -> Iterator[str]:
     if all(len(group.measures) == 1 and group.head for group in panel.groups):  # a task's name heads its column
         yield table_row([printable(layout.rows), *(f"{{{printable(group.head)}}}" for group in panel.groups)])
         return
@@ -450,14 +449,13 @@ def _interval_cells(panel: Panel, cells: Sequence[TableCell]) -> Iterator[str]:
 
 
 def _notes(
-    layout: Layout,
+    layout: TableLayout,
     runs: Sequence[RunRecord],
     files: Sequence[MeasuredNumbers],
     footnotes: Footnotes,
     *,
     intervals: bool,
 ) -> Iterator[str]:
-    """Yield the lines below the table."""
     yield from (f"$^{{{letter}}}$ {printable(text)}" for text, letter in footnotes.letters.items())
     yield from map(prose, layout.notes)
     if layout.hint and not files and not runs:

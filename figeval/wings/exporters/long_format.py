@@ -129,7 +129,6 @@ def _task_rows(columns: Row, task: TaskRecord) -> Iterator[Row]:
 
 
 def _notes(run: RunRecord, name: str) -> str | None:
-    """Return the notes about a task or contrast in one cell."""
     return "; ".join(map(one_line, notes(run, [name]))) or None
 
 

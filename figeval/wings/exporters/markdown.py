@@ -42,7 +42,6 @@ def export(runs: Sequence[RunRecord]) -> str:
 
 
 def _columns(runs: Sequence[RunRecord], lines: Sequence[ScoreLine]) -> tuple[list[str], list[list[str]]]:
-    """Return the head and the cells of all lines."""
     baselines = baseline_names(lines)
     head = ["task", "metric", "n", *baselines, *headings(runs)]
     body = [
@@ -57,7 +56,6 @@ def _columns(runs: Sequence[RunRecord], lines: Sequence[ScoreLine]) -> tuple[lis
 
 
 def _notes(runs: Sequence[RunRecord]) -> Iterator[str]:
-    """Yield the notes below the table."""
     yield "95 % intervals in brackets, over clusters if examples are not independent."
     if any_score(runs, format_deviation):
         yield "± is the standard deviation over seeds; intervals of such means are over other seeds and other examples."
@@ -68,7 +66,6 @@ def _notes(runs: Sequence[RunRecord]) -> Iterator[str]:
 
 
 def _table(head: Sequence[str], body: Sequence[Sequence[str]], notes: Sequence[str]) -> str:
-    """Return the table with a list of notes below."""
     ruler = ["---", "---", *["---:"] * (len(head) - 2)]
     return "\n".join([*map(_table_row, [head, ruler, *body]), "", *(f"- {_plain(note)}" for note in notes)]) + "\n"
 

@@ -300,7 +300,6 @@ class _Verification:
         return ""
 
     def _check_data(self, task: TaskRecord, spec: TaskSpec, variant: Variant, available: Survey) -> None:
-        """Compare what the record says about the examples and the template."""
         route = recorded_route(task, self.harness)
         subset = available.subset
         expected: dict[str, Any] = {
@@ -324,7 +323,6 @@ class _Verification:
     def _check_rows(
         self, task: TaskRecord, rows: list[PredictionRow], variant: Variant, available: Survey, metrics: MetricSet
     ) -> None:
-        """Compute the rows again from their examples and compare them."""
         examples = {example.id: example for example in available.subset.of(variant.examples())}
         recomputed = RecomputedRows(variant.task, examples, metrics, pool_of(variant.task, self.harness))
         recomputed.compare(rows, task.settings, self._row_reader(task, variant))
@@ -337,7 +335,6 @@ class _Verification:
             self.add(task.task, "rows", "not checked", f"{names} of each row, {reason}")
 
     def _row_reader(self, task: TaskRecord, variant: Variant) -> RowReader | None:
-        """Return the reader of the stored replies, or None if answers are not in words or it cannot read them again."""
         reader = reader_of(task, self.harness)
         if reader is None:
             return None

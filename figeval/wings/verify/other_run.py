@@ -62,7 +62,6 @@ def _shared_tasks(run: RunRecord, other: RunRecord) -> list[str]:
 
 
 def _compare_tasks(run: RunRecord, other: RunRecord) -> list[str]:
-    """Return the tasks that only one of the runs has, and those that ended differently."""
     statuses, other_statuses = ({task.task: task.status for task in record.tasks} for record in (run, other))
     problems = [f"only this run has {one_line(name, 80)}" for name in statuses if name not in other_statuses]
     problems += [f"only the other run has {one_line(name, 80)}" for name in other_statuses if name not in statuses]
@@ -110,7 +109,6 @@ def _versions(run: RunRecord) -> dict[str, Any]:
 
 
 def _compare_scores(run: RunRecord, other: RunRecord) -> Iterator[Check]:
-    """Yield the scores that differ, and those that differ by rounding only."""
     dumps = (record.model_dump(mode="json", include=set(SUMMARY)) for record in (run, other))
     first, second = ({key: value for key, value in dump.items() if key in SUMMARY} for dump in dumps)
     differences = [*_compare_fields(run, other, include=set(SCORES)), *find_differences(first, second)]

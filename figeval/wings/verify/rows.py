@@ -90,7 +90,6 @@ class RecomputedRows:
             self._compute_collective(rows, settings)
 
     def _compute_collective(self, rows: Sequence[PredictionRow], settings: Mapping[str, Any]) -> None:
-        """Compute the metrics of a row that depend on other rows."""
         names = self.metrics.collective
         try:
             computed_rows = self.metrics.related(rows, settings)
@@ -112,7 +111,6 @@ class RecomputedRows:
             (self.rounding if difference.is_rounding else self.problems).append(text)
 
     def _read_replies(self, rows: Sequence[PredictionRow], reader: RowReader) -> None:
-        """Read the stored replies again and compare the rows."""
         try:
             computed_rows = list(replace(reader, metrics=self._row_metrics).rows(rows, self.examples.values()))
         except FigevalError as error:
