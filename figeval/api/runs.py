@@ -9,13 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pydantic import TypeAdapter, ValidationError
 
 from figeval import frontend, plugins
 from figeval.api import frames
-from figeval.config import RunConfig
+from figeval.config import Folders as Folders
+from figeval.config import Names as Names
+from figeval.config import RunConfig, RunOptions
 from figeval.errors import OptionError, RecordError, near
 from figeval.io.text import one_line
 from figeval.io.validation import checked_arguments, reworded
@@ -37,61 +39,8 @@ if TYPE_CHECKING:
 
     import pandas
 
-Names: TypeAlias = str | Sequence[str]
-Folders: TypeAlias = str | Path | Sequence[str | Path]
 Task: TypeAlias = str | TaskSpec | SuiteSpec
 NAMES = ("by", "prompts", "metrics", "evaluate", "lora_targets", "trackers")  # `a,b` is the same as ("a", "b")
-
-
-class ScoreOptions(TypedDict, total=False):
-    """The flags of `figeval score` except tasks and predictions; `figeval score --help` describes each."""
-
-    limit: int | float | None
-    sample: int | float | None
-    stratify: str
-    seed: int
-    protocol: str
-    split: str
-    metrics: Names
-    temperature: float
-    by: Names
-    baselines: bool
-    log_samples: bool
-    output_path: str | Path | None
-    include_path: Folders
-    fresh: bool
-
-
-class RunOptions(ScoreOptions, total=False):
-    """The flags of `figeval run` except tasks and model; `figeval run --help` describes each."""
-
-    model_args: Mapping[str, Any]
-    num_fewshot: int
-    batch_size: int | Literal["auto"]
-    device: str | None
-    processes: int
-    ray: str
-    workers: int | None
-    gpus_per_worker: float | None
-    routes: Mapping[str, str]
-    threshold: float | None
-    system_instruction: str
-    apply_chat_template: bool | None
-    max_new_tokens: int | None
-    shots: Literal["per_example", "shared"]
-    fewshot_sampler: Literal["random", "nearest"]
-    augment: Mapping[str, Any]
-    orders: str
-    calibrate: bool
-    reasoning: str | bool
-    constrain: bool
-    prompts: Names
-    probes: bool
-    max_cost: float | None
-    max_tokens: int | None
-    batch: bool
-    resubmit_lost: bool
-    trackers: Names
 
 
 @checked_arguments
