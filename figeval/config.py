@@ -294,15 +294,6 @@ class RunConfig:
         Literal["random", "nearest"],
         Flag("Choose solved examples at random, or those nearest to the question.", identity="if given"),
     ] = "random"
-    word_power: Annotated[
-        Share,
-        Flag(
-            "Divide the log-likelihood of an option by its number of words to this power.",
-            identity="if given",
-            setting=True,
-            only="choice tasks answered by log-likelihood",
-        ),
-    ] = 0.0
     by: Annotated[tuple[str, ...], Flag("Also print scores for each value of a key: idiom, proverb, corpus …")] = ()
     baselines: Annotated[bool, Flag("Leave out the trivial baselines.", "!--no_baselines")] = True
     log_samples: Annotated[
@@ -429,7 +420,6 @@ class RunOptions(ScoreOptions, total=False):
     gpus_per_worker: float | None
     routes: Mapping[str, str]
     threshold: float | None
-    word_power: float
     system_instruction: str
     apply_chat_template: bool | None
     max_new_tokens: int | None

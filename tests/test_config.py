@@ -6,9 +6,7 @@ from pathlib import Path
 
 import pytest
 
-import figeval
 from figeval.config import DEFAULTS, FLAGS, RunConfig
-from figeval.testing.fakes import FakeLanguageModel
 
 SINCE = {name for name, flag in FLAGS.items() if flag.identity == "if given"}
 PLAIN = {"tasks": ("mini",), "model": "tfidf"}
@@ -31,7 +29,6 @@ GIVEN = {
     "stratify": "cluster",
     "reasoning": "budget=100",
     "constrain": True,
-    "word_power": 1.0,
 }
 
 
@@ -77,17 +74,3 @@ def test_what_makes_another_run_is_told_with_both_values() -> None:
     }
     assert RunConfig(**PLAIN).changed({"tasks": ["mini"], "model": "tfidf"}) == {}, "a record without later flags"
     assert set(RunConfig(**PLAIN, **GIVEN).changed(RunConfig(**PLAIN).record())) == set(GIVEN)
-
-
-def test_a_flag_reaches_the_route(tmp_path: Path) -> None:
-    """`--word_power` is declared on `RunConfig` and read by a route of choice tasks; nothing else knows it."""
-    plain, divided = (
-        figeval.run("mini_proverbs", FakeLanguageModel(), baselines=False, output_path=tmp_path / str(power), **options)
-        for power, options in ((0, {}), (1, {"word_power": 1.0}))
-    )
-    assert divided.record.tasks[0].settings["word_power"] == 1.0
-    assert divided.record.config["word_power"] == 1.0
-    assert plain.record.identity != divided.record.identity
-    assert list(plain.predictions("mini_proverbs")["prediction"]) != list(
-        divided.predictions("mini_proverbs")["prediction"]
-    )

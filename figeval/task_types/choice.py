@@ -6,7 +6,7 @@ Either every option is scored against the query and the best score wins, or a la
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Annotated
 
 from figeval.answers import VERSION
@@ -82,14 +82,7 @@ def by_loglikelihood(example: ChoiceExample, context: PromptContext) -> Dialogue
 
     `priors` are the same without the query; they are computed if the metric `acc_pmi` is requested.
     """
-    prediction = yield from by_likelihood(example, example.options, context)
-    power = float(context.settings["word_power"])
-    if not power:
-        return prediction
-    scores = [
-        score / len(option.split()) ** power for score, option in zip(prediction.scores, example.options, strict=True)
-    ]
-    return replace(decide(example.id, scores), priors=prediction.priors)
+    return by_likelihood(example, example.options, context)
 
 
 def by_dot(example: ChoiceExample, _context: PromptContext) -> Dialogue:
@@ -176,7 +169,6 @@ class Choice(TaskType[ChoiceExample]):
             name="by_loglikelihood",
             start=by_loglikelihood,
             needs=frozenset({"loglikelihood"}),
-            settings={"word_power": 0.0},
             question="context",
             blocks=frozenset({"continuation"}),
             scores="log-likelihoods",
