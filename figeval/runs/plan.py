@@ -240,7 +240,7 @@ class Planner:
             route.reader.check()  # before a model has answered
         notion_of(task.segmenters.values())
         # A broken template fails here, before weights are loaded.
-        example = next(variant.examples())
+        example = available.first
         with suppress(ExampleError):
             check_shown(task, route, example, context, augment)
         for check in (statistic_of(metric, task.labels).check for metric in metrics):
@@ -264,7 +264,7 @@ class Planner:
             augment=augment,
             retrieval=retrieval,
             floor=floor,
-            remarks=(*unasked(route, context, available, scored()), *missing_probes(variant, self.config)),
+            remarks=(*unasked(route, context, available, scored), *missing_probes(variant, self.config)),
         )
 
 
