@@ -56,7 +56,7 @@ def digest_page(text: str, stage: Stage) -> Tree:
 
 def digest_drawing(text: str, stage: Stage) -> Tree:
     """The elements and the words of an SVG file, wherever they are."""
-    return {"sha256": checksum([ANY_NUMBER.sub("#", text)])}
+    return {"sha256": checksum([ANY_NUMBER.sub("#", steady(text, stage))])}
 
 
 READERS: Mapping[str, Callable[[str, Stage], Tree]] = {
