@@ -10,6 +10,7 @@ import hashlib
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from tests.golden.stage import Stage
 MAX_NUMBERS = 120  # more of them are summarized
 VERSIONS = ("packages", "libraries")  # keys of records
 PLAIN_KEY = re.compile(r"[\w@-]+")  # of a record; all others may be texts of a benchmark
-ANY_NUMBER = re.compile(r"-?\d+(\.\d+)?(e-?\d+)?")
+ELEMENT = re.compile(r"<(\w+)")
 CHART = re.compile(r"^\s*const spec = (\{.*\});$", re.MULTILINE)
 
 
@@ -55,8 +56,8 @@ def digest_page(text: str, stage: Stage) -> Tree:
 
 
 def digest_drawing(text: str, stage: Stage) -> Tree:
-    """The elements and the words of an SVG file, wherever they are."""
-    return {"sha256": checksum([ANY_NUMBER.sub("#", steady(text, stage))])}
+    """How many elements of each kind an SVG file has; its texts are cut off where a path of a machine is long."""
+    return dict(sorted(Counter(ELEMENT.findall(text)).items()))
 
 
 READERS: Mapping[str, Callable[[str, Stage], Tree]] = {
