@@ -16,6 +16,7 @@ import click
 import pytest
 from _pytest.mark import ParameterSet
 
+from figeval.cli.main import cli
 from tests.golden.benchmarks import BenchmarkCase, MirroredStage, cases, files, outcomes
 from tests.golden.cases import differences, laid_out, names
 from tests.golden.digests import digest
@@ -62,12 +63,10 @@ PLUGIN_COMMANDS = ("diagnose", "labels", "lm-eval")
 
 
 def test_every_command_of_a_benchmark_is_in_some_case() -> None:
-    from figeval.cli.main import figeval
-
-    context = click.Context(figeval)
-    groups = [(name, figeval.get_command(context, name)) for name in GROUPS]
+    context = click.Context(cli)
+    groups = [(name, cli.get_command(context, name)) for name in GROUPS]
     registered = {(name, below) for name, group in groups if isinstance(group, click.Group) for below in group.commands}
-    assert set(PLUGIN_COMMANDS) <= set(figeval.list_commands(context))
+    assert set(PLUGIN_COMMANDS) <= set(cli.list_commands(context))
     run = {tuple(command[:2]) for case in CASES for command in case.commands}
     assert registered <= run, sorted(registered - run)
     assert set(PLUGIN_COMMANDS) <= {command for command, _ in run}
@@ -98,7 +97,7 @@ def stage(tmp_path: Path) -> MirroredStage:
 TEXTS = [
     ("a.csv", "idiom,acc\nspill the beans,0.5\n", "0.5", "0.6"),
     ("a.json", '{"spill the beans": [{"acc": 0.5}], "n": 3}', "3", "4"),
-    ("a.jsonl", '{"id": "1", "score": 0.5}\n' * 200, "0.5", "0.6"),
+    ("a.jsonl", '{"idiom": "spill the beans", "score": 0.5}\n' * 200, "0.5", "0.6"),
     ("a.html", '<html>\n  const spec = {"data": {"acc": 0.5}};\n</html>', "0.5", "0.6"),
 ]
 
@@ -115,4 +114,4 @@ def test_a_digest_has_numbers_and_no_texts(name: str, text: str, old: str, new: 
     assert "beans" not in json.dumps(golden) and list(golden)[-1] == "numbers"
     assert any("numbers" in change for change in differences(golden, digest_of(text.replace(old, new))))
     assert list(differences(golden, digest_of(text.replace("0.5", "0.500001")))) == []
-    assert list(differences(golden, digest_of(text.replace("a", "b")))) != []
+    assert list(differences(golden, digest_of(text.replace("a", "o")))) != []

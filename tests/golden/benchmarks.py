@@ -3,8 +3,8 @@
 As in `cases.py`, but an outcome has no sentence of the data: what a command printed and the files that it wrote are
 digests. A case that is `shown` prints nothing but names and numbers, and these lines are kept. `data` are the folders
 of the mirror that a case needs, `modules` the optional packages, `texts` the lines of files that its
-commands read. `python -m tests.golden.freeze_benchmarks` writes the
-outcomes; `tests/test_golden_benchmarks.py` compares them.
+commands read. `python -m tests.golden.freeze_benchmarks` writes the outcomes; `tests/test_golden_benchmarks.py`
+compares them.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from tests.golden.stage import HERE, Models, Stage
 BENCHMARKS = HERE / "benchmarks"
 NUMERIC = ("run",)  # commands that print only names and numbers
 NLTK_ROOTS = ("nltk/packages", "oewn/nltk_root")
+DURATION = re.compile(r"\b\d+:\d\d:\d\d\b")
 FINGERPRINT = re.compile(r"(?<=/)[0-9a-f]{16}\b")  # of a folder in the cache
 
 
@@ -55,7 +56,8 @@ class MirroredStage(Stage):
         return super().filled(text.replace("{mirror}", str(self.mirror)))
 
     def emptied(self, text: str) -> str:
-        return FINGERPRINT.sub("{fingerprint}", super().emptied(text.replace(str(self.mirror), "{mirror}")))
+        placed = super().emptied(text.replace(str(self.mirror), "{mirror}"))
+        return DURATION.sub("{time}", FINGERPRINT.sub("{fingerprint}", placed))
 
 
 def files() -> list[Path]:
