@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from figeval import RecordError, RunRecord
-from figeval.config import ANSWERED, SINCE
+from figeval.config import IDENTITY
 from figeval.io.text import one_line
 from figeval.records.run_folder import RunFolder
 from figeval.wings.verify.checks import Check, read_checkable
 from figeval.wings.verify.json_differences import Difference, find_differences, join_texts
 
-FLAGS = (*ANSWERED, *SINCE, "by", "baselines", "log_samples")  # flags that can change what is stored
+FLAGS = (*IDENTITY, "by", "baselines")  # flags that can change what is stored
 SCORES = ("scores", "baselines", "breakdowns", "languages", "choices", "overlap", "counts")
 COSTS = ("seconds", "baseline_seconds", "peak_memory_mb")
 NOT_SETTINGS = (*SCORES, *COSTS, "task", "predictions", "predictions_sha256", "warnings", "error")
