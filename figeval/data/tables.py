@@ -101,11 +101,15 @@ def surplus_cure(record: Sequence[str], columns: int, separator: str) -> str:
 
 def mixed_separators(names: Sequence[str], record: Sequence[str], separator: str) -> tuple[str, str] | None:
     """Return the separators of the columns and of a record if one of them is another than that of the table."""
-    others = [other for other in (*SEPARATORS.values(), *RARE_SEPARATORS) if other != separator]
+    other_separators = [other for other in (*SEPARATORS.values(), *RARE_SEPARATORS) if other != separator]
     if len(names) == 1:
-        return next(((other, separator) for other in others if names[0].count(other) + 1 == len(record)), None)
+        return next(
+            ((other, separator) for other in other_separators if names[0].count(other) + 1 == len(record)), None
+        )
     if len(record) == 1:
-        return next(((separator, other) for other in others if record[0].count(other) + 1 == len(names)), None)
+        return next(
+            ((separator, other) for other in other_separators if record[0].count(other) + 1 == len(names)), None
+        )
     return None
 
 
