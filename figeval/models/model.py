@@ -143,9 +143,10 @@ class Model:
         return callable(getattr(self.backend, "fit", None))
 
     def fit(self, examples: Iterable[Example]) -> None:
-        """Fit a model that learns from a task's examples."""
-        with foreign_code():
-            self.backend.fit(examples)
+        """Fit a model that learns from a task's examples; nothing happens to others, and no example is read."""
+        if self.learns:
+            with foreign_code():
+                self.backend.fit(examples)
 
     def fingerprint(self) -> str:
         """Return a text that changes whenever an answer could: the backend's, or its name and options if they suffice.

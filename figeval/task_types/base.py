@@ -145,8 +145,8 @@ class TaskType(Generic[E]):
 
     def example(self, row: RowContext) -> E:
         """Return the example of a row. Raises `DataError`, which names row and field."""
-        made: Any = self.Example(**read_fields(self.Example, row), **row.common)
-        return made  # type: ignore[no-any-return]
+        example: Any = self.Example(**read_fields(self.Example, row), **row.common)
+        return example  # type: ignore[no-any-return]
 
     def completed(self, example: E, task: Definition) -> E:
         """Return the example with what its task says about all examples; by default, as it is."""
@@ -162,9 +162,9 @@ class TaskType(Generic[E]):
 
     def prompted_fields(self, example: E, values: Mapping[str, Any], where: str) -> dict[str, Any]:
         """Return the field values that prompts show, by field. Raises `DataError` as `prompted` does."""
-        known = fields_of(self.Example)
+        fields_by_name = fields_of(self.Example)
         return {
-            name: known[name].prompted(value, getattr(example, name), f"{where}, prompt field {name!r}")
+            name: fields_by_name[name].prompted(value, getattr(example, name), f"{where}, prompt field {name!r}")
             for name, value in values.items()
         }
 
@@ -315,21 +315,21 @@ class TaskType(Generic[E]):
 
     def field_problem(self, task: Definition) -> str | None:
         """Return what is wrong with the field names of a task file, or None."""
-        known, given = fields_of(self.Example), set(task.fields)
+        declared, names = fields_of(self.Example), set(task.fields)
         if task.corpus is not None and not self.has_corpus:
             return f"a {self.name} task has no corpus; remove the key, or make it a ranking task"
-        if len(task.languages) > 1 and "language" not in given:
+        if len(task.languages) > 1 and "language" not in names:
             return "a task in several languages needs the field language, e.g. `language: row.lang`"
-        if missing := (self.required(task) | {"id"}) - given:
-            first_names = {one.name: one.metadata.get(FINGERPRINTED_AS) for one in fields(self.Example)}
-            renamed = [f"; {old!r} of figeval 0.1 is {name!r} now" for name, old in first_names.items() if old in given]
+        if missing := (self.required(task) | {"id"}) - names:
+            first_names = {kind.name: kind.metadata.get(FINGERPRINTED_AS) for kind in fields(self.Example)}
+            renamed = [f"; {old!r} of figeval 0.1 is {name!r} now" for name, old in first_names.items() if old in names]
             noun = "field" if len(missing) == 1 else "fields"
             return f"a {self.name} task needs the {noun} {', '.join(sorted(missing))}{''.join(renamed)}"
-        if unknown := given - set(known) - {"id", "meta", "language"}:
+        if unknown := names - set(declared) - {"id", "meta", "language"}:
             return f"a {self.name} task has no field {' or '.join(map(repr, sorted(unknown)))}"
-        shown = {name for name, one in known.items() if one.shown}
-        if unknown := set(task.prompt_fields) - (shown & given):
-            return f"prompt_fields: {sorted(unknown)} are not among the texts of fields {sorted(given)}"
+        shown = {name for name, kind in declared.items() if kind.shown}
+        if unknown := set(task.prompt_fields) - (shown & names):
+            return f"prompt_fields: {sorted(unknown)} are not among the texts of fields {sorted(names)}"
         return None
 
     def json_schema(self) -> JSON:
@@ -339,9 +339,10 @@ class TaskType(Generic[E]):
             "meta": {"type": "object", "description": "Columns for breakdowns (`--by`), by name."},
             "language": {"type": "string", "description": "One of the task's languages."},
         }
-        own = {name: {**one.schema(), "description": one.doc} for name, one in fields_of(self.Example).items()}
-        required = ["id", *(name for name in own if name in required_fields(self.Example))]
-        return {"type": "object", "properties": {**common, **own}, "required": required, "additionalProperties": False}
+        schemas = {name: {**kind.schema(), "description": kind.doc} for name, kind in fields_of(self.Example).items()}
+        required = ["id", *(name for name in schemas if name in required_fields(self.Example))]
+        properties = {**common, **schemas}
+        return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
 
 
 # ---- helpers that several types use ----------------------------------------------------------------------------------
@@ -385,52 +386,51 @@ class TaskTypes(Registry[Any]):
 
     def _register(self, task_type: Any, name: str, *, owner: str) -> None:
         if name:
-            self.add(name, Deferred(partial(_named, name, task_type, owner)), owner)
+            self.add(name, Deferred(partial(_check_name, name, task_type, owner)), owner)
             return
-        one = task_type_of(loaded(task_type))
-        self.add(one.name, one, owner)
+        kind = task_type_of(loaded(task_type))
+        self.add(kind.name, kind, owner)
 
 
-def _named(name: str, task_type: Any, owner: str) -> TaskType[Any]:
-    """Return the task type that was registered under a name. Raises `PluginError`, which names type and plugin."""
+def _check_name(name: str, task_type: Any, owner: str) -> TaskType[Any]:
     try:
-        one = task_type_of(loaded(task_type))
+        kind = task_type_of(loaded(task_type))
     except Exception as error:  # importing its module may raise anything
         raise PluginError(f"task type {name!r} of {owner}: {describe(error)}") from error
-    if one.name != name:
-        raise PluginError(f"task type {name!r} of {owner} is named {one.name!r}; register it under that name")
-    return one
+    if kind.name != name:
+        raise PluginError(f"task type {name!r} of {owner} is named {kind.name!r}; register it under that name")
+    return kind
 
 
-def task_type_of(made: Any) -> TaskType[Any]:
+def task_type_of(declared: Any) -> TaskType[Any]:
     """Return the task type that a subclass of `TaskType` declares, or the type itself.
 
     Raises:
         PluginError: it is not a task type, or has a fault that would break all of its tasks.
     """
-    if not (isinstance(made, TaskType) or (isinstance(made, type) and issubclass(made, TaskType))):
-        raise PluginError(f"register(task_type) takes a subclass of figeval.TaskType, not {made!r:.80}")
-    one: TaskType[Any] = made() if isinstance(made, type) else made
-    name = type(one).__name__
+    if not (isinstance(declared, TaskType) or (isinstance(declared, type) and issubclass(declared, TaskType))):
+        raise PluginError(f"register(task_type) takes a subclass of figeval.TaskType, not {declared!r:.80}")
+    kind: TaskType[Any] = declared() if isinstance(declared, type) else declared
+    name = type(kind).__name__
     for attribute in ("name", "Example"):
-        if not hasattr(one, attribute):
+        if not hasattr(kind, attribute):
             raise PluginError(f"the task type {name} has no `{attribute}`; add it as a class attribute")
-    example: Any = one.Example
+    example: Any = kind.Example
     if not (is_dataclass(example) and isinstance(example, type) and issubclass(example, Example)):
         raise PluginError(
-            f"{name}.Example is {one.Example!r:.80}; make it a dataclass that derives from figeval.Example"
+            f"{name}.Example is {kind.Example!r:.80}; make it a dataclass that derives from figeval.Example"
         )
-    known = fields_of(one.Example)  # fails here on invalid annotations, not with the first task
-    if one.options and one.options not in known:
-        raise PluginError(f"{name}.options is {one.options!r:.80}, which is not a field{near(one.options, known)}")
+    names = fields_of(kind.Example)  # fails here on invalid annotations, not with the first task
+    if kind.options and kind.options not in names:
+        raise PluginError(f"{name}.options is {kind.options!r:.80}, which is not a field{near(kind.options, names)}")
     seen: set[str] = set()
-    for listed in one.metrics:
+    for listed in kind.metrics:
         if not isinstance(listed, Metric):
             raise PluginError(f"{name}.metrics lists {listed!r:.80}; create it with figeval.metric(name, target)")
         if listed.name in seen:
             raise PluginError(f"{name}.metrics has two metrics {listed.name!r}; rename one")
         seen.add(listed.name)
-    return one
+    return kind
 
 
 class Routes:
@@ -445,7 +445,7 @@ class Routes:
         self._tried_first = frozenset(manager.tried_first("register_routes"))
 
     def _add(self, task_type: str, route: Any, *, owner: str) -> None:
-        self._added.setdefault(task_type, []).append(_checked(route, task_type, owner))
+        self._added.setdefault(task_type, []).append(_check_route(route, task_type, owner))
 
     def of(self, task_type: str) -> list[Route]:
         """Return the routes of a task type, best first.
@@ -454,45 +454,43 @@ class Routes:
         plugin requests `tryfirst`. A route whose name is taken is left out and reported as a problem of its plugin.
         """
         if task_type not in self._of:
-            own = list(self._own(task_type))
-            routes = {route.name: route for route in own}
+            own_routes = list(self._own(task_type))
+            routes = {route.name: route for route in own_routes}
             for route in self._added.get(task_type, ()):
-                known = routes.setdefault(route.name, route)
-                if known is not route:
+                registered = routes.setdefault(route.name, route)
+                if registered is not route:
                     taken = f"route {route.name!r} for {task_type} of {route.owner} is already registered"
-                    self._manager.problem(route.owner, f"{taken} by {known.owner}")
-            added = preferred(list(routes.values())[len(own) :], self._owners)
+                    self._manager.problem(route.owner, f"{taken} by {registered.owner}")
+            added = preferred(list(routes.values())[len(own_routes) :], self._owners)
             first = [route for route in added if route.owner in self._tried_first]
-            self._of[task_type] = [*first, *own, *(route for route in added if route.owner not in self._tried_first)]
+            last = [route for route in added if route.owner not in self._tried_first]
+            self._of[task_type] = [*first, *own_routes, *last]
         return self._of[task_type]
 
     def _own(self, task_type: str) -> Iterator[Route]:
-        """Yield a task type's own routes; none for an unknown type."""
         if task_type not in self._task_types:
             return
         entry = self._task_types.entry(task_type)
         for route in entry.load().routes:
             try:
-                yield _checked(route, task_type, entry.owner)
+                yield _check_route(route, task_type, entry.owner)
             except PluginError as error:  # only this route is lost
                 self._manager.problem(entry.owner, f"task type {task_type!r}: {error}")
 
     def with_parts(self, task_type: str) -> list[Route]:
         """Return the routes of a task type and of the types whose routes they combine (see `choose`)."""
         types = [task_type]
-        for one in types:  # the list grows during the loop
-            parts = dict.fromkeys(part for route in self.of(one) for part in route.of)
+        for name in types:  # the list grows during the loop
+            parts = dict.fromkeys(part for route in self.of(name) for part in route.of)
             types += [part for part in parts if part not in types]
-        return [route for one in types for route in self.of(one)]
+        return [route for name in types for route in self.of(name)]
 
     def __iter__(self) -> Iterator[Route]:
-        """Yield every route, by task type."""
         types = dict.fromkeys([*(entry.name for entry, _ in self._task_types.usable(self._manager)), *self._added])
-        return (route for one in types for route in self.of(one))
+        return (route for name in types for route in self.of(name))
 
 
-def _checked(route: Any, task_type: str, owner: str) -> Route:
-    """Return a route with its owner and all its needs. Raises `PluginError` if no model could take it."""
+def _check_route(route: Any, task_type: str, owner: str) -> Route:
     if not isinstance(route, Route):
         raise PluginError(f"a route of {task_type} must be a figeval.Route, not {route!r:.80}")
     route.check()

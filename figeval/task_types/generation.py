@@ -75,8 +75,8 @@ def read_text(example: GenerationExample, _context: PromptContext, reply: Reply)
 
     text = strip_reasoning(reply.text).strip()
     declines = REFUSAL.search(text[:BEGINNING]) and not text.startswith(('"', "“", "'", "‘"))
-    found = not_written(reply, text)
-    status: Status = found[0] if found else "refusal" if declines else "ok"
+    failure = not_written(reply, text)
+    status: Status = failure[0] if failure else "refusal" if declines else "ok"
     return Prediction(example_id=example.id, value=text if status == "ok" else None, status=status)
 
 
@@ -93,8 +93,8 @@ def by_retrieval(
     `scores` has the best score only, because one score for every pair would fill disks.
     """
     pool = _pool(example, context)
-    given = ((value,) if isinstance(value, str) else value for value in example.inputs.values())
-    scores = yield from closeness(" ".join(text for texts in given for text in texts), tuple(pool.values()))
+    inputs = ((value,) if isinstance(value, str) else value for value in example.inputs.values())
+    scores = yield from closeness(" ".join(text for texts in inputs for text in texts), tuple(pool.values()))
     decided = decide(example.id, scores)
     if not isinstance(decided.value, int):
         return replace(decided, scores=())
@@ -150,8 +150,8 @@ class Generation(TaskType[GenerationExample]):
 
     def query_text(self, example: GenerationExample) -> str:
         """Return the first of the inputs."""
-        given = next(iter(example.inputs.values()), "")
-        return given if isinstance(given, str) else " ".join(given)
+        first_input = next(iter(example.inputs.values()), "")
+        return first_input if isinstance(first_input, str) else " ".join(first_input)
 
     def answer_text(self, example: GenerationExample) -> str:
         """Return the first reference."""
@@ -159,18 +159,22 @@ class Generation(TaskType[GenerationExample]):
 
     def outline(self, example: GenerationExample) -> Sequence[str]:
         """Return the phrases of the input `outline`."""
-        given = example.inputs.get("outline", ())
-        return (given,) if isinstance(given, str) else given
+        outline = example.inputs.get("outline", ())
+        return (outline,) if isinstance(outline, str) else outline
 
     def augmented(self, example: GenerationExample, added: Sequence[str]) -> GenerationExample:
         """Return the example with a further input `retrieved`, in the first place."""
 
-        def with_input(one: GenerationExample) -> GenerationExample:
-            return replace(one, inputs={RETRIEVED: tuple(added), **one.inputs})
+        def with_input(target: GenerationExample) -> GenerationExample:
+            return replace(target, inputs={RETRIEVED: tuple(added), **target.inputs})
 
         shown = example.prompted
-        made = with_input(example)
-        return replace(made, prompted=with_input(shown)) if isinstance(shown, GenerationExample) else made
+        augmented_example = with_input(example)
+        return (
+            replace(augmented_example, prompted=with_input(shown))
+            if isinstance(shown, GenerationExample)
+            else augmented_example
+        )
 
     def gold(self, example: GenerationExample) -> None:
         """Return None, because the references must not be redistributed."""
