@@ -35,6 +35,7 @@ _PUBLIC = {
     ),
     "figeval.prompts": "PromptContext",
     "figeval.answers.extract": "extract_choice extract_label",
+    "figeval.answers.numbers": "extract_number",
     "figeval.answers.reply_text": "strip_reasoning",
     "figeval.task_types.base": "HIDDEN Metric TaskType metric",
     "figeval.task_types.fields": (

@@ -2,6 +2,7 @@ from figeval.answers.extract import (
     extract_choice as extract_choice,
     extract_label as extract_label,
 )
+from figeval.answers.numbers import extract_number as extract_number
 from figeval.answers.reply_text import strip_reasoning as strip_reasoning
 from figeval.wings.annotation.api import (
     AnnotationItems as AnnotationItems,

@@ -39,7 +39,7 @@ from figeval.wings.annotation.export import (
 )
 from figeval.wings.annotation.items import CONFIG, INSTRUCTIONS, KEY, TASKS, Key, read_key
 from figeval.wings.annotation.judge import Judging, ask_judge
-from figeval.wings.annotation.judge_store import Judged, constant_labels, describe_constant
+from figeval.wings.annotation.judge_store import JudgeAnswers, constant_labels, describe_constant
 from figeval.wings.annotation.judgements import Import, analyze_judgements
 from figeval.wings.annotation.tables import AnnotationResults
 from figeval.wings.annotation.written_texts import draw_questions, read_texts
@@ -290,7 +290,7 @@ class JudgedItems:
     """
 
     path: Path
-    judged: Judged
+    judged: JudgeAnswers
 
     def to_frame(self) -> pandas.DataFrame:
         """Return one row per question, attention checks included.
@@ -398,4 +398,4 @@ def import_judgements(  # noqa: PLR0913 - one argument per option of the command
         pairs=pairs,
         exclude=tuple(listed(exclude, str, "exclude", "the names of annotators")),
     )
-    return AnnotationResults(analyze_judgements(source, seed))
+    return analyze_judgements(source, seed)

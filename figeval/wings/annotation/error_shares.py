@@ -13,13 +13,14 @@ from pathlib import Path
 from typing import TypeAlias
 
 from figeval import DataError, Grid, Result, Score, mean_of
+from figeval.data.tables import read_cells
 from figeval.errors import near
 from figeval.io.text import counted, csv_cell
 from figeval.metrics.aggregation import MetricAggregator
 from figeval.spec.criteria import YES, YES_NO
 from figeval.types import JSON
 from figeval.wings.annotation.agreement import Ratings, krippendorff_alpha
-from figeval.wings.annotation.items import ITEM, Key, csv_rows
+from figeval.wings.annotation.items import ITEM, SHEET_CURE, Key
 from figeval.wings.annotation.tables import interval_text
 
 SHARES = ("error", "texts by", "share", "95 % interval", "judged", "of")
@@ -151,7 +152,7 @@ def read_sheet(file: Path, key: Key) -> Cells:
         DataError: the file cannot be read or lacks a column, an item is unknown or appears twice, or a cell is neither
             yes nor no.
     """
-    rows = csv_rows(file)
+    rows = read_cells(file, SHEET_CURE)
     header = [cell.strip() for cell in rows[0]] if rows else []
     columns = {error_type: csv_cell(error_type) for error_type in key.error_types}
     for name in (ITEM, *columns.values()):

@@ -11,34 +11,25 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 from statistics import fmean
-from typing import Generic, Protocol, TypeAlias, TypeVar
+from typing import Generic, TypeAlias, TypeVar
 
 from figeval import Score, mean_of
 from figeval.io.text import counted, one_line
 from figeval.metrics.aggregation import MetricAggregator
-from figeval.metrics.correlation import correlations
 from figeval.metrics.paired import PairedTest, holm, paired
 from figeval.records.measured import JUDGED, KAPPA, MAJORITY, MEAN, MeasuredNumber, MeasuredNumbers, Rule
 from figeval.runs.stored import Values
 from figeval.spec.criteria import Criterion
 from figeval.wings.annotation.agreement import PairAgreement, Ratings, Scale, agreement, fleiss_kappa, pair_agreement
+from figeval.wings.annotation.correlation import correlations
 from figeval.wings.annotation.items import Key, slug
+from figeval.wings.annotation.prediction_powered import PoweredMean
 from figeval.wings.annotation.tool_files import Judgement
 
 ACCURACY = "acc"  # the metric of tasks whose questions people answer
 MAX_SOURCE_CHARS = 480
+Test = TypeVar("Test", PairedTest, PoweredMean)
 Labels: TypeAlias = dict[str, dict[str, str]]  # item → annotator → label
-
-
-class Tested(Protocol):
-    """A result that may have a p-value."""
-
-    @property
-    def p(self) -> float | None:
-        """P-value, or None if there is nothing to test."""
-
-
-Test = TypeVar("Test", bound=Tested)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,14 +19,12 @@ from typing import Annotated, Final, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field
 
 from figeval import DataError, OptionError
-from figeval.data.formats import max_row_bytes, whole_text
-from figeval.data.packed_file import HEAD_BYTES
-from figeval.data.table_format import find_format
+from figeval.data.tables import read_cells
 from figeval.io.json_files import read_json
 from figeval.io.text import UNSAFE, csv_cell, csv_text, valid
 from figeval.io.validation import validated
 from figeval.spec.criteria import YES_NO, Criterion
-from figeval.wings.annotation.kinship import Origin
+from figeval.wings.annotation.kinship import ModelOrigin
 
 KEY, INSTRUCTIONS = "key.json", "instructions.txt"
 TASKS, CONFIG = "tasks.json", "config.xml"  # for Label Studio
@@ -41,7 +39,7 @@ FILLING = (
 PICTURES = 0x2400  # ␀, the first of Unicode's pictures of control characters
 # Without a width, so a reader could not see them: soft hyphen, zero-width characters, marks of direction.
 INVISIBLE = re.compile("[\u00ad\u061c\u180e\u200b-\u200f\u2060-\u2064\ufeff]")
-CURE = "export the items again"
+CURE, SHEET_CURE = "export the items again", "give a filled-in sheet"
 
 Fields: TypeAlias = tuple[tuple[str, str], ...]  # (name, text) of each part of an item
 
@@ -88,7 +86,7 @@ class Key(BaseModel):
     gold: dict[str, str] = {}
     checks: dict[str, dict[str, str]] = {}
     instructions: str = ""
-    models: dict[str, Origin] = {}
+    models: dict[str, ModelOrigin] = {}
 
     @property
     def all_criteria(self) -> tuple[Criterion, ...]:
@@ -133,24 +131,6 @@ def csv_bytes(rows: Sequence[Sequence[str]]) -> bytes:
     stream = io.StringIO(newline="")
     csv.writer(stream, lineterminator="\r\n").writerows([csv_cell(cell) for cell in row] for row in rows)
     return stream.getvalue().encode("utf-8-sig")
-
-
-def csv_rows(file: Path) -> list[list[str]]:
-    """Return the rows of a CSV file with any of the usual delimiters.
-
-    Raises:
-        DataError: the file cannot be read, or is not a CSV file.
-    """
-    csv.field_size_limit(max(max_row_bytes(), csv.field_size_limit()))
-    if file.exists() and not file.is_file():  # reading a pipe may never end
-        raise DataError(f"{file} is not a regular file; give a filled-in sheet")
-    text = whole_text(file, cure="give a filled-in sheet")
-    table_format = find_format(text[:HEAD_BYTES].encode(), ",", str(file))
-    try:
-        rows = list(csv.reader(io.StringIO(text, newline=""), table_format.dialect, strict=True))
-    except csv.Error as error:
-        raise DataError(f"{file} is not a CSV file ({error}); save the sheet as `CSV UTF-8`") from error
-    return rows[int(table_format.is_named) :]
 
 
 def shuffle_items(numbers: Sequence[str], seed: int, sheet: str) -> list[str]:
@@ -238,7 +218,7 @@ def _read_sheets(folder: Path, key: Key) -> Iterator[tuple[str, Fields]]:
     for sheet in key.sheets:
         if not (folder / sheet).exists():
             continue
-        header, *rows = csv_rows(folder / sheet) or [[]]
+        header, *rows = read_cells(folder / sheet, SHEET_CURE) or [[]]
         for row in rows:
             cells = dict(zip(header, row, strict=False))
             fields = {name: csv_text(cell) for name, cell in cells.items() if name not in hidden}

@@ -1,7 +1,7 @@
 """Answers that the page of `figeval annotate serve` stores: one file per annotator, one line of JSON per answer.
 
     journal = Journal(folder, "kim")
-    journal.append(Answer(annotator="kim", item="7", criterion="fluency", label="4", time="2026-01-31T23:59:59Z"))
+    journal.append(PageAnswer(annotator="kim", item="7", criterion="fluency", label="4", time="2026-01-31T23:59:59Z"))
     journal.answers()[("7", "fluency")].label
 
 Lines are only appended, and each is on disk before `append` returns, so a process that is killed loses nothing that it
@@ -17,6 +17,7 @@ import os
 import re
 import unicodedata
 from collections.abc import Iterator
+from io import FileIO
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
@@ -30,7 +31,7 @@ NAME = re.compile(r"[\w-]{1,40}")
 CURE = "correct or remove the line"
 
 
-class Answer(BaseModel):
+class PageAnswer(BaseModel):
     """One answer of an annotator; the label is empty if an earlier answer was withdrawn. `time` is in UTC."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
@@ -49,7 +50,7 @@ class Journal:
         self.annotator = annotator
         self.file = folder / f"{PREFIX}{annotator}{SUFFIX}"
 
-    def answers(self) -> dict[tuple[str, str], Answer]:
+    def answers(self) -> dict[tuple[str, str], PageAnswer]:
         """Return the last answer to each (item, criterion), without withdrawn ones.
 
         Raises:
@@ -59,7 +60,7 @@ class Journal:
         answers = {(answer.item, answer.criterion): answer for _, answer in numbered_answers(self.file)}
         return {question: answer for question, answer in answers.items() if answer.label}
 
-    def append(self, answer: Answer) -> None:
+    def append(self, answer: PageAnswer) -> None:
         """Store an answer on disk.
 
         Raises:
@@ -69,8 +70,7 @@ class Journal:
         is_new = not self.file.exists()
         if not is_new and not self.file.is_file():  # reading a pipe may never end
             raise OSError(errno.EINVAL, f"{self.file.name} is not a regular file")
-        flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
-        with os.fdopen(os.open(self.file, flags, 0o666), "r+b", buffering=0) as stream:
+        with open_stored(self.file) as stream:
             content = stream.readall()
             complete, rest = _split_last_line(content)
             valid = content if rest and _is_object(rest) else complete
@@ -78,7 +78,7 @@ class Journal:
             try:
                 stream.truncate(len(valid))
                 stream.seek(len(valid))
-                _write_bytes(stream.fileno(), line_end + line)
+                write_bytes(stream.fileno(), line_end + line)
                 os.fsync(stream.fileno())
             except OSError:
                 stream.truncate(len(valid))
@@ -122,21 +122,14 @@ def is_journal(file: Path) -> bool:
     return file.name.startswith(PREFIX) and file.suffix == SUFFIX
 
 
-def numbered_answers(file: Path) -> Iterator[tuple[int, Answer]]:
+def numbered_answers(file: Path) -> Iterator[tuple[int, PageAnswer]]:
     """Yield the answers in a file in their order, each with its line, counted from 1; no file has no answers.
 
     Raises:
         DataError: the file cannot be read, a line other than an incomplete last one is damaged, or an answer is by
             another annotator than the one whom the file is named after, or than the answers before it.
     """
-    try:
-        if file.exists() and not file.is_file():  # reading a pipe may never end
-            raise DataError(f"{file} is not a regular file; remove it")
-        content = file.read_bytes()
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        raise DataError(f"{file} cannot be read ({error.strerror}); make it readable") from error
+    content = read_stored(file)
     name = file.name.removeprefix(PREFIX).removesuffix(SUFFIX)
     annotator = name if NAME.fullmatch(name) else None
     for number, answer in _parse_answers(file, content):
@@ -149,7 +142,25 @@ def numbered_answers(file: Path) -> Iterator[tuple[int, Answer]]:
         yield number, answer
 
 
-def _parse_answers(file: Path, content: bytes) -> Iterator[tuple[int, Answer]]:
+def read_stored(file: Path) -> bytes:
+    """Return the content of a file to which lines are appended; empty if it does not exist. Raises `DataError`."""
+    try:
+        if file.exists() and not file.is_file():  # reading a pipe may never end
+            raise DataError(f"{file} is not a regular file; remove it")
+        return file.read_bytes()
+    except FileNotFoundError:
+        return b""
+    except OSError as error:
+        raise DataError(f"{file} cannot be read ({error.strerror}); make it readable") from error
+
+
+def open_stored(file: Path) -> FileIO:
+    """Open such a file, without a buffer and at its beginning; it is created if it does not exist."""
+    flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
+    return os.fdopen(os.open(file, flags, 0o666), "r+b", buffering=0)
+
+
+def _parse_answers(file: Path, content: bytes) -> Iterator[tuple[int, PageAnswer]]:
     complete, rest = _split_last_line(content)
     lines = [*complete.splitlines(), *([rest] if _is_object(rest) else [])]
     for number, line in enumerate(lines, 1):
@@ -159,7 +170,7 @@ def _parse_answers(file: Path, content: bytes) -> Iterator[tuple[int, Answer]]:
             row = parse_json(line)
         except InvalidJSON as error:
             raise DataError(f"{file}:{number}: not valid JSON: {error}; {CURE}") from error
-        yield number, validated(row, f"{file}:{number}", Answer, DataError, cure=CURE)
+        yield number, validated(row, f"{file}:{number}", PageAnswer, DataError, cure=CURE)
 
 
 def _split_last_line(content: bytes) -> tuple[bytes, bytes]:
@@ -174,6 +185,7 @@ def _is_object(line: bytes) -> bool:
         return False
 
 
-def _write_bytes(descriptor: int, line: bytes) -> None:
+def write_bytes(descriptor: int, line: bytes) -> None:
+    """Write all bytes, however few the system takes at a time."""
     while line:
         line = line[os.write(descriptor, line) :]

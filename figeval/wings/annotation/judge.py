@@ -17,38 +17,44 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
-from figeval import CapabilityError, Continuation, Example, Harness, OptionError, Prompt, PromptContext, Reply, Status
+from figeval import (
+    CapabilityError,
+    Continuation,
+    Example,
+    Harness,
+    OptionError,
+    Prompt,
+    PromptContext,
+    Reply,
+    Status,
+    extract_label,
+    extract_number,
+)
 from figeval.answers import VERSION
-from figeval.answers.extract import extract_label
-from figeval.answers.numbers import extract_number
 from figeval.config import UNSEEN
 from figeval.io.text import clean, cleaned
 from figeval.models.capabilities import ask
 from figeval.models.model import Model, open_model
 from figeval.prompts import PromptTemplate, load_template
 from figeval.records import provenance
-from figeval.runs.plan import LONG, SHORT
 from figeval.spec.criteria import Criterion
 from figeval.task_types.label_words import word_shares
 from figeval.types import JSON
 from figeval.wings.annotation.items import Fields, Questionnaire, read_key, read_questionnaire
-from figeval.wings.annotation.judge_store import Judged, JudgeRecord, JudgeRow, JudgeStore, Question
+from figeval.wings.annotation.judge_store import JudgeAnswers, JudgeRecord, JudgeRow, JudgeStore, Question
 from figeval.wings.annotation.kinship import kinship
 
 NAME = re.compile(r"[\w.-]{1,80}")
 TEMPLATE = "_default/judge.jinja"
+MAX_LABEL_TOKENS, MAX_CHAT_TOKENS = 16, 512  # of a reply: a chat model writes other text before the label
 MIN_BATCH_QUESTIONS = 16  # that are asked and stored together; what a kill may lose
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judging:
-    """Arguments of a judgement: the items and the model.
+    """Arguments of `figeval.judge_items`, which describes them.
 
     Attributes:
-        folder: folder of the items.
-        model: the judge, as for `--model`.
-        options: its options, as for `--model_args`.
-        name: name of its files; by default, that of the model.
         template: template file with the blocks `context` and `word`; by default, the built-in one.
         limit: number of items to judge, which are a random part because items are numbered at random.
         common: device, seed and budgets, for models that take them.
@@ -86,7 +92,7 @@ class Judging:
         )
 
 
-def ask_judge(judging: Judging, harness: Harness) -> Judged:
+def ask_judge(judging: Judging, harness: Harness) -> JudgeAnswers:
     """Ask a model about all items that it has not judged yet, and store its answers next to the key.
 
     Raises:
@@ -208,7 +214,7 @@ class _Judge:
             labels=criterion.labels,
             chat=self.model.chat,
             stop=() if is_chat else ("\n",),
-            max_new_tokens=LONG if is_chat else SHORT,
+            max_new_tokens=MAX_CHAT_TOKENS if is_chat else MAX_LABEL_TOKENS,
         )
 
     def _prompt(self, item: str, criterion: Criterion) -> Prompt:

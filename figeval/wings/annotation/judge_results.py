@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from itertools import combinations
 
 from figeval import Score
-from figeval.metrics.correlation import correlations
 from figeval.metrics.differences import bounds_of_difference
 from figeval.spec.criteria import Criterion
 from figeval.wings.annotation.agreement import Ratings, agreement
+from figeval.wings.annotation.correlation import correlations
 from figeval.wings.annotation.human_results import (
     Labels,
     SystemDifference,
@@ -26,7 +26,7 @@ from figeval.wings.annotation.human_results import (
     system_score,
 )
 from figeval.wings.annotation.items import Key
-from figeval.wings.annotation.judge_store import Judged, JudgeRecord, constant_labels
+from figeval.wings.annotation.judge_store import JudgeAnswers, JudgeRecord, constant_labels
 from figeval.wings.annotation.prediction_powered import PoweredMean, prediction_powered_mean
 from figeval.wings.annotation.tool_files import Judgement
 
@@ -74,7 +74,7 @@ class JudgeResults:
     constant: Mapping[str, tuple[str, int]] = field(default_factory=dict)
 
 
-def judge_results(key: Key, judgements: Sequence[Judgement], judged: Judged, seed: int = 0) -> JudgeResults:
+def judge_results(key: Key, judgements: Sequence[Judgement], judged: JudgeAnswers, seed: int = 0) -> JudgeResults:
     """Compare a judge with people.
 
     Args:
@@ -109,7 +109,7 @@ class _CriterionComparison:
 
     @classmethod
     def of(
-        cls, key: Key, criterion: Criterion, judgements: Sequence[Judgement], judged: Judged
+        cls, key: Key, criterion: Criterion, judgements: Sequence[Judgement], judged: JudgeAnswers
     ) -> _CriterionComparison:
         people: Labels = defaultdict(dict)
         for judgement in judgements:

@@ -31,6 +31,7 @@ from figeval.io.storage import cure, locked, replace_text
 from figeval.records import provenance
 from figeval.spec.criteria import Criterion
 from figeval.wings.annotation.items import Key
+from figeval.wings.annotation.journal import open_stored, read_stored, write_bytes
 
 MIN_ANSWERS = 5  # fewer equal answers may be right
 PREFIX = "judge_"
@@ -40,7 +41,7 @@ IDENTITY = ("fingerprint", "options", "method", "readers", "seed", "template_sha
 
 
 class JudgeRow(BaseModel):
-    """Answer of a judge to one question. There is a label only if `status` is `ok`.
+    """PageAnswer of a judge to one question. There is a label only if `status` is `ok`.
 
     `raw` is a reply in words. `probabilities` are those of the labels, given that the answer is one of them.
     """
@@ -118,7 +119,7 @@ class JudgeRecord(BaseModel):
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class JudgeAnswers:
     """The answers of one judge.
 
     Attributes:
@@ -192,7 +193,7 @@ class JudgeStore:
         with cure(self.folder, "ITEMS"), locked(self.folder / f".{PREFIX}{self.name}.lock", refusal):
             yield
 
-    def collect(self, record: JudgeRecord, questions: Sequence[Question], respondent: Respondent) -> Judged:
+    def collect(self, record: JudgeRecord, questions: Sequence[Question], respondent: Respondent) -> JudgeAnswers:
         """Ask the questions without a stored answer, store the answers, and return all that are stored.
 
         Args:
@@ -226,7 +227,7 @@ class JudgeStore:
                 record = record.model_copy(update={"description": respondent.description()})
             record = self._write_record(record, rows.values())
         failed = sum((item, criterion.name) not in rows for item, criterion in missing)
-        return Judged(self.name, record, tuple(rows.values()), failed, frozenset(item for item, _ in questions))
+        return JudgeAnswers(self.name, record, tuple(rows.values()), failed, frozenset(item for item, _ in questions))
 
     def _continue_record(self, record: JudgeRecord) -> JudgeRecord:
         """Return the record of an earlier call that this one continues, or the new one."""
@@ -261,16 +262,15 @@ class JudgeStore:
     def _append(self, rows: Sequence[JudgeRow]) -> None:
         """Append rows in place of an incomplete last line, and wait until they are on disk."""
         lines = "".join(json.dumps(row.model_dump(mode="json")) + "\n" for row in rows)
-        flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
-        with os.fdopen(os.open(self.rows_file, flags, 0o666), "r+b") as stream:
-            stream.seek(stream.read().rfind(b"\n") + 1)
-            stream.truncate()
-            stream.write(lines.encode())
-            stream.flush()
+        with open_stored(self.rows_file) as stream:
+            complete = stream.readall().rfind(b"\n") + 1
+            stream.truncate(complete)
+            stream.seek(complete)
+            write_bytes(stream.fileno(), lines.encode())
             os.fsync(stream.fileno())
 
 
-def read_judges(folder: Path, key: Key) -> tuple[Judged, ...]:
+def read_judges(folder: Path, key: Key) -> tuple[JudgeAnswers, ...]:
     """Read the answers of all judges in a folder.
 
     Raises:
@@ -289,20 +289,13 @@ def read_judges(folder: Path, key: Key) -> tuple[Judged, ...]:
                     f"{rows_file}: item {row.item!r:.40}, {row.criterion!r:.40}: {row.label!r:.40} does not fit the "
                     f"key; {CURE}"
                 )
-        judges.append(Judged(file.stem.removeprefix(PREFIX), record, rows))
+        judges.append(JudgeAnswers(file.stem.removeprefix(PREFIX), record, rows))
     return tuple(judges)
 
 
 def _read_rows(file: Path) -> Iterator[JudgeRow]:
     """Yield the rows of a file, without an incomplete last line; no file has no rows."""
-    try:
-        if file.exists() and not file.is_file():  # reading a pipe may never end
-            raise DataError(f"{file} is not a regular file; remove it")
-        content = file.read_bytes()
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        raise DataError(f"{file} cannot be read ({error.strerror}); make it readable") from error
+    content = read_stored(file)
     for number, line in enumerate(content[: content.rfind(b"\n") + 1].splitlines(), 1):
         try:
             yield JudgeRow.model_validate(parse_json(line))

@@ -13,11 +13,12 @@ from figeval.records.measured import write_measured
 from figeval.records.run_folder import RunFolder, read_run
 from figeval.runs.stored import Values, stored_metrics, stored_values
 from figeval.spec.criteria import YES_NO, Criterion
-from figeval.wings.annotation.human_results import HumanResults, human_results, numbers_of_systems
+from figeval.wings.annotation.human_results import human_results, numbers_of_systems
 from figeval.wings.annotation.items import KEY, LONG_COLUMNS, Item, Key, csv_bytes, read_key, slug
 from figeval.wings.annotation.journal import find_journals
-from figeval.wings.annotation.judge_results import JudgeResults, judge_results
-from figeval.wings.annotation.judge_store import Judged, read_judges
+from figeval.wings.annotation.judge_results import judge_results
+from figeval.wings.annotation.judge_store import JudgeAnswers, read_judges
+from figeval.wings.annotation.tables import AnnotationResults
 from figeval.wings.annotation.tool_files import Judgement, JudgementBatch, read_judgements
 from figeval.wings.annotation.written_texts import author_names
 
@@ -27,18 +28,7 @@ UNNAMED = "label"  # criterion of a file that names none
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Import:
-    """Files to import, and the items that their numbers belong to.
-
-    Attributes:
-        files: files of annotators; by default, the answers of the page and the sheets in `folder`.
-        folder: folder of the key, or None if items are the ids of the examples of the only run.
-        runs: runs whose metrics are correlated with the judgements.
-        task: task of the run, needed only if it has several.
-        criteria: scales of the criteria, for judgements without a key; by default, the labels that occur.
-        last: whether the last answer counts where an annotator judged an item twice.
-        pairs: whether to compute the agreement of each pair of annotators.
-        exclude: annotators whose judgements do not count in the results; they stay stored.
-    """
+    """Arguments of `figeval.import_judgements`, which describes them; `folder` is that of the key."""
 
     files: tuple[Path, ...] = ()
     folder: Path | None = None
@@ -50,16 +40,7 @@ class Import:
     exclude: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class JudgementAnalysis:
-    """Results of people and of judges, and the judgements as they were read; `people.systems` may be empty."""
-
-    people: HumanResults
-    judges: tuple[JudgeResults, ...]
-    batch: JudgementBatch
-
-
-def analyze_judgements(source: Import, seed: int = 0) -> JudgementAnalysis:
+def analyze_judgements(source: Import, seed: int = 0) -> AnnotationResults:
     """Read and check the judgements, store them next to the key, and return the results and what was read.
 
     The results cover all stored judgements. Those of an annotator in the files replace that annotator's earlier
@@ -89,7 +70,7 @@ def analyze_judgements(source: Import, seed: int = 0) -> JudgementAnalysis:
     if source.folder is not None and judgements:
         write_measured(source.folder, numbers_of_systems(key, judgements, seed), "--to")
     people = human_results(key, judgements, _metrics_of(key, authors, tasks), seed, pairs=source.pairs)
-    return JudgementAnalysis(
+    return AnnotationResults(
         people=replace(people, inferred=inferred),
         judges=tuple(judge_results(key, judgements, judge, seed) for judge in judges),
         batch=batch,
@@ -99,10 +80,10 @@ def analyze_judgements(source: Import, seed: int = 0) -> JudgementAnalysis:
 # ---- reading and storing ---------------------------------------------------------------------------------------------
 
 
-def _read(source: Import, key: Key | None) -> tuple[JudgementBatch, tuple[Judged, ...]]:
+def _read(source: Import, key: Key | None) -> tuple[JudgementBatch, tuple[JudgeAnswers, ...]]:
     """Return the judgements of people in the files, and the answers of judges in the folder."""
     files = source.files
-    judges: tuple[Judged, ...] = ()
+    judges: tuple[JudgeAnswers, ...] = ()
     if source.folder is not None and key is not None:
         files = files or _returned_files(source.folder, key)
         judges = read_judges(source.folder, key)

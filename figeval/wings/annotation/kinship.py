@@ -21,7 +21,7 @@ from figeval.runs.lineage import line_of, lineage_record
 LOCATIONS = ("pretrained", "model")  # options that say where the weights are
 
 
-class Origin(BaseModel):
+class ModelOrigin(BaseModel):
     """Names, digests and ancestors that tell a model from others.
 
     Attributes:
@@ -37,7 +37,7 @@ class Origin(BaseModel):
     ancestors: tuple[str, ...] = ()
 
 
-def origin_of(model: ModelRecord) -> Origin:
+def origin_of(model: ModelRecord) -> ModelOrigin:
     """Return what the record of a model knows; folders are compared only if they still exist."""
     about = model.description.get("about")
     about = about if isinstance(about, dict) else {}
@@ -49,7 +49,7 @@ def origin_of(model: ModelRecord) -> Origin:
     ]
     names = _normalize_names([*_names_of(model), about.get("model")])
     digests = (model.fingerprint, about.get("sha256"))
-    return Origin(
+    return ModelOrigin(
         names=names,
         digests=tuple(digest for digest in digests if isinstance(digest, str) and digest),
         ancestors=tuple(name for name in _normalize_names(ancestors) if name not in names),
@@ -78,7 +78,7 @@ def _normalize_names(names: Iterable[Any]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(normalized))
 
 
-def kinship(judge: Model, authors: Iterable[str], origins: Mapping[str, Origin]) -> dict[str, str]:
+def kinship(judge: Model, authors: Iterable[str], origins: Mapping[str, ModelOrigin]) -> dict[str, str]:
     """Return the authors that are the judge or related to it, with a clause that says how.
 
     Args:
@@ -97,12 +97,12 @@ def kinship(judge: Model, authors: Iterable[str], origins: Mapping[str, Origin])
             lineage=lineage_record(line_of(judge)),
         )
     )
-    by_name = {author: Origin(names=(author.partition(" (")[0].lower(),)) for author in authors}
+    by_name = {author: ModelOrigin(names=(author.partition(" (")[0].lower(),)) for author in authors}
     relations = {author: relation(origin, origins.get(author) or by_name[author]) for author in by_name}
     return {author: clause for author, clause in relations.items() if clause}
 
 
-def relation(judge: Origin, author: Origin) -> str:
+def relation(judge: ModelOrigin, author: ModelOrigin) -> str:
     """Return a clause on how the author of texts is related to their judge; empty if records know of nothing."""
     if name := _common_name(judge.names, author.names):
         return f"is the judge itself, {name}"

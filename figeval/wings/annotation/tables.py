@@ -17,57 +17,29 @@ from figeval.types import JSON
 from figeval.wings.annotation.human_results import HumanResults, SystemDifference, SystemScore
 from figeval.wings.annotation.judge_results import JudgedSystem, JudgeResults
 from figeval.wings.annotation.judge_store import describe_constant
-from figeval.wings.annotation.judgements import JudgementAnalysis
 from figeval.wings.annotation.prediction_powered import PoweredMean
 from figeval.wings.annotation.tool_files import JudgementBatch
 
 if TYPE_CHECKING:
     import pandas
 
-SCORE_COLUMNS = {
-    "value": "float64",
-    "low": "float64",
-    "high": "float64",
-    "n": "Int64",
-    "clusters": "Int64",
-    "interval": "string",
-}
+# Columns of the DataFrames, with their dtypes.
+SIZE_COLUMNS = dict.fromkeys(("n", "clusters"), "Int64")
+SCORE_COLUMNS = {**dict.fromkeys(("value", "low", "high"), "float64"), **SIZE_COLUMNS, "interval": "string"}
 MEAN_COLUMNS = {"criterion": "string", "system": "string", **SCORE_COLUMNS, "undecided": "Int64"}
-AGREEMENT_COLUMNS = {
-    **dict.fromkeys(("criterion", "coefficient", "rater_a", "rater_b"), "string"),
-    **SCORE_COLUMNS,
-}
+AGREEMENT_COLUMNS = dict.fromkeys(("criterion", "coefficient", "rater_a", "rater_b"), "string") | SCORE_COLUMNS
 DIFFERENCE_COLUMNS = {
-    "criterion": "string",
-    "a": "string",
-    "b": "string",
-    "difference": "float64",
-    "low": "float64",
-    "high": "float64",
-    "p": "float64",
-    "p_holm": "float64",
-    "n": "Int64",
-    "clusters": "Int64",
-    "test": "string",
-    "note": "string",
+    **dict.fromkeys(("criterion", "a", "b"), "string"),
+    **dict.fromkeys(("difference", "low", "high", "p", "p_holm"), "float64"),
+    **SIZE_COLUMNS,
+    **dict.fromkeys(("test", "note"), "string"),
 }
-CORRELATION_COLUMNS = {
-    **dict.fromkeys(("criterion", "system", "metric", "coefficient"), "string"),
-    **SCORE_COLUMNS,
-}
+CORRELATION_COLUMNS = dict.fromkeys(("criterion", "system", "metric", "coefficient"), "string") | SCORE_COLUMNS
 JUDGE_COLUMNS = {
-    "judge": "string",
-    "criterion": "string",
-    "system": "string",
+    **dict.fromkeys(("judge", "criterion", "system"), "string"),
     "asked": "Int64",
-    "people": "float64",
-    "uncorrected": "float64",
-    "corrected": "float64",
-    "low": "float64",
-    "high": "float64",
-    "tuning": "float64",
-    "labelled": "Int64",
-    "n": "Int64",
+    **dict.fromkeys(("people", "uncorrected", "corrected", "low", "high", "tuning"), "float64"),
+    **dict.fromkeys(("labelled", "n"), "Int64"),
 }
 
 SYSTEMS = ("criterion", "texts by", "mean", "95 % interval", "judged", "majority")
@@ -91,15 +63,19 @@ class AnnotationResults(Result):
     A notebook shows them as the tables that `figeval annotate import` prints; `print` prints the same as text.
 
     Attributes:
-        analysis: all numbers: those of `people` and of the `judges`, and the judgements as they were read.
+        people: all numbers of people; without `systems` if no person has judged.
+        judges: all numbers of the judges.
+        batch: the judgements as they were read.
     """
 
-    analysis: JudgementAnalysis
+    people: HumanResults
+    judges: tuple[JudgeResults, ...]
+    batch: JudgementBatch
 
     @property
-    def found(self) -> JudgementAnalysis:
-        """The numbers, as `analysis` has them; the name that it had in 0.2."""
-        return self.analysis
+    def found(self) -> AnnotationResults:
+        """This object, which has the attributes that `found` had in figeval 0.2."""
+        return self
 
     def to_frame(self) -> pandas.DataFrame:
         """Return the mean judgement of each system by each criterion; empty if no person has judged.
@@ -110,7 +86,7 @@ class AnnotationResults(Result):
         Raises:
             FigevalError: pandas is not installed.
         """
-        rows = ({**asdict(system), **_cells(system.score)} for system in self.analysis.people.systems)
+        rows = ({**asdict(system), **_cells(system.score)} for system in self.people.systems)
         return data_frame(rows, MEAN_COLUMNS)
 
     @property
@@ -120,7 +96,7 @@ class AnnotationResults(Result):
         `rater_a` and `rater_b` are missing for coefficients of all annotators. Rows of pairs need `pairs=True`.
         """
         rows: list[JSON] = []
-        for agreement in self.analysis.people.agreement:
+        for agreement in self.people.agreement:
             criterion = {"criterion": agreement.criterion}
             rows += ({**criterion, "coefficient": score.metric, **_cells(score)} for score in agreement.scores)
             for pair in agreement.pairs:
@@ -134,7 +110,7 @@ class AnnotationResults(Result):
         """Paired tests between systems, for these annotators: `criterion`, `a`, `b`, `difference` (a − b), `p` …"""
         rows = (
             {**asdict(row.test), "criterion": row.criterion, "a": row.a, "b": row.b, "p_holm": row.p_holm}
-            for row in self.analysis.people.tests
+            for row in self.people.tests
         )
         return data_frame(rows, DIFFERENCE_COLUMNS)
 
@@ -143,7 +119,7 @@ class AnnotationResults(Result):
         """Correlations of metrics with the mean judgement: `criterion`, `system`, `metric`, `coefficient`, `value` …"""
         rows = (
             {**asdict(row), "coefficient": score.metric, **_cells(score)}
-            for row in self.analysis.people.correlations
+            for row in self.people.correlations
             for score in row.scores
         )
         return data_frame(rows, CORRELATION_COLUMNS)
@@ -157,7 +133,7 @@ class AnnotationResults(Result):
         and `high`, `tuning` (λ), `labelled` (texts that people judged) of `n`.
         """
         rows = []
-        for judge in self.analysis.judges:
+        for judge in self.judges:
             for system in judge.systems:
                 row: JSON = {"judge": judge.name, "criterion": system.criterion, "system": system.system}
                 row |= {"asked": system.texts, "people": system.people.value, "uncorrected": system.judge.value}
@@ -169,9 +145,9 @@ class AnnotationResults(Result):
 
     def to_dict(self) -> JSON:
         """Return all numbers as `figeval annotate import --json` prints them."""
-        batch = self.analysis.batch
-        return asdict(self.analysis.people) | {
-            "judges": [_judge_dict(judge) for judge in self.analysis.judges],
+        batch = self.batch
+        return asdict(self.people) | {
+            "judges": [_judge_dict(judge) for judge in self.judges],
             "skipped": batch.skipped,
             "ground_truth": batch.ground_truth,
         }
@@ -179,21 +155,21 @@ class AnnotationResults(Result):
     @property
     def grids(self) -> list[Grid]:
         """Tables that the command line prints."""
-        people = people_grids(self.analysis.people) if self._has_people else ()
-        return [*people, *judge_grids(self.analysis.judges)]
+        people = people_grids(self.people) if self._has_people else ()
+        return [*people, *judge_grids(self.judges)]
 
     def notes(self) -> Iterator[str]:
         """Yield inferred scales, what was left out, and why numbers are missing."""
-        yield from people_notes(self.analysis.people, self.analysis.batch)
-        yield from judge_notes(self.analysis.judges, has_people=self._has_people)
+        yield from people_notes(self.people, self.batch)
+        yield from judge_notes(self.judges, has_people=self._has_people)
 
     @property
     def _has_people(self) -> bool:
-        return self.analysis.people.judgements > 0
+        return self.people.judgements > 0
 
     def __repr__(self) -> str:
-        people = self.analysis.people
-        judges = "".join(f", judge {judge.name}" for judge in self.analysis.judges)
+        people = self.people
+        judges = "".join(f", judge {judge.name}" for judge in self.judges)
         names = ", ".join(people.annotators) or "nobody"
         return f"<figeval.AnnotationResults of {people.task}: {people.judgements} judgements of {names}{judges}>"
 

@@ -22,11 +22,12 @@ from typing import Any, TypeAlias
 from pydantic import BaseModel
 
 from figeval import DataError
+from figeval.data.tables import read_cells
 from figeval.io.files import read_text
 from figeval.io.json_files import MAX_BYTES, InvalidJSON, parse_json, read_json
 from figeval.io.text import csv_cell, csv_text
 from figeval.io.validation import validated
-from figeval.wings.annotation.items import ITEM, csv_rows
+from figeval.wings.annotation.items import ITEM, SHEET_CURE
 from figeval.wings.annotation.journal import is_journal, numbered_answers
 
 LONG_FORM = (ITEM, "annotator", "label")  # columns that it needs
@@ -131,7 +132,7 @@ def _read_journal(file: Path) -> Iterator[Entry]:
 
 def _read_table(file: Path, criteria: Sequence[str]) -> Iterator[Entry]:
     """Read a sheet, a long CSV, or the CSV of Potato, which the first row tells apart."""
-    header, *rows = [[cell.strip() for cell in row] for row in csv_rows(file)] or [[]]
+    header, *rows = [[cell.strip() for cell in row] for row in read_cells(file, SHEET_CURE)] or [[]]
     numbered = [(f"{file}, row {n}", row) for n, row in enumerate(rows, 2) if any(row)]
     for source, row in numbered:
         if any(row[len(header) :]):
@@ -233,14 +234,14 @@ def _potato_labels(item: str, user: str, schemas: Mapping[str, Any], source: str
 # ---- Label Studio ----------------------------------------------------------------------------------------------------
 
 
-class _Result(BaseModel):
+class _LabelStudioResult(BaseModel):
     from_name: str = ""
     value: dict[str, Any] = {}
 
 
 class _Annotation(BaseModel):
     id: Any = None
-    result: list[_Result] = []
+    result: list[_LabelStudioResult] = []
     completed_by: dict[str, Any] | int | str | None = None
     was_cancelled: bool = False
     ground_truth: bool = False

@@ -18,7 +18,7 @@ from figeval.records.predictions import PredictionRow
 from figeval.records.run_folder import read_run
 from figeval.runs.variants import recorded_variant
 from figeval.spec.criteria import Criterion, Scale
-from figeval.wings.annotation.kinship import Origin, origin_of
+from figeval.wings.annotation.kinship import ModelOrigin, origin_of
 
 REFERENCE = "reference"  # author name of the texts that people wrote
 JOIN = "; "  # separator of the texts of an input that is a list
@@ -59,7 +59,7 @@ class WrittenTexts:
     authors: tuple[str, ...]
     not_written: Mapping[str, int]
     criteria: Mapping[str, Scale] = field(default_factory=dict)
-    models: Mapping[str, Origin] = field(default_factory=dict)
+    models: Mapping[str, ModelOrigin] = field(default_factory=dict)
 
 
 def read_texts(

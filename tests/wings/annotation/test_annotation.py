@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from figeval.config import RunConfig
+from figeval.data.tables import read_cells
 from figeval.errors import DataError, FigevalError, OptionError, RecordError
 from figeval.io.text import csv_cell
 from figeval.runs import Harness
@@ -23,7 +24,7 @@ from figeval.runs.run import run as run_pipeline
 from figeval.spec.criteria import criteria_of
 from figeval.wings.annotation.error_shares import ErrorShares, read_sheet, score_sheets
 from figeval.wings.annotation.export import Export, write_items, write_sheets
-from figeval.wings.annotation.items import Item, Key, csv_rows, read_key
+from figeval.wings.annotation.items import Item, Key, read_key
 from figeval.wings.annotation.written_texts import REFERENCE, WrittenText, WrittenTexts, read_texts
 from tests.runs import Deaf
 
@@ -431,7 +432,7 @@ SHEET = "item;bad\n1;yes\n2;no\n"
 )
 def test_a_sheet_is_read_as_other_tables_are(content: bytes, tmp_path: Path) -> None:
     (tmp_path / "sheet.csv").write_bytes(content)
-    assert csv_rows(tmp_path / "sheet.csv") == [["item", "bad"], ["1", "yes"], ["2", "no"]]
+    assert read_cells(tmp_path / "sheet.csv", "give a sheet") == [["item", "bad"], ["1", "yes"], ["2", "no"]]
 
 
 BAD = [

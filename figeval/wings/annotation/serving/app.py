@@ -29,7 +29,7 @@ from figeval.io.json_files import InvalidJSON, parse_json
 from figeval.io.validation import validated
 from figeval.records.provenance import now
 from figeval.wings.annotation.items import Questionnaire
-from figeval.wings.annotation.journal import Answer, Journal, find_journal, find_journals
+from figeval.wings.annotation.journal import Journal, PageAnswer, find_journal, find_journals
 
 if TYPE_CHECKING:
     import asyncio
@@ -161,7 +161,7 @@ class _Pages:
             raise _Refusal(400, f"the answer is not valid JSON: {error}") from error
         journal = self._journal(sent.annotator)
         criterion, label = self.questionnaire.check_answer(sent.item, sent.criterion, sent.label)
-        answer = Answer(annotator=journal.annotator, item=sent.item, criterion=criterion, label=label, time=now())
+        answer = PageAnswer(annotator=journal.annotator, item=sent.item, criterion=criterion, label=label, time=now())
         try:
             journal.append(answer)
         except OSError as error:
