@@ -26,6 +26,17 @@ def instructions(default: str) -> Callable[[C], C]:
     return click.option("--instructions", metavar="TEXT|FILE", help=text)
 
 
+def annotators(text: str) -> Callable[[C], C]:
+    """Return the option `--annotators` with this help."""
+    return click.option("--annotators", type=click.IntRange(1, 99), default=1, show_default=True, help=text)
+
+
+sample_size = click.option(
+    "--n", type=click.IntRange(min=1), default=50, show_default=True, help="Number of examples to draw."
+)
+references = click.option("--references", is_flag=True, help="Also show the reference of each example, as a control.")
+
+
 @click.group()
 def annotate() -> None:
     """Have people judge the texts that models wrote, without knowing who wrote them."""
@@ -35,15 +46,9 @@ def annotate() -> None:
 @click.argument("runs", nargs=-1, required=True, metavar="RUN...", type=PATH)
 @click.option("--output", "-o", required=True, type=PATH, help="Folder to write the sheets and their key to.")
 @click.option("--task", help="Task whose texts are judged; needed only if the runs share several.")
-@click.option("--n", type=click.IntRange(min=1), default=50, show_default=True, help="Number of examples to draw.")
-@click.option(
-    "--annotators",
-    type=click.IntRange(1, 99),
-    default=1,
-    show_default=True,
-    help="Number of sheets, one per annotator.",
-)
-@click.option("--references", is_flag=True, help="Also show the reference of each example, as a control.")
+@sample_size
+@annotators("Number of sheets, one per annotator.")
+@references
 @click.option(
     "--errors",
     default="",
@@ -129,7 +134,7 @@ def score(folder: Path, files: tuple[Path, ...], as_json: bool) -> None:
 @click.argument("runs", nargs=-1, metavar="[RUN]...", type=PATH)
 @click.option("--output", "-o", required=True, type=PATH, help="Folder to write the items and their key to.")
 @click.option("--task", help="Task whose texts are judged, or a choice task whose questions people answer.")
-@click.option("--n", type=click.IntRange(min=1), default=50, show_default=True, help="Number of examples to draw.")
+@sample_size
 @click.option(
     "--criteria",
     default="",
@@ -141,17 +146,11 @@ def score(folder: Path, files: tuple[Path, ...], as_json: bool) -> None:
 @click.option(
     "--to", type=click.Choice(["csv", "label_studio"]), default="csv", show_default=True, help="Format of the items."
 )
-@click.option(
-    "--annotators",
-    type=click.IntRange(1, 99),
-    default=1,
-    show_default=True,
-    help="Number of CSV sheets, one per annotator.",
-)
+@annotators("Number of CSV sheets, one per annotator.")
 @click.option(
     "--checks", type=click.IntRange(0, 99), default=2, show_default=True, help="Number of attention checks to mix in."
 )
-@click.option("--references", is_flag=True, help="Also show the reference of each example, as a control.")
+@references
 @instructions("the criteria or the task")
 @seed
 @include_path

@@ -148,7 +148,7 @@ class Respondent(Protocol):
         """Number of questions that are asked, and stored, together."""
 
     def answer(self, questions: Sequence[Question]) -> list[JudgeRow]:
-        """Return a row for each question; those with the status `error` are asked again by the next call."""
+        """Return a row for each question; one with the status `error` is not stored, so the next call asks again."""
 
     def estimate(self, questions: Sequence[Question]) -> str:
         """Return what the answers will cost, in words; empty if that is not known."""
@@ -159,13 +159,7 @@ class Respondent(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class JudgeStore:
-    """The files of one judge in the folder of the items.
-
-    Attributes:
-        folder: folder of the items.
-        name: name of the files.
-        key: key to the items.
-    """
+    """The files of one judge, by its name, in the folder of the items with this key."""
 
     folder: Path
     name: str
