@@ -39,16 +39,16 @@ class ModelOrigin(BaseModel):
 
 def origin_of(model: ModelRecord) -> ModelOrigin:
     """Return what the record of a model knows; folders are compared only if they still exist."""
-    about = model.description.get("about")
-    about = about if isinstance(about, dict) else {}
+    facts = model.description.get("about")
+    facts = facts if isinstance(facts, dict) else {}
     lineage = model.lineage.ancestors if model.lineage else []
     ancestors = [
         *(ancestor.model for ancestor in lineage[1:]),
         *(ancestor.about.get("trained_from") for ancestor in lineage),
-        about.get("trained_from"),
+        facts.get("trained_from"),
     ]
-    names = _normalize_names([*_names_of(model), about.get("model")])
-    digests = (model.fingerprint, about.get("sha256"))
+    names = _normalize_names([*_names_of(model), facts.get("model")])
+    digests = (model.fingerprint, facts.get("sha256"))
     return ModelOrigin(
         names=names,
         digests=tuple(digest for digest in digests if isinstance(digest, str) and digest),
