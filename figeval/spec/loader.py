@@ -22,7 +22,7 @@ from figeval.io.yaml_files import read_mapping
 from figeval.plugins import PluginManager
 from figeval.registry import Deferred, Registry, a_type, fill
 from figeval.spec.tasks import Named, SuiteSpec, TaskSpec, refuse_renamed
-from figeval.task_types.base import TaskTypes
+from figeval.task_types.registry import TaskTypes
 
 DEEPEST = 8  # files that include one another, so that a circle ends
 INCLUDED = "--include_path"  # owner of the tasks and suites in the folders given there

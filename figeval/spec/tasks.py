@@ -24,7 +24,8 @@ from figeval.errors import TaskError, UnknownName
 from figeval.io.validation import validated
 from figeval.language.words import SEGMENTERS, Reading, check_segmenter, knows
 from figeval.spec.criteria import Scale, criteria_of
-from figeval.task_types.base import TaskType, TaskTypes
+from figeval.task_types.base import TaskType
+from figeval.task_types.registry import TaskTypes
 from figeval.types import Example
 
 E = TypeVar("E", bound=Example)

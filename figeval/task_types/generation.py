@@ -23,7 +23,6 @@ from figeval.types import Example, Input, Inputs, Prediction, Reply, Status, Val
 BEGINNING = 80  # characters in which a refusal is searched; further on, a character of the story may refuse
 TEXTS = "figeval.metrics.texts"
 RETRIEVED = "retrieved"  # name of the input with what `augment` adds
-WRITTEN = ("by_writing", "by_decoding", GIVEN)  # routes on which the model itself writes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,6 +123,7 @@ class Generation(TaskType[GenerationExample]):
     default_baselines = ("echo",)  # no text is written by chance: the floor is to repeat the input
     gold_fields = ("references",)
     given_form = "the text"
+    written_routes = ("by_writing", "by_decoding", GIVEN)
     routes = (
         Route(name="by_writing", start=by_writing, needs=frozenset({"write"})),
         by_reply("by_decoding", "write", WHOLE_TEXT, metrics=("parse_rate",)),
@@ -142,8 +142,8 @@ class Generation(TaskType[GenerationExample]):
         metric("rouge_l", f"{TEXTS}:rouge_l", counts_words=True),
         metric("leakage", f"{TEXTS}:leakage", counts_words=True, lower_is_better=True, languages=["en"]),
         metric("repetition_4", f"{TEXTS}:repetition_4", counts_words=True, lower_is_better=True),
-        metric("distinct_1", f"{TEXTS}:distinct_1", counts_words=True, routes=WRITTEN),
-        metric("distinct_2", f"{TEXTS}:distinct_2", counts_words=True, routes=WRITTEN),
+        metric("distinct_1", f"{TEXTS}:distinct_1", counts_words=True, routes=written_routes),
+        metric("distinct_2", f"{TEXTS}:distinct_2", counts_words=True, routes=written_routes),
         metric("length", f"{TEXTS}:length", counts_words=True),
         metric("cut_off", f"{TEXTS}:cut_off", lower_is_better=True, routes=["by_decoding"]),
     )
@@ -156,6 +156,9 @@ class Generation(TaskType[GenerationExample]):
     def answer_text(self, example: GenerationExample) -> str:
         """Return the first reference."""
         return example.references[0]
+
+    def judged_inputs(self, example: GenerationExample) -> Mapping[str, Input]:  # noqa: D102
+        return example.inputs
 
     def outline(self, example: GenerationExample) -> Sequence[str]:
         """Return the phrases of the input `outline`."""

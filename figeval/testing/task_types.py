@@ -27,9 +27,10 @@ from figeval.runs.harness import Harness
 from figeval.runs.plan import context_of, default_template
 from figeval.runs.score import Aggregator, MetricSet
 from figeval.spec import TaskSpec
-from figeval.task_types.base import TaskType, TaskTypes, task_type_of
+from figeval.task_types.base import TaskType
 from figeval.task_types.fields import RowContext, fields_of
 from figeval.task_types.given import GIVEN, Given
+from figeval.task_types.registry import TaskTypes, task_type_of
 from figeval.task_types.routes import DOT, ReplyReader, Route, choose, covered
 from figeval.testing.calls import asserting
 from figeval.testing.declarations import check_gold, check_query, check_ties
@@ -44,21 +45,8 @@ from figeval.testing.fakes import (
 from figeval.types import JSON, Example, Prediction, Reply, ScoredSpan, Span
 
 ODD: tuple[Any, ...] = (
-    None,
-    True,
-    17,
-    -1,
-    1.5,
-    math.nan,
-    "",
-    " ",
-    "no such thing",
-    [],
-    [None],
-    [-1],
-    ["a", 3],
-    [[]],
-    {},
+    *(None, True, 17, -1, 1.5, math.nan, "", " ", "no such thing"),
+    *([], [None], [-1], ["a", 3], [[]], {}),
 )
 ODDER: tuple[Any, ...] = ({"?": [None]}, [{"?": {}}], 10**30, "\x00")
 LONG = 200  # characters; longer replies are read once
