@@ -17,10 +17,17 @@ from statistics import mean
 from typing import Any
 
 from figeval.runs import Harness
-from figeval.wings.training.batches import TOKENS, TOKENS_ON_ACCELERATOR, Epochs, Plan, SimilarLengths, shares
+from figeval.wings.training.batch_plans import (
+    TOKENS,
+    TOKENS_ON_ACCELERATOR,
+    CheapestPasses,
+    Epochs,
+    Plan,
+    SimilarLengths,
+    shares,
+)
 from figeval.wings.training.config import TrainConfig
-from figeval.wings.training.passes import CheapestPasses
-from figeval.wings.training.train import settle
+from figeval.wings.training.task_training import settle
 
 TRAININGS: dict[str, dict[str, Any]] = {
     "epic_retrieval_seen": {"batch_size": 16},

@@ -52,7 +52,6 @@ SMALL = {
     "figeval.cli.schema": "one command per module, which the command line imports by name",
     "figeval.task_types.gold": "texts of answers, which need no task type",
     "figeval.testing.declarations": "what a task type declares, beside what it does",
-    "figeval.wings.training.bert_adam": "subclasses a torch class, and torch is imported when training begins",
     "tasks.epic.analysis.likeness": "one analysis per module, which the command imports by name",
     "tasks.epic.analysis.sizes": "one analysis per module, which the command imports by name",
 }

@@ -100,7 +100,7 @@ def trained(machine: Machine, folder: Path, precision: str, size: int) -> dict[s
 
     from figeval.runs import Harness
     from figeval.wings.training.config import TrainConfig
-    from figeval.wings.training.train import train_here
+    from figeval.wings.training.task_training import train_here
 
     mixed = "bf16" if precision == "bf16" else "no"
     config = TrainConfig(

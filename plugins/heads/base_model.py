@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from transformers.models.auto.auto_factory import _BaseAutoModelClass
 
     from figeval.models.learner import Setup
-    from figeval.wings.training.batches import Plan
+    from figeval.wings.training.batch_plans import Plan
 
 KNOWN = ("Transformer", "Pooling", "Normalize")  # supported modules of sentence-transformers
 POOLING = "1_Pooling/config.json"
@@ -111,7 +111,7 @@ class Base:
     @property
     def plan(self) -> Plan:
         """Division of texts into forward passes, until the training loop sets another."""
-        from figeval.wings.training.batches import SimilarLengths, budget
+        from figeval.wings.training.batch_plans import SimilarLengths, budget
 
         return SimilarLengths(budget(self.setup.tokens_per_batch, self.setup.device))
 

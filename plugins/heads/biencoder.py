@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
     from figeval.models.learner import Batch, Setup
-    from figeval.wings.training.batches import Plan
+    from figeval.wings.training.batch_plans import Plan
 
 TEMPERATURE = 0.05  # for cosines, as in sentence-transformers' ranking losses
 CANDIDATES = ("all", "batch")
@@ -157,7 +157,7 @@ class RankingFeatures:
 
     def beside(self, rows: Sequence[int]) -> list[Batch]:
         """Return the candidates of the step in batches; `columns` (rows,) are their numbers."""
-        from figeval.wings.training.batches import shares
+        from figeval.wings.training.batch_plans import shares
 
         wanted = range(len(self.candidates.lengths)) if self.everything else self.in_step(rows)
         parts = shares(wanted, self.candidates.lengths, self.plan, 0, 1)

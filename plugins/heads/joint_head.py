@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
     from figeval.models.learner import Batch, Setup
-    from figeval.wings.training.batches import Plan
+    from figeval.wings.training.batch_plans import Plan
 
 TANH = "tanh"
 BRANCH = "branch."

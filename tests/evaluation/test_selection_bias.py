@@ -28,7 +28,7 @@ from figeval.runs.score import Aggregator, MetricSet
 from figeval.runs.selection_bias import helper_of, withhold_intervals
 from figeval.runs.stored import with_breakdown
 from figeval.wings.comparison.comparisons import compare_runs
-from figeval.wings.training.complete import complete
+from figeval.wings.training.pipeline import complete
 from figeval.wings.training.sweep import Sweep
 from tests import runs, trainings
 from tests.plugins.tiny import Workshop

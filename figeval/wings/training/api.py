@@ -18,16 +18,18 @@ from figeval.api.frames import data_frame
 from figeval.api.runs import Folders, Names, Run, RunOptions, Task, given_options, run
 from figeval.errors import FigevalError, TrainError
 from figeval.io.validation import checked_arguments
+from figeval.io.yaml_files import read_mapping
+from figeval.plugins import PluginManager
 from figeval.records.floor import floor_in
-from figeval.records.training import TrainingRecord
+from figeval.records.training import REMOVED, TrainingRecord
 from figeval.reporting import training as training_table
-from figeval.reporting.grid import page, plain
+from figeval.reporting.grid import Grid
 from figeval.reporting.progress import TrainingProgress, display_on, stderr
-from figeval.wings.training.complete import complete, evaluation_folder
-from figeval.wings.training.config import TrainConfig
-from figeval.wings.training.configure import configured
-from figeval.wings.training.published import told
-from figeval.wings.training.train import stored_record
+from figeval.reporting.result import Result
+from figeval.wings.training.config import TrainConfig, checked, typed
+from figeval.wings.training.pipeline import complete, evaluation_folder
+from figeval.wings.training.presets import merged, row_of, told
+from figeval.wings.training.train_folder import TrainFolder
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -145,7 +147,7 @@ def train_as(asked: TrainConfig, progress: TrainingProgress) -> Training:
     return Training(asked.output, None if record is None else Run(record, evaluation_folder(asked.output, tasks)))
 
 
-class Training:
+class Training(Result):
     """A finished training, as `figeval.train` returns it; `Training(folder)` reads an earlier one.
 
     A notebook shows it as its table of scores on dev. The folder is a model like any other:
@@ -170,7 +172,7 @@ class Training:
             TrainError: the folder holds no finished training.
         """
         try:
-            return stored_record(self.path)
+            return TrainFolder(self.path).record()
         except FigevalError as error:
             raise TrainError(f"{self.path} does not contain a finished training ({error})") from error
 
@@ -204,16 +206,16 @@ class Training:
         """Run tasks with the trained model; arguments, errors and result are those of `figeval.run`."""
         return run(tasks, self.path, progress=progress, **options)
 
-    def __str__(self) -> str:
-        return plain([training_table.dev_scores(self.record)], self._notes())
-
     def __repr__(self) -> str:
         return f"<figeval.Training in {str(self.path)!r}>"
 
-    def _repr_html_(self) -> str:
-        return page([training_table.dev_scores(self.record)], self._notes())
+    @property
+    def grids(self) -> Sequence[Grid]:
+        """Table of the scores on dev."""
+        return [training_table.dev_scores(self.record)]
 
-    def _notes(self) -> Iterator[str]:
+    def notes(self) -> Iterator[str]:
+        """Yield notes on the data, the choice of the checkpoint, the cost, and the floor."""
         floor = floor_in(self.path)
         return training_table.notes(self.record, floor.probe if floor else "")
 
@@ -233,6 +235,26 @@ def train_config(
     given = given_options("figeval.train", options, TrainOptions.__annotations__)
     file = None if config is None else Path(config)
     return configured(file, {**given, "task": task, "model": str(model), "output": Path(output)})
+
+
+def configured(file: Path | None, flags: Mapping[str, object], manager: PluginManager | None = None) -> TrainConfig:
+    """Return a config from defaults, preset, config file and flags; later ones take precedence.
+
+    Its `preset` is the full name of the preset's row.
+
+    Raises:
+        TrainError: An unknown key, a value of the wrong type, or a preset without a row for this task and model.
+        UnknownName: There is no such preset.
+    """
+    written = {} if file is None else read_mapping(file, TrainError)
+    for name in sorted(REMOVED & written.keys()):
+        if written[name]:
+            frontend.warn(f"{file}: {name} no longer has any effect; remove it")
+    asked = merged(written, {name: typed(name, value) for name, value in flags.items()})
+    if asked.get("preset") and asked.get("task") and asked.get("model"):
+        row = row_of(str(asked["preset"]), str(asked["task"]), str(asked["model"]), manager)
+        asked = merged(row.settings, asked, {"preset": row.full_name})
+    return checked(asked, "" if file is None else f"{file}: ")
 
 
 @contextmanager

@@ -106,8 +106,7 @@ def train(config: Path | None, seeds: str | None, grid: tuple[str, ...], slurm: 
     from rich.console import Console
 
     from figeval.reporting.grid import say
-    from figeval.wings.training.api import shown_progress
-    from figeval.wings.training.configure import configured
+    from figeval.wings.training.api import configured, shown_progress
 
     given = {name: value for name, value in given.items() if value is not None}
     staff: dict[str, Any] = {name: given.pop(name) for name in ("ray", "workers", "gpus_per_worker") if name in given}

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from types import NoneType
+from typing import Annotated, Any, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, PositiveInt, model_validator
+from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, PositiveInt, ValidationError, model_validator
 
 from figeval.config import Augment, Size
+from figeval.errors import TrainError
+from figeval.io.validation import first_problem
 from figeval.records.floor import FOLDER
 from figeval.records.training import OPERATIONAL, REMOVED
 
@@ -124,6 +128,20 @@ class TrainConfig(BaseModel):
             raise ValueError("without a holdout nothing can be chosen on dev; use --select_on none")
         return self
 
+    def learning_rate(self, step: int, total: int) -> float | None:
+        """Return the learning rate at a step, counted from 0 of `total`; None if Adafactor chooses its own.
+
+        It rises during the warm-up, then falls to 0 at step `total`, unless the schedule is constant.
+        """
+        if self.lr is None:
+            return None
+        rising = round(self.warmup * total) if self.warmup < 1 else int(self.warmup)
+        if step < rising:
+            return self.lr * ((step + 1) / (rising + 1))
+        done = (step - rising) / max(1, total - rising)
+        shares = {"linear": 1 - done, "cosine": (1 + math.cos(math.pi * done)) / 2, "constant": 1.0}
+        return self.lr * shares[self.schedule]
+
     def identity(self) -> str:
         """Return eight hex digits over the settings that can change the weights."""
         # Keys that were added later count only if they are set, so that trainings of an earlier figeval can resume.
@@ -136,3 +154,24 @@ def floor_config(config: TrainConfig, probe: str) -> TrainConfig:
     """Return the config of a training's floor. It is evaluated together with its model, not by itself."""
     changes = {"probe": probe, "floor": False, "evaluate": (), "output": config.output / FOLDER}
     return config.model_copy(update=changes)
+
+
+def checked(asked: Mapping[str, object], where: str = "") -> TrainConfig:
+    """Return a validated config with these fields.
+
+    Raises:
+        TrainError: A field is missing or invalid; the message begins with `where`.
+    """
+    try:
+        return TrainConfig.model_validate(asked)
+    except ValidationError as error:
+        missing = [str(one["loc"][0]) for one in error.errors() if one["type"] == "missing"]
+        problem = f"--{missing[0]} is missing" if missing else first_problem(error, TrainConfig)
+        raise TrainError(f"{where}{problem}") from error
+
+
+def typed(name: str, value: object) -> object:
+    """Return None if an optional field is given the text `none`, as in `--patience none`, else the value itself."""
+    field = TrainConfig.model_fields.get(name)
+    empty = value == "none" and field is not None and NoneType in get_args(field.annotation)
+    return None if empty else value

@@ -1,4 +1,4 @@
-"""The processes of a training, seen from one of them: a small interface to accelerate.
+"""The processes of a training, seen from one of them: a small interface to accelerate, and the state for resuming.
 
 Data parallelism, ZeRO and FSDP differ only in their `sharding` of weights and moments.
 """
@@ -16,19 +16,19 @@ from figeval.models.devices import avoid_cudnn_attention, copy_to
 from figeval.models.learner import Batch
 from figeval.runs.trackers import check_trackers
 from figeval.wings.training.config import TrainConfig
-from figeval.wings.training.probe import Gauge, gauge_of
+from figeval.wings.training.pass_cost import Gauge, gauge_of
 from figeval.wings.training.sharding import Replicated, Sharded
-from figeval.wings.training.state import WEIGHT, gathered, load_moments, load_weights, read_state, trained, write_state
 
 if TYPE_CHECKING:
     from accelerate import Accelerator
     from accelerate.optimizer import AcceleratedOptimizer
     from torch import Tensor
-    from torch.nn import Module
+    from torch.nn import Module, Parameter
     from torch.optim import Optimizer
 
-
 T = TypeVar("T")
+FILE = "state.safetensors"
+WEIGHT = "weight"
 
 
 class Distributed:
@@ -260,7 +260,7 @@ def named_tensors(network: Module) -> Iterator[tuple[str, Tensor]]:
 def sharding_of(config: TrainConfig) -> Replicated:
     """Return the sharding of weights and moments that the config asks for."""
     if config.deepspeed:
-        from figeval.wings.training.zero import Zero, configuration
+        from figeval.wings.training.sharding import Zero, configuration
 
         return Zero(configuration(config))
     if config.fsdp:
@@ -324,3 +324,73 @@ def flat(config: TrainConfig) -> dict[str, int | float | str]:
     """Return the config in the form that trackers accept: numbers and strings."""
     values = config.model_dump(mode="json")
     return {name: value if isinstance(value, int | float | str) else str(value) for name, value in values.items()}
+
+
+# ---- the state for resuming ------------------------------------------------------------------------------------------
+
+
+def write_state(tensors: dict[str, Tensor], folder: Path) -> None:
+    """Write `NAME/weight`, `NAME/exp_avg` … to one file in a folder."""
+    from safetensors.torch import save_file
+
+    save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, folder / FILE)
+
+
+def read_state(folder: Path) -> dict[str, Tensor]:
+    """Read the tensors of a checkpoint.
+
+    Raises:
+        TrainError: the file is missing or damaged.
+    """
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    try:
+        return dict(load_file(folder / FILE))
+    except (OSError, SafetensorError) as error:
+        raise TrainError(f"{folder / FILE} cannot be read ({error}); choose another --output") from error
+
+
+def trained(network: Module) -> Iterator[tuple[str, Parameter]]:
+    """Yield the trained weights by name; frozen ones come from the model that the training started from."""
+    return ((name, weight) for name, weight in network.named_parameters() if weight.requires_grad)
+
+
+def sizes(network: Module) -> dict[str, int]:
+    """Return the numbers of all (`total`) and of the trained weights (`trainable`), counting tied ones once."""
+    trainable = sum(weight.numel() for _, weight in trained(network))
+    return {"total": sum(weight.numel() for weight in network.parameters()), "trainable": trainable}
+
+
+def gathered(network: Module, optimizer: Optimizer, sharding: Replicated) -> Iterator[tuple[str, Tensor]]:
+    """Yield the trained weights and their moments one by one."""
+    for name, weight in trained(network):
+        yield f"{name}/{WEIGHT}", sharding.whole(weight)
+        for key, value in sharding.moments(optimizer, weight).items():
+            yield f"{name}/{key}", value
+
+
+def load_weights(network: Module, tensors: Mapping[str, Tensor]) -> None:
+    """Load weights into a network that is not wrapped yet.
+
+    Raises:
+        TrainError: the weights belong to another network.
+    """
+    import torch
+
+    weights = dict(trained(network))
+    if {name.rpartition("/")[0] for name in tensors} != set(weights):
+        raise TrainError("the checkpoint is from a different network; choose another --output")
+    with torch.no_grad():
+        for name, weight in weights.items():
+            weight.copy_(tensors[f"{name}/{WEIGHT}"])
+
+
+def load_moments(network: Module, optimizer: Optimizer, tensors: Mapping[str, Tensor], sharding: Replicated) -> None:
+    """Load the moments, once network and optimizer are wrapped."""
+    kept: dict[str, dict[str, Tensor]] = {name: {} for name, _ in trained(network)}
+    for place, tensor in tensors.items():
+        name, _, key = place.rpartition("/")
+        if key != WEIGHT:
+            kept[name][key] = tensor
+    sharding.remember(optimizer, [(weight, kept[name]) for name, weight in trained(network)])

@@ -7,6 +7,7 @@ DIR/training/processes.log ◀─stderr── everything that libraries print
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -20,16 +21,16 @@ from signal import SIGTERM
 from tempfile import TemporaryDirectory
 
 from figeval.errors import TrainError
+from figeval.frontend import end_quickly
 from figeval.io.json_files import JSONValue, parse_json
 from figeval.io.text import counted
 from figeval.runs.workers.local import GRACE, environment_of_worker
 from figeval.wings.training.config import TrainConfig
 from figeval.wings.training.distributed import device_of
 from figeval.wings.training.loop import TrainingObserver
-from figeval.wings.training.train import finished
 from figeval.wings.training.train_folder import TrainFolder
 
-LAUNCHER = "figeval.wings.training.torchrun"
+PROGRAM = "from figeval.wings.training.launcher import torchrun; torchrun()"
 WORKER = "figeval.wings.training.worker"
 PORT = "29500"  # torchrun's own default, used if --master names no port
 # Messages of gloo and NCCL when another process, possibly on another machine, is gone.
@@ -48,7 +49,7 @@ def launch(config: TrainConfig, observer: TrainingObserver) -> None:
     check_resources(config, device, gpus(device))
     folder = TrainFolder(config.output)
     with folder.locked() if config.node_rank == 0 else nullcontext():  # released again, since process 0 locks it
-        if finished(config, folder) is not None:
+        if folder.finished(config) is not None:
             return
     folder.traces.mkdir(parents=True, exist_ok=True)
     environment = {**os.environ, **environment_of_worker(config.processes), **environment_of(config, device)}
@@ -82,8 +83,6 @@ def gpus(device: str) -> int:
 
 
 # ---- torchrun's command line -----------------------------------------------------------------------------------------
-
-
 def needs_launcher(config: TrainConfig) -> bool:
     """Return whether a launcher must start training processes; otherwise the calling process trains."""
     return config.processes > 1 or config.nodes > 1 or bool(config.deepspeed) or config.fsdp
@@ -114,7 +113,7 @@ def check_resources(config: TrainConfig, device: str, cards: int) -> None:
     if config.fsdp and config.mixed_precision == "fp16":
         raise TrainError("--fsdp cannot scale the gradients of fp16; use --mixed_precision bf16 or no")
     if config.deepspeed:
-        from figeval.wings.training.zero import configuration
+        from figeval.wings.training.sharding import configuration
 
         configuration(config)
 
@@ -168,8 +167,6 @@ def environment_of(config: TrainConfig, device: str) -> dict[str, str]:
 
 
 # ---- the processes ---------------------------------------------------------------------------------------------------
-
-
 @dataclass(slots=True)
 class Ending:
     """The outcome of the processes, as reported by them and by torchrun."""
@@ -231,7 +228,7 @@ class Ending:
 @contextmanager
 def running(arguments: list[str], environment: dict[str, str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
     """Run torchrun and the processes that it starts; all of them have ended on exit, even after Ctrl-C."""
-    command = [sys.executable, "-m", LAUNCHER, *arguments]
+    command = [sys.executable, "-c", PROGRAM, *arguments]
     with log.open("ab") as output:
         process = subprocess.Popen(
             command,
@@ -265,3 +262,20 @@ def stop(process: subprocess.Popen[bytes]) -> None:
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
+
+
+# ---- torchrun --------------------------------------------------------------------------------------------------------
+
+
+def torchrun() -> None:
+    """Run `torchrun ARGUMENTS …` and report failed processes as JSON, since its own report is meant for people."""
+    from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+    from torch.distributed.run import parse_args, run
+
+    end_quickly()
+    try:
+        run(parse_args(sys.argv[1:]))
+    except ChildFailedError as error:
+        codes = {process: failure.exitcode for process, failure in error.failures.items()}
+        print(json.dumps({"ended": [codes]}), flush=True)
+        sys.exit(1)

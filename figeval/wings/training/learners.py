@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from figeval.errors import TrainError, near
 from figeval.models.learner import Learner, Setup
 from figeval.plugins import PluginManager
 from figeval.registry import Registry, fill
+from figeval.types import JSON
+
+if TYPE_CHECKING:
+    from figeval import Harness
 
 ANY = "*"
 Factory = Callable[[Setup], Learner]
@@ -50,6 +55,13 @@ class Learners:
                 f"they have {', '.join(heads)}"
             )
         return wanted, self.registry.get(f"{task_type if wanted in own else ANY}:{wanted}")
+
+
+def list_heads(harness: Harness) -> Iterator[JSON]:
+    """Yield one row per head for `figeval ls heads`, the default of a task type first."""
+    for entry in load_learners(harness.manager).registry:
+        task_type, _, head = entry.name.partition(":")
+        yield {"name": head, "type": task_type, "summary": entry.summary, "owner": entry.owner}
 
 
 def load_learners(manager: PluginManager) -> Learners:

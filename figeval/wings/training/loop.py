@@ -21,14 +21,21 @@ from figeval.models.devices import attempt, is_exhausted
 from figeval.models.learner import WITHOUT_PADDING, Batch, Features, Learner
 from figeval.types import JSON
 from figeval.wings.training.adapters import Adapters, with_adapters
-from figeval.wings.training.batches import TOKENS_ON_ACCELERATOR, Epochs, Plan, Share, SimilarLengths, budget, shares
+from figeval.wings.training.batch_plans import (
+    TOKENS_ON_ACCELERATOR,
+    Epochs,
+    Plan,
+    Share,
+    SimilarLengths,
+    budget,
+    shares,
+)
 from figeval.wings.training.config import TrainConfig
-from figeval.wings.training.distributed import Distributed
-from figeval.wings.training.optimizers import optimizer_of, rate, set_rate
-from figeval.wings.training.passes import PassCost
-from figeval.wings.training.probe import (
+from figeval.wings.training.distributed import Distributed, sizes
+from figeval.wings.training.pass_cost import (
     LESS_TO_UPDATE,
     Gauge,
+    PassCost,
     Work,
     bytes_of_moments,
     fitted,
@@ -36,15 +43,13 @@ from figeval.wings.training.probe import (
     probes,
     tokens_in_memory,
 )
-from figeval.wings.training.selection import Criterion, Evaluation, best_of, exhausted
-from figeval.wings.training.state import sizes
+from figeval.wings.training.selection import LOSS, Criterion, Evaluation, best_of, exhausted
 from figeval.wings.training.train_folder import Progress, TrainFolder
 
 if TYPE_CHECKING:
     from torch import Tensor
     from torch.nn import Module
 
-LOSS = "loss"
 Scores = dict[str, float | None]
 
 
@@ -134,6 +139,8 @@ class Session:
 
     def _open(self) -> None:
         """Create or restore the network and its optimizer on the device."""
+        from figeval.wings.training.optimizers import optimizer_of  # which imports torch
+
         self.distributed.seed(self.job.config.seed, 0)
         network, self.adapters = self._made()
         self.progress.parameters = sizes(network)  # before it is sharded
@@ -233,8 +240,10 @@ class Session:
         config = self.job.config
         self.distributed.seed(config.seed, step + 1)
         self.network.train()
-        lr = None if config.lr is None else config.lr * rate(step, self.total, config)
-        set_rate(self.optimizer, lr)
+        lr = config.learning_rate(step, self.total)
+        if lr is not None:  # otherwise Adafactor keeps its own
+            for group in self.optimizer.param_groups:
+                group["lr"] = lr
         rows = self.epochs.rows(step)
         loss = self._descend(rows, step)
         read = sum(self.job.train.lengths[row] for row in rows)

@@ -11,21 +11,40 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from importlib.resources.abc import Traversable
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
+from figeval import plugins
 from figeval.errors import DuplicateName, TrainError, UnknownName, near
+from figeval.io.files import is_file
+from figeval.io.json_files import JSONValue, read_json
+from figeval.io.text import clean
 from figeval.io.validation import first_problem
 from figeval.io.yaml_files import read_yaml
 from figeval.plugins import PluginManager
+from figeval.records.seen import DECLARED
 from figeval.registry import Registry, fill
+from figeval.reporting.grid import Grid
+from figeval.reporting.result import Result
+from figeval.types import JSON
 from figeval.wings.training.config import TrainConfig
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from figeval import Harness
 
 ENDING = ".presets.yaml"
 SEE = "figeval ls presets"
 OWN = frozenset({"task", "model", "output", "preset", "include_path"})  # set by the user, never by a preset
 SENTENCES = ("as_released", "not_reproduced", "unknown")
+HEADINGS = {
+    "as_released": "what the released code does differently",
+    "not_reproduced": "what is not reproduced here",
+    "unknown": "what is not stated anywhere",
+}
 
 
 class PublishedSettings(BaseModel):
@@ -186,3 +205,155 @@ def load_presets(manager: PluginManager) -> Presets:
 
     presets.registry.prefer(fill(manager, "register_presets", add))
     return presets
+
+
+# ---- the row that a training uses ------------------------------------------------------------------------------------
+
+
+def names_of(model: str) -> list[str]:
+    """Return the lowercase names of a model and of the models that it was trained from; a row may match any of them.
+
+    A joint model is trained from a fine-tuned one, and its row is that of the original checkpoint.
+    """
+    return [Path(one).name.lower() for one in _line_of(model)]
+
+
+def _line_of(model: str) -> Iterator[str]:
+    """Yield a model, the model that it was trained from, and so on; each one once."""
+    seen: set[str] = set()
+    while model and model not in seen:
+        seen.add(model)
+        yield model
+        file = Path(model) / DECLARED
+        declared: JSONValue = read_json(file, TrainError) if is_file(file) else None
+        about = declared.get("about") if isinstance(declared, dict) else None
+        model = str(about.get("trained_from") or "") if isinstance(about, dict) else ""
+
+
+def row_of(name: str, task: str, model: str, manager: PluginManager | None = None) -> Preset:
+    """Return the row of the preset `--preset NAME` for this task and model.
+
+    Raises:
+        UnknownName, TrainError: there is no such preset, or none of its rows matches.
+    """
+    return load_presets(manager or plugins.plugin_manager()).choose(name, task, names_of(model))
+
+
+def told(config: TrainConfig, manager: PluginManager | None = None) -> str | None:
+    """Return a line about the row and how it differs from the publication, or None if there is no preset."""
+    if config.preset is None:
+        return None
+    preset = row_of(config.preset, config.task, config.model, manager)
+    of = f"{preset.own.model}, {preset.table.source}"
+    parts = [f"--preset {preset.full_name} ({of})"]
+    if not preset.is_of(names_of(config.model)):
+        parts.append(f"published for {preset.own.checkpoint}, not for {config.model}")
+    count = sum(len(preset.sentences(kind)) for kind in SENTENCES)
+    if count:
+        parts.append(f"{count} remarks on differences, see `figeval show {preset.full_name}`")
+    return "; ".join(parts)
+
+
+def recorded(config: TrainConfig, manager: PluginManager | None = None) -> JSON | None:
+    """Return the description of a preset for the record of a training; `changed` lists the overridden fields."""
+    if config.preset is None:
+        return None
+    preset = row_of(config.preset, config.task, config.model, manager)
+    return {**described(preset), "exact": preset.is_of(names_of(config.model)), "changed": changed(config, preset)}
+
+
+def changed(config: TrainConfig, preset: Preset) -> list[str]:
+    """Return the names of the fields whose values differ from the row."""
+    as_published = TrainConfig.model_validate({**config.model_dump(), **preset.settings})
+    return [name for name in preset.settings if getattr(config, name) != getattr(as_published, name)]
+
+
+# ---- rows of `figeval ls`, and what `figeval show` says --------------------------------------------------------------
+
+
+def list_presets(harness: Harness) -> Iterator[JSON]:
+    """Yield one row per preset, i.e. per row of a published table."""
+    for entry in load_presets(harness.manager).registry:
+        row = described(entry.load())
+        yield {**row, "hyper-parameters": numbers(row["settings"]), "owner": entry.owner}
+
+
+def preset_names(harness: Harness) -> Iterator[str]:
+    """Yield the names of the presets."""
+    return (entry.name for entry in load_presets(harness.manager).registry)
+
+
+class PresetView(Result):
+    """How a published model was trained: the paper's settings, those filled in, and the differences."""
+
+    def __init__(self, harness: Harness, name: str) -> None:
+        self._row = described(load_presets(harness.manager).registry.get(name))
+
+    @property
+    def grids(self) -> Sequence[Grid]:
+        """None: a preset is shown as text."""
+        return ()
+
+    def to_dict(self) -> JSON:
+        """Return all fields of the row."""
+        return self._row
+
+    def notes(self) -> Iterator[str]:
+        """Yield the lines of the description."""
+        row = self._row
+        yield f"{row['name']}: {row['model']} ({row['checkpoint']}) in {row['source']}, {' '.join(row['tasks'])}"
+        for heading, lines in sections(row):
+            yield from ("", heading, *(f"  {line}" for line in lines))
+
+    def print(self, console: Console) -> None:
+        """Print the lines as plain text."""
+        from rich.text import Text
+
+        console.print(Text(clean("\n".join(self.notes()))), soft_wrap=True)
+
+
+def described(preset: Preset) -> JSON:
+    """Return all fields of a row."""
+    return {
+        "name": preset.full_name,
+        "source": preset.table.source,
+        "tasks": list(preset.table.tasks),
+        "model": preset.own.model,
+        "checkpoint": preset.own.checkpoint,
+        "printed": preset.printed,
+        "settings": preset.settings,
+        **{kind: preset.sentences(kind) for kind in SENTENCES},
+    }
+
+
+def sections(row: JSON) -> Iterator[tuple[str, list[str]]]:
+    """Yield the headings and lines that describe a row (`described`)."""
+    printed, settings = flat(row["printed"]), flat(row["settings"])
+    filled_in = {name: value for name, value in settings.items() if name not in printed}
+    for heading, values in (("published", printed), ("filled in from the released code", filled_in)):
+        if values:
+            yield heading, [f"{name} {value}" for name, value in values.items()]
+    yield from ((heading, row[kind]) for kind, heading in HEADINGS.items() if row[kind])
+
+
+def flat(settings: JSON) -> dict[str, str]:
+    """Return settings as flags take them, with each option of a head on its own."""
+    options = {f"head_args {name}": value for name, value in settings.get("head_args", {}).items()}
+    values = {name: value for name, value in settings.items() if name != "head_args"} | options
+    typed = {}
+    for name, value in values.items():
+        if isinstance(value, list | tuple):
+            typed[name] = ",".join(map(str, value))
+        else:
+            typed[name] = f"{value:g}" if isinstance(value, float) else str(value).lower()
+    return typed
+
+
+def numbers(settings: JSON) -> str:
+    """Return the main settings in a few words: `lr 2e-05, 25 epochs, batches of 16, seed 42`."""
+    rate = settings.get("lr")
+    parts = [f"lr {rate:g}" if rate else str(settings.get("optimizer"))]
+    parts.append(f"{settings['epochs']} epochs" if "epochs" in settings else "")
+    parts.append(f"batches of {settings['batch_size']}" if "batch_size" in settings else "")
+    parts.append(f"seed {settings['seed']}" if "seed" in settings else "")
+    return ", ".join(filter(None, parts))

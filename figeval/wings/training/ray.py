@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from figeval.errors import FigevalError, FolderInUse, TrainError
-from figeval.frontend import warn
 from figeval.records.schema import RunRecord
+from figeval.reporting.progress import TrainingProgress, display_on
 from figeval.runs.workers.cluster import Shape, connected, passed_on, resources, runtime_environment
 from figeval.wings.training.config import TrainConfig
 from figeval.wings.training.loop import TrainingObserver
@@ -196,33 +196,13 @@ def check_shared(order: Order) -> None:
 
 def completed(config: TrainConfig) -> RunRecord | None:
     """Complete a training, once a lost machine has given it up. Raises what `complete` raises."""
-    from figeval.wings.training.complete import complete
+    from figeval.wings.training.pipeline import complete
 
     ends = time.monotonic() + RELEASE
     while True:
         try:
-            return complete(config, Unseen())
+            return complete(config, TrainingProgress(display_on(None)))
         except FolderInUse:
             if time.monotonic() > ends:
                 raise
             time.sleep(1.0)
-
-
-class Unseen:
-    """An observer of a training that passes on warnings only, to Ray's log of the worker."""
-
-    def preparing(self, what: str) -> None:
-        """Ignore the event."""
-
-    def warned(self, text: str) -> None:
-        """Print the warning."""
-        warn(text)
-
-    def began(self, total: int, done: int) -> None:
-        """Ignore the event."""
-
-    def stepped(self, step: int, loss: float, rate: float, speed: float, remaining: float) -> None:
-        """Ignore the event."""
-
-    def evaluated(self, step: int, scores: Mapping[str, float | None], best: bool) -> None:
-        """Ignore the event."""

@@ -6,6 +6,10 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import BaseModel, ConfigDict
 
+from figeval import Harness
+
+LOSS = "loss"  # may be a criterion like a metric
+
 
 class Criterion(BaseModel):
     """Metrics for comparing checkpoints, with their directions; later ones break ties of earlier ones."""
@@ -56,3 +60,22 @@ def exhausted(evaluations: Sequence[Evaluation], criterion: Criterion, patience:
     if best is None or patience is None:
         return False
     return len(evaluations) - 1 - [one.step for one in evaluations].index(best.step) >= patience
+
+
+def criterion_of(names: Sequence[str], harness: Harness) -> Criterion:
+    """Return the criterion that compares these metrics in order.
+
+    Raises:
+        UnknownName: One of them is not a metric.
+    """
+    return Criterion(metrics=tuple((LOSS, False) if name == LOSS else directed(name, harness) for name in names))
+
+
+def directed(name: str, harness: Harness) -> tuple[str, bool]:
+    """Return the name of a metric as used in records, and whether higher is better.
+
+    Raises:
+        UnknownName: There is no such metric.
+    """
+    metric = harness.metrics.named(name)[0]
+    return metric.name, metric.higher_is_better

@@ -1,23 +1,33 @@
 """The sharding of weights and optimizer moments over processes: each holds everything, or a shard.
 
-`Replicated` is a single process or data parallelism; `Sharded` is PyTorch's FSDP2; `Zero`, in the module `zero`, is
-DeepSpeed's ZeRO. Nothing else in a training depends on the difference.
+`Replicated` is a single process or data parallelism; `Sharded` is PyTorch's FSDP2; `Zero` is DeepSpeed's ZeRO. Nothing
+else in a training depends on the difference.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
+
+from figeval.errors import TrainError
+from figeval.io.json_files import JSONObject, read_json
+from figeval.wings.training.config import TrainConfig
 
 if TYPE_CHECKING:
     from accelerate import Accelerator
     from accelerate.optimizer import AcceleratedOptimizer
+    from deepspeed.runtime.base_optimizer import ZeROOptimizer
     from torch import Tensor
     from torch.distributed.tensor import DTensor
     from torch.nn import Module
     from torch.optim import Optimizer
 
 STEP = "step"  # the optimizer's step counter; its other state has the shape of a weight
+STAGES = {"zero2": 2, "zero3": 3}
+OURS = ("optimizer", "scheduler")  # sections of a DeepSpeed configuration that figeval sets itself
+
+
 Moments: TypeAlias = "Mapping[str, Tensor]"  # exp_avg, exp_avg_sq …
 
 
@@ -129,3 +139,173 @@ def layers(network: Module) -> Iterator[Module]:
     """Yield the layers of the transformers models in a network; such models name the classes of their layers."""
     named = {name for module in network.modules() for name in getattr(module, "_no_split_modules", None) or ()}
     return (module for module in network.modules() if type(module).__name__ in named)
+
+
+# ---- DeepSpeed -------------------------------------------------------------------------------------------------------
+
+
+class Zero(Replicated):
+    """DeepSpeed's ZeRO; in stage 3 weights are sharded as well, so no process can run the network alone."""
+
+    repeatable = False
+    disposable = False
+
+    def __init__(self, configuration: JSONObject) -> None:
+        self.configuration = configuration
+        self.independent = stage(configuration) < 3
+
+    def options(self, device: str) -> dict[str, object]:
+        """Return the arguments of `Accelerator`: DeepSpeed's plugin, and on a CPU the gloo backend.
+
+        With `cpu=True` accelerate would not use DeepSpeed.
+        """
+        from accelerate import DeepSpeedPlugin, InitProcessGroupKwargs
+
+        plugin = DeepSpeedPlugin(hf_ds_config=self.configuration, zero3_init_flag=False)
+        if device != "cpu":
+            return {"deepspeed_plugin": plugin}
+        _use_gloo_alone()
+        return {"deepspeed_plugin": plugin, "kwargs_handlers": [InitProcessGroupKwargs(backend="gloo")]}
+
+    def on_initialized(self) -> None:
+        """Keep transformers from sharding networks as they are made: their shapes are needed first."""
+        from transformers.integrations import unset_hf_deepspeed_config
+
+        unset_hf_deepspeed_config()
+
+    def whole(self, tensor: Tensor) -> Tensor:
+        """Gather a tensor in every process; for a weight in half precision, gather its float32 master copy."""
+        from deepspeed.runtime.zero import GatheredParameters
+        from deepspeed.utils import safe_get_full_fp32_param
+
+        if tensor.requires_grad:
+            return safe_get_full_fp32_param(tensor).detach()
+        if not hasattr(tensor, "ds_id"):
+            return tensor.detach()
+        with GatheredParameters([tensor]):
+            return tensor.detach().clone()
+
+    def moments(self, optimizer: ZeROOptimizer, weight: Tensor) -> dict[str, Tensor]:
+        """Gather the moments in every process; all shards step together, so the first one's counter holds for all."""
+        import torch
+        from deepspeed.utils import safe_get_full_optimizer_state
+
+        mapping = getattr(weight, "_hp_mapping", None)  # missing in stage 3, and if this process holds no part of it
+        if mapping is not None and not mapping.optim_fragment:
+            link(optimizer)
+        part = next(partitions(optimizer))
+        state = optimizer.optimizer.state[part]
+        names = [key for key, value in state.items() if torch.is_tensor(value) and value.shape == part.shape]
+        found = {key: safe_get_full_optimizer_state(weight, key).detach() for key in names}
+        return found | ({STEP: torch.as_tensor(state[STEP]).clone()} if STEP in state else {})
+
+    def remember(self, optimizer: ZeROOptimizer, known: Sequence[tuple[Tensor, Moments]]) -> None:
+        """Allocate the moments of every shard and fill them weight by weight."""
+        from deepspeed.utils import safe_set_full_optimizer_state
+
+        self._allocate(optimizer, {key: tensor for _, moments in known for key, tensor in moments.items()})
+        for weight, moments in known:
+            for key, tensor in moments.items():
+                if key != STEP:
+                    safe_set_full_optimizer_state(weight, tensor.to(weight.device), key)
+
+    def _allocate(self, optimizer: ZeROOptimizer, like: Moments) -> None:
+        """Allocate the optimizer's state, which would otherwise be created in its first step."""
+        import torch
+
+        state = optimizer.optimizer.state
+        for part in partitions(optimizer):
+            state[part] = {
+                key: counter(tensor.clone(), optimizer.optimizer, part) if key == STEP else torch.zeros_like(part)
+                for key, tensor in like.items()
+            }
+        if self.independent:
+            link(optimizer)
+
+
+def _use_gloo_alone() -> None:
+    """Keep DeepSpeed from compiling its shared-memory kernel.
+
+    That takes a minute or more, and fails without a compiler.
+    """
+    from deepspeed import ops
+
+    ops.__compatible_ops__["deepspeed_shm_comm"] = False
+
+
+def link(optimizer: ZeROOptimizer) -> None:
+    """Link weights to their moments, in stages 1 and 2.
+
+    DeepSpeed (0.19) links them after the first step of the first group, when the other groups have no moments yet.
+    """
+    from deepspeed.utils import lazy_init_hp_params_optimizer_state
+
+    for weights, part in zip(optimizer.bit16_groups, partitions(optimizer), strict=True):
+        lazy_init_hp_params_optimizer_state(weights, part, optimizer.optimizer.state)
+
+
+def partitions(optimizer: ZeROOptimizer) -> Iterator[Tensor]:
+    """Yield this process's shard of every group of weights, each as one float32 vector."""
+    older = getattr(optimizer, "single_partition_of_fp32_groups", None)
+    yield from optimizer.fp32_partitioned_groups_flat if older is None else older
+
+
+def configuration(config: TrainConfig) -> JSONObject:
+    """Return the DeepSpeed configuration: that of a stage or a file, with the settings of the training loop.
+
+    Batch sizes have no effect, since the loop itself decides when a step is complete.
+
+    Raises:
+        TrainError: the file cannot be read, or sets what figeval sets itself.
+    """
+    asked = config.deepspeed or ""
+    staged: JSONObject = {"zero_optimization": {"stage": STAGES[asked]}} if asked in STAGES else {}
+    base = staged or read(Path(asked), config)
+    return {
+        **base,
+        "train_micro_batch_size_per_gpu": 1,
+        "train_batch_size": "auto",
+        "gradient_accumulation_steps": 1,
+        "gradient_clipping": config.clip or 0.0,
+        "zero_allow_untested_optimizer": True,
+        "bf16": {"enabled": config.mixed_precision == "bf16"},
+        "fp16": {**section(base, "fp16"), "enabled": config.mixed_precision == "fp16"},
+    }
+
+
+def read(file: Path, config: TrainConfig) -> JSONObject:
+    """Read a DeepSpeed configuration file.
+
+    Raises:
+        TrainError: it is not a configuration, or sets what figeval sets itself.
+    """
+    found = read_json(file, TrainError, cure=f"--deepspeed takes {' or '.join(STAGES)}, or a JSON file of DeepSpeed")
+    if not isinstance(found, dict):
+        raise TrainError(f"{file} is not a DeepSpeed configuration; it must be an object")
+    for name in OURS:
+        if name in found:
+            raise TrainError(f"{file}: {name!r} is set by figeval; remove it and use --{name}, --lr …")
+    for half in ("bf16", "fp16"):
+        if section(found, half).get("enabled") is True and config.mixed_precision != half:
+            raise TrainError(f"{file} turns on {half}; use --mixed_precision {half}, or remove it")
+    if stage(found) < 1:
+        raise TrainError(f"{file}: zero_optimization.stage is not 1, 2 or 3; without it leave --deepspeed out")
+    return found
+
+
+def stage(configuration: JSONObject) -> int:
+    """Return the stage of ZeRO: 1 shards moments, 2 also gradients, 3 also weights; 0 if none is set."""
+    number = section(configuration, "zero_optimization").get("stage", 0)
+    return int(str(number)) if str(number).isdecimal() else 0
+
+
+def section(configuration: JSONObject, name: str) -> JSONObject:
+    """Return a section of a DeepSpeed configuration, empty if it does not exist.
+
+    Raises:
+        TrainError: the section is not an object.
+    """
+    found = configuration.get(name, {})
+    if not isinstance(found, dict):
+        raise TrainError(f"{name!r} of the DeepSpeed configuration must be an object")
+    return found

@@ -23,11 +23,10 @@ from figeval.records.sweep import GRID, SEEDS, GridPoint, GridRecord, SeedsRecor
 from figeval.records.training import OPERATIONAL
 from figeval.runs.harness import Harness
 from figeval.runs.seeds import scores_of, warnings_of
-from figeval.wings.training.complete import complete, evaluation_folder, probe_of_floor, stored_evaluation
-from figeval.wings.training.config import TrainConfig
-from figeval.wings.training.configure import checked, typed
+from figeval.wings.training.config import TrainConfig, checked, typed
 from figeval.wings.training.loop import TrainingObserver
-from figeval.wings.training.train import criterion_of, finished, stored_record
+from figeval.wings.training.pipeline import complete, evaluation_folder, probe_of_floor, stored_evaluation
+from figeval.wings.training.selection import criterion_of
 from figeval.wings.training.train_folder import TrainFolder
 
 # Fields that must be equal for scores on dev to be comparable.
@@ -120,7 +119,8 @@ class Sweep:
         except TrainError as error:
             point.error = str(error)
             return point
-        stored, progress = stored_record(config.output), TrainFolder(config.output).read()
+        folder = TrainFolder(config.output)
+        stored, progress = folder.record(), folder.read()
         record.metrics, record.dev = stored.select_by, stored.dev.source
         best = next(one for one in progress.evaluations if one.step == progress.best)
         point.scores, point.step = best.scores, best.step
@@ -175,7 +175,7 @@ class Sweep:
         if stored is not None:
             runs[seed] = stored
             return
-        new = finished(config, TrainFolder(config.output)) is None
+        new = TrainFolder(config.output).finished(config) is None
         try:
             runs[seed] = complete_one(config)
         except FolderInUse:
@@ -195,7 +195,7 @@ class Sweep:
         no_better = [
             f"seed {seed}: no checkpoint was better on dev than the model before training"
             for seed in record.seeds
-            if stored_record(place / f"seed-{seed}").improved is False
+            if TrainFolder(place / f"seed-{seed}").record().improved is False
         ]
         record.warnings = [*warnings_of(found), *no_better]
         write(record, place / SEEDS)

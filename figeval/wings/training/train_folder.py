@@ -26,13 +26,13 @@ from figeval.errors import FolderInUse, TrainError
 from figeval.io.json_files import parse_json, read_model
 from figeval.io.storage import cure, locked, replace_text
 from figeval.io.text import clean
-from figeval.records.training import record_file
+from figeval.records.seen import DECLARED, RESTORE
+from figeval.records.training import TrainingRecord, read_training, record_file
 from figeval.types import JSON
 from figeval.wings.training.config import TrainConfig
-from figeval.wings.training.passes import PassCost
+from figeval.wings.training.pass_cost import PassCost
 from figeval.wings.training.selection import Evaluation
 
-DECLARED = "figeval.json"
 STATE = "state"
 MOVE = "move it away or choose another --output"
 
@@ -134,6 +134,17 @@ class TrainFolder:
     def read(self) -> Progress:
         """Read the progress. Raises `TrainError` if the file is not a record of progress."""
         return read_model(self.progress_file, Progress, TrainError, cure="choose another --output")
+
+    def finished(self, config: TrainConfig) -> Progress | None:
+        """Return the progress of a training that is complete and recorded, else None, without opening its model."""
+        if not (self.progress_file.exists() and self.record_file.exists()):
+            return None
+        progress = self.read()
+        return progress if progress.complete and progress.identity == config.identity() else None
+
+    def record(self) -> TrainingRecord:
+        """Read the record of a finished training. Raises `TrainError` if it is damaged."""
+        return read_training(self.record_file, TrainError, cure=RESTORE)
 
     def write_config(self, config: TrainConfig) -> None:
         """Write the resolved config in the form that `--config` reads."""

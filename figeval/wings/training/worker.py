@@ -19,7 +19,7 @@ from figeval.frontend import end_quickly, ignore_terminal
 from figeval.io.json_files import read_model
 from figeval.runs.harness import Harness
 from figeval.wings.training.config import TrainConfig
-from figeval.wings.training.train import train_here
+from figeval.wings.training.task_training import train_here
 
 
 class Wire:

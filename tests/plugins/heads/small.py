@@ -23,7 +23,7 @@ from figeval.task_types.ranking import RankingExample
 from figeval.task_types.spans import SpanExample
 from figeval.types import Example, ScoredSpan
 from figeval.wings.training.config import TrainConfig
-from figeval.wings.training.train import train_here
+from figeval.wings.training.task_training import train_here
 from figeval.wings.training.train_folder import Progress
 from tests.plugins.tiny import BERT, make_tokenizer, save, word_pieces
 from tests.runs import Deaf

@@ -20,7 +20,7 @@ from figeval.models.learner import Setup
 from figeval.runs import Harness
 from figeval.wings.training.adapters import with_adapters
 from figeval.wings.training.config import TrainConfig
-from figeval.wings.training.train import train_here
+from figeval.wings.training.task_training import train_here
 from tests.plugins.heads.test_generation import EXAMPLES, SPREAD, WRITE, tell
 from tests.plugins.tiny import Workshop
 from tests.wings.training.linear import Heard

@@ -26,7 +26,7 @@ from figeval.task_types.choice import ChoiceExample
 from figeval.task_types.ranking import RankingExample
 from figeval.types import Text
 from figeval.wings.training.config import TrainConfig
-from figeval.wings.training.train import train_here
+from figeval.wings.training.task_training import train_here
 from tests.plugins.heads.small import written
 from tests.plugins.tiny import LINES, Workshop
 from tests.runs import Deaf

@@ -22,7 +22,7 @@ from figeval.runs.run import run as run_pipeline
 from figeval.task_types.generation import GenerationExample
 from figeval.types import Inputs
 from figeval.wings.training.config import TrainConfig
-from figeval.wings.training.train import train_here
+from figeval.wings.training.task_training import train_here
 from tests.plugins.tiny import LINES, Workshop
 from tests.runs import Deaf
 from tests.wings.training.linear import Heard

@@ -21,7 +21,7 @@ from figeval.models.learner import Setup
 from figeval.runs import Harness
 from figeval.task_types.pairs import PairExample
 from figeval.wings.training.config import TrainConfig
-from figeval.wings.training.train import train_here
+from figeval.wings.training.task_training import train_here
 from tests.plugins.tiny import KINDS, LINES, LONG, Workshop, save
 from tests.wings.training.linear import Heard
 

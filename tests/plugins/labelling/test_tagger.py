@@ -24,7 +24,7 @@ from figeval.runs import Harness
 from figeval.runs.run import run as run_pipeline
 from figeval.testing import CapabilityCheck, check_learner, check_model
 from figeval.wings.training.config import TrainConfig
-from figeval.wings.training.train import train_here
+from figeval.wings.training.task_training import train_here
 from tests.plugins.heads.small import written
 from tests.plugins.tiny import LINES, LONG, Workshop
 from tests.runs import Deaf

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from figeval.wings.training.probe import Probe, Work
+from figeval.wings.training.pass_cost import Probe, Work
 
 
 @dataclass

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from figeval.wings.training import distributed
-from figeval.wings.training.state import write_state
+from figeval.wings.training.distributed import write_state
 
 
 def write_twice(tensors: dict[str, Any], folder: Path) -> None:

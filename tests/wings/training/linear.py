@@ -12,8 +12,8 @@ import torch
 from figeval.types import JSON
 from figeval.wings.training.config import TrainConfig
 from figeval.wings.training.distributed import Distributed, connect
-from figeval.wings.training.loop import LOSS, Job
-from figeval.wings.training.selection import Criterion
+from figeval.wings.training.loop import Job
+from figeval.wings.training.selection import LOSS, Criterion
 from figeval.wings.training.train_folder import Progress, TrainFolder
 
 WIDTH = 6

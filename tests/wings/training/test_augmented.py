@@ -12,9 +12,9 @@ from figeval.config import RunConfig
 from figeval.errors import FigevalError, TrainError
 from figeval.runs import Harness
 from figeval.runs.run import run
-from figeval.wings.training.complete import complete
 from figeval.wings.training.loop import TrainingObserver
-from figeval.wings.training.train import settle
+from figeval.wings.training.pipeline import complete
+from figeval.wings.training.task_training import settle
 from tests import trainings
 from tests.plugins.tiny import Workshop
 from tests.runs import Deaf

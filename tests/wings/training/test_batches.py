@@ -7,8 +7,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from figeval.wings.training.batches import Epochs, Plan, SimilarLengths, budget, shares
-from figeval.wings.training.passes import CheapestPasses
+from figeval.wings.training.batch_plans import CheapestPasses, Epochs, Plan, SimilarLengths, budget, shares
 
 
 @given(st.integers(1, 60), st.integers(1, 20), st.integers(0, 5), st.sampled_from(["epochs", "once"]))

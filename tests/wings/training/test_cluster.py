@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from figeval.errors import FolderInUse, TrainError
+from figeval.reporting.progress import TrainingProgress, display_on
 from figeval.wings.training import ray as cluster
-from figeval.wings.training.ray import MARK, Order, Outcome, Unseen, carry_out, on_cluster, write_mark
+from figeval.wings.training.ray import MARK, Order, Outcome, carry_out, on_cluster, write_mark
 from figeval.wings.training.sweep import Sweep
 from figeval.wings.training.train_folder import TrainFolder
 from tests import trainings
@@ -32,7 +33,10 @@ def test_seeds_on_two_nodes_are_those_of_one_process(
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     place = tmp_path / "out"
     config = trainings.config(model, tmp_path / "tasks", place)
-    with two_nodes() as nodes, on_cluster(config, nodes.address, None, None, Unseen()) as side_by_side:
+    with (
+        two_nodes() as nodes,
+        on_cluster(config, nodes.address, None, None, TrainingProgress(display_on(None))) as side_by_side,
+    ):
 
         def kill_one_in_the_middle() -> None:
             while len(list(place.glob("seed-*/training"))) < 2:
@@ -40,11 +44,11 @@ def test_seeds_on_two_nodes_are_those_of_one_process(
             nodes.kill_one()
 
         threading.Thread(target=kill_one_in_the_middle, daemon=True).start()
-        record = Sweep(config, Unseen(), str, side_by_side.start).over_seeds([0, 1, 2])
+        record = Sweep(config, TrainingProgress(display_on(None)), str, side_by_side.start).over_seeds([0, 1, 2])
     assert record.seeds == [0, 1, 2]
     assert not (place / MARK).exists()
     alone = trainings.config(model, tmp_path / "tasks", tmp_path / "alone")
-    assert record.scores == Sweep(alone, Unseen(), str).over_seeds([0, 1, 2]).scores
+    assert record.scores == Sweep(alone, TrainingProgress(display_on(None)), str).over_seeds([0, 1, 2]).scores
 
 
 def test_a_machine_without_the_folder_says_so(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,8 +26,8 @@ from figeval.records.schema import BaselineRecord, LanguageRecord, OverlapRecord
 from figeval.runs import Harness
 from figeval.runs.run import run
 from figeval.runs.score import summarize
-from figeval.wings.training.complete import complete
 from figeval.wings.training.config import TrainConfig
+from figeval.wings.training.pipeline import complete
 from figeval.wings.training.sweep import Sweep
 from figeval.wings.training.train_folder import Progress, TrainFolder
 from tests import runs, trainings

@@ -11,8 +11,8 @@ import pytest
 from figeval.models.model import open_model
 from figeval.records.schema import OverlapRecord
 from figeval.runs import Harness
-from figeval.wings.training.complete import complete, held_out_in
 from figeval.wings.training.config import TrainConfig
+from figeval.wings.training.pipeline import complete, held_out_in
 from tests import runs
 from tests.plugins.tiny import LINES, Workshop
 from tests.wings.training.test_sweep import Heard

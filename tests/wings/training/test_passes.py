@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from figeval.wings.training.batches import Plan, SimilarLengths
-from figeval.wings.training.passes import CheapestPasses, fewest_passes
+from figeval.wings.training.batch_plans import CheapestPasses, Plan, SimilarLengths, fewest_passes
 
 LENGTHS = st.lists(st.integers(1, 60), min_size=1, max_size=40).map(lambda values: sorted(values, reverse=True))
 COSTS = st.tuples(st.sampled_from([0.0, 1.0, 40.0]), st.sampled_from([0.0, 0.1, 1.0]))

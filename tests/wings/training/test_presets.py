@@ -15,11 +15,21 @@ from figeval.hooks import hookimpl
 from figeval.models.learner import Setup
 from figeval.records.reference import published
 from figeval.runs import Harness
-from figeval.wings.training.configure import configured
+from figeval.wings.training.api import configured
 from figeval.wings.training.learners import load_learners
-from figeval.wings.training.listings import described, sections
-from figeval.wings.training.presets import SENTENCES, Preset, load_presets, merged
-from figeval.wings.training.published import changed, names_of, recorded, row_of, told
+from figeval.wings.training.presets import (
+    SENTENCES,
+    Preset,
+    changed,
+    described,
+    load_presets,
+    merged,
+    names_of,
+    recorded,
+    row_of,
+    sections,
+    told,
+)
 from tests.plugins.tiny import Workshop
 
 TABLES = {f"ePiC, ACL 2022, Table {table}" for table in (7, 8, 9, 11)} | {"IMPLI, ACL 2022 submission, Table 5"}

@@ -14,10 +14,10 @@ from safetensors.torch import load_file
 
 from figeval.errors import TrainError
 from figeval.models.learner import WITHOUT_PADDING
-from figeval.wings.training.batches import TOKENS_ON_ACCELERATOR
+from figeval.wings.training.batch_plans import TOKENS_ON_ACCELERATOR
 from figeval.wings.training.loop import train
-from figeval.wings.training.probe import DeviceGauge, Probe, Work, fitted, gauge_of, tokens_in_memory
-from figeval.wings.training.train import passes_of
+from figeval.wings.training.pass_cost import DeviceGauge, Probe, Work, fitted, gauge_of, tokens_in_memory
+from figeval.wings.training.task_training import passes_of
 from figeval.wings.training.train_folder import Progress, TrainFolder
 from tests.wings.training.gauges import MadeUp
 from tests.wings.training.linear import Heard, Linear, LinearNetwork, Vectors, config, job, processes

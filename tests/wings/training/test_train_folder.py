@@ -9,8 +9,8 @@ from pydantic import ValidationError
 from safetensors import SafetensorError
 
 from figeval.errors import RecordError, TrainError
+from figeval.wings.training.api import configured
 from figeval.wings.training.config import TrainConfig
-from figeval.wings.training.configure import configured
 from figeval.wings.training.selection import Evaluation
 from figeval.wings.training.train_folder import TrainFolder
 from tests.wings.training.linear import config

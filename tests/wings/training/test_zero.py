@@ -10,7 +10,7 @@ import pytest
 
 from figeval.errors import TrainError
 from figeval.wings.training.config import TrainConfig
-from figeval.wings.training.zero import Zero, configuration
+from figeval.wings.training.sharding import Zero, configuration
 
 
 def config(**changes: Any) -> TrainConfig:

@@ -11,17 +11,19 @@ from figeval.frontend import notice
 from figeval.io.json_files import read_json
 from figeval.records.floor import floor_in
 from figeval.records.run_folder import read_run
-from figeval.records.schema import RunRecord, TaskRecord
-from figeval.records.seen import FILE, about_in, weights_in
+from figeval.records.schema import RunRecord
+from figeval.records.seen import DECLARED, FILE, about_in, weights_in
+from figeval.reporting.progress import RunProgress, display_on
 from figeval.runs.harness import Harness
 from figeval.runs.run import run
 from figeval.types import JSON
 from figeval.wings.training.config import TrainConfig, floor_config
 from figeval.wings.training.launcher import launch, needs_launcher
 from figeval.wings.training.learners import load_learners
-from figeval.wings.training.loop import LOSS, TrainingObserver
-from figeval.wings.training.train import catch_up, finished, stored_record, train_here
-from figeval.wings.training.train_folder import DECLARED, TrainFolder, write_json
+from figeval.wings.training.loop import TrainingObserver
+from figeval.wings.training.selection import LOSS
+from figeval.wings.training.task_training import catch_up, train_here
+from figeval.wings.training.train_folder import TrainFolder, write_json
 
 
 def complete(config: TrainConfig, observer: TrainingObserver) -> RunRecord | None:
@@ -43,7 +45,7 @@ def complete(config: TrainConfig, observer: TrainingObserver) -> RunRecord | Non
             TrainFolder(one.output).check(one)
     trained(config, harness, observer)
     if floor is not None:
-        if finished(floor, TrainFolder(floor.output)) is None:
+        if TrainFolder(floor.output).finished(floor) is None:
             notice(f"training the floor in {floor.output}: the same settings with --probe {floor.probe}")
         trained(floor, harness, observer)
     if config.node_rank > 0:
@@ -74,7 +76,7 @@ def probe_of_floor(config: TrainConfig, harness: Harness) -> str:
 
 def trained(config: TrainConfig, harness: Harness, observer: TrainingObserver) -> None:
     """Train the model, in separate processes if the config asks for them; say so if it is trained already."""
-    done = finished(config, TrainFolder(config.output)) if config.node_rank == 0 else None
+    done = TrainFolder(config.output).finished(config) if config.node_rank == 0 else None
     if done is not None:
         notice(f"{config.output} has already been trained: {done.step} steps, {done.why}")
     if needs_launcher(config):
@@ -91,7 +93,7 @@ def evaluated(config: TrainConfig, harness: Harness, observer: TrainingObserver)
     if asked is None:
         return None
     observer.preparing(f"running {', '.join(asked.tasks)} with the trained model")
-    record, _ = run(asked, harness, Unheard())
+    record, _ = run(asked, harness, RunProgress(display_on(None)))
     return record
 
 
@@ -120,10 +122,10 @@ def stored_evaluation(config: TrainConfig) -> RunRecord | None:
     """
     output = config.output
     asked = evaluation_of(config, Harness(include=config.include_path))
-    done = finished(config, TrainFolder(output)) is not None and (output / FILE).is_file()
+    done = TrainFolder(output).finished(config) is not None and (output / FILE).is_file()
     if not done or config.floor or floor_in(output) is not None or asked is None or asked.output_path is None:
         return None
-    as_trained = stored_record(output).weights_sha256 == weights_in(output)
+    as_trained = TrainFolder(output).record().weights_sha256 == weights_in(output)
     if not as_trained or not (asked.output_path / "run.json").is_file():
         return None
     record, folder = read_run(asked.output_path)
@@ -160,7 +162,7 @@ def held_out_in(record: RunRecord | None, name: str) -> JSON:
 
 def held_out_on_dev(config: TrainConfig) -> JSON:
     """Return the first score of the chosen checkpoint on dev, as stored in figeval.json; empty if there is none."""
-    told = stored_record(config.output)
+    told = TrainFolder(config.output).record()
     scores = next((one.scores for one in told.evaluations if one.step == told.best), {})
     known = ((name, value) for name, value in scores.items() if value is not None and name != LOSS)
     metric, value = next(known, ("", None))
@@ -173,25 +175,3 @@ def held_out_on_dev(config: TrainConfig) -> JSON:
 def evaluation_folder(output: Path, tasks: Sequence[str]) -> Path:
     """Return the folder of the run that evaluates these tasks at the end of a training."""
     return output / "runs" / "-".join(tasks)
-
-
-class Unheard:
-    """An observer that ignores every event."""
-
-    def reading(self, task: str) -> None:
-        """Ignore the event."""
-
-    def resumed(self, folder: Path, kept: int, n: int) -> None:
-        """Ignore the event."""
-
-    def task_started(self, task: str, n: int, done: int) -> None:
-        """Ignore the event."""
-
-    def advanced(self, rows: int) -> None:
-        """Ignore the event."""
-
-    def scoring(self, what: str) -> None:
-        """Ignore the event."""
-
-    def task_ended(self, task: TaskRecord) -> None:
-        """Ignore the event."""

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from itertools import chain
-from pathlib import Path
 
 from figeval.config import RunConfig
 from figeval.errors import FigevalError, TrainError
@@ -16,7 +15,7 @@ from figeval.models.learner import Learner, Setup
 from figeval.models.model import Model
 from figeval.records import provenance
 from figeval.records.digests import SeenTexts
-from figeval.records.seen import FILE, RESTORE, Lineage, lineage_of, weights_in, write
+from figeval.records.seen import DECLARED, FILE, Lineage, lineage_of, weights_in, write
 from figeval.records.training import (
     DevExamples,
     DevScores,
@@ -27,7 +26,6 @@ from figeval.records.training import (
     TrainExamples,
     TrainingConfig,
     TrainingRecord,
-    read_training,
 )
 from figeval.runs.evaluate import CachedModel, TaskEvaluator
 from figeval.runs.harness import Harness
@@ -39,11 +37,11 @@ from figeval.types import JSON, Example
 from figeval.wings.training.config import TrainConfig
 from figeval.wings.training.distributed import Distributed, connect
 from figeval.wings.training.learners import load_learners
-from figeval.wings.training.loop import LOSS, Job, TrainingObserver, train
-from figeval.wings.training.published import recorded
-from figeval.wings.training.selection import Criterion, improved
+from figeval.wings.training.loop import Job, TrainingObserver, train
+from figeval.wings.training.presets import recorded
+from figeval.wings.training.selection import LOSS, Criterion, criterion_of, improved
 from figeval.wings.training.splits import Splits, doubts, shown_splits, splits_of
-from figeval.wings.training.train_folder import DECLARED, Progress, TrainFolder, write_json
+from figeval.wings.training.train_folder import Progress, TrainFolder, write_json
 
 IN_TRAINING = "(in training)"  # name of the model while it is scored on dev
 
@@ -93,7 +91,7 @@ def train_here(config: TrainConfig, harness: Harness, observer: TrainingObserver
         FigevalError: An error that the user can correct, before the first step or (for a NaN loss) later.
     """
     folder = TrainFolder(config.output)
-    done = finished(config, folder)
+    done = folder.finished(config)
     if done is not None:
         return done
     observer.preparing(f"loading model {config.model}")
@@ -112,19 +110,6 @@ def train_here(config: TrainConfig, harness: Harness, observer: TrainingObserver
         record = record_of(training, job, progress, harness)
         write_json(folder.record_file, record.model_dump(mode="json", exclude_unset=True))
     return progress
-
-
-def finished(config: TrainConfig, folder: TrainFolder) -> Progress | None:
-    """Return the progress of a training that is complete and recorded, else None, without opening model or data."""
-    if not (folder.progress_file.exists() and folder.record_file.exists()):
-        return None
-    progress = folder.read()
-    return progress if progress.complete and progress.identity == config.identity() else None
-
-
-def stored_record(place: Path) -> TrainingRecord:
-    """Read the record of a finished training. Raises `TrainError` if it is damaged."""
-    return read_training(TrainFolder(place).record_file, TrainError, cure=RESTORE)
 
 
 def job_of(training: TrainingPlan, harness: Harness, folder: TrainFolder, observer: TrainingObserver) -> Job:
@@ -205,7 +190,7 @@ def catch_up(config: TrainConfig, harness: Harness) -> None:
     trained is gone. The examples that such a model has seen remain unknown, and every run says so.
     """
     folder = TrainFolder(config.output)
-    if (folder.path / FILE).is_file() or finished(config, folder) is None:
+    if (folder.path / FILE).is_file() or folder.finished(config) is None:
         return
     try:
         training = settle(config, harness, "cpu")
@@ -219,25 +204,6 @@ def criterion(training: TrainingPlan, harness: Harness) -> Criterion:
     """Return the criterion for checkpoints: --select_by, else that of the learner, else the task's metrics."""
     asked = training.config.select_by or training.learner.select_by
     return criterion_of((asked,) if asked else training.task.metrics, harness)
-
-
-def criterion_of(names: Sequence[str], harness: Harness) -> Criterion:
-    """Return the criterion that compares these metrics in order.
-
-    Raises:
-        UnknownName: One of them is not a metric.
-    """
-    return Criterion(metrics=tuple((LOSS, False) if name == LOSS else directed(name, harness) for name in names))
-
-
-def directed(name: str, harness: Harness) -> tuple[str, bool]:
-    """Return the name of a metric as used in records, and whether higher is better.
-
-    Raises:
-        UnknownName: There is no such metric.
-    """
-    metric = harness.metrics.named(name)[0]
-    return metric.name, metric.higher_is_better
 
 
 def augmentation_record(training: TrainingPlan) -> JSON:

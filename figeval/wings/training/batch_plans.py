@@ -1,7 +1,8 @@
-"""The examples of each step and their batches, which are functions of seed, epoch and step and are not stored.
+"""The examples of each step and their division into batches, each of which is one pass through the network.
 
-Every process knows the whole plan and takes its share. Losses are therefore divided by the same number whatever the
-number of processes, and a training may resume with another number of them.
+Both are functions of seed, epoch and step and are not stored. Every process knows the whole plan and takes its share.
+Losses are therefore divided by the same number whatever the number of processes, and a training may resume with another
+number of them.
 """
 
 from __future__ import annotations
@@ -122,3 +123,54 @@ def together(lengths: Sequence[int], tokens: int, processes: int) -> int:
 def budget(tokens_per_batch: int | None, device: str) -> int:
     """Return the padded tokens per batch: the configured number, or else enough to keep the device busy."""
     return tokens_per_batch or TOKENS.get(device.partition(":")[0], TOKENS_ON_ACCELERATOR)
+
+
+@dataclass(frozen=True)
+class CheapestPasses:
+    """The plan with the least `passes * per_pass + tokens * per_token`, padding included.
+
+    Batches are contiguous in the order of lengths, so dynamic programming finds the optimum. The times may have any
+    unit.
+    """
+
+    tokens: int
+    per_pass: float
+    per_token: float
+
+    def sizes(self, lengths: Sequence[int], processes: int) -> Iterator[int]:
+        """Yield the sizes of the batches of the cheapest division; of equally cheap ones, that with the fewest.
+
+        All processes wait for the one with the longest rows. Rows that the others read beside its own cost nothing, so
+        a division into multiples of `processes` rows is as cheap as any, and only the longest row of each matters.
+        """
+        longest = lengths[::processes]
+        sizes = self._cheapest(longest)
+        first = 0
+        while first < len(longest):
+            size = sizes[first]
+            yield min(size * processes, len(lengths) - first * processes)
+            first += size
+
+    def _cheapest(self, lengths: Sequence[int]) -> list[int]:
+        """Return for every row the size of the batch that begins there, if all rows from there on are to be cheapest.
+
+        With n rows, of which at most m fit in a pass, this takes n vector operations of m numbers.
+        """
+        import numpy as np
+
+        n = len(lengths)
+        least = np.zeros(n + 1)  # seconds for the rows from each on
+        sizes = [0] * n
+        for first in range(n - 1, -1, -1):
+            length = max(1, lengths[first])
+            fitting = min(n - first, max(1, self.tokens // length))
+            candidates = np.arange(fitting, 0, -1)  # the largest first, which wins a tie
+            seconds = self.per_pass + self.per_token * length * candidates + least[first + candidates]
+            index = int(seconds.argmin())
+            sizes[first], least[first] = int(candidates[index]), seconds[index]
+        return sizes
+
+
+def fewest_passes(tokens: int) -> Plan:
+    """Return the plan with as few passes as memory allows, whatever the padding."""
+    return CheapestPasses(tokens, per_pass=1.0, per_token=0.0)

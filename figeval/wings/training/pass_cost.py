@@ -1,6 +1,8 @@
 """Cost of a pass in time and memory, measured on an accelerator with the longest rows before the first step.
 
-Also what to do if a pass does not fit in memory all the same.
+The time of a forward and backward pass is nearly a fixed part, in which the host starts its kernels, and a part in
+proportion to its tokens. Both are measured; there is no table of devices. Also what to do if a pass does not fit in
+memory all the same.
 """
 
 from __future__ import annotations
@@ -8,11 +10,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, Protocol
+
+from pydantic import BaseModel, ConfigDict, Field, PositiveInt
 
 from figeval.errors import TrainError
-from figeval.wings.training.batches import Plan
-from figeval.wings.training.passes import fewest_passes
+from figeval.wings.training.batch_plans import CheapestPasses, Plan, fewest_passes
 
 if TYPE_CHECKING:
     from torch.optim import Optimizer
@@ -24,6 +27,35 @@ MEMORY_SHARE = 0.5  # of the free memory for the activations of a pass
 BYTES_OF_MOMENTS = 8  # per trained weight, until the optimizer has made its moments: two in float32
 # Weights, gradients and moments have the same size in every pass, so smaller passes are no cure.
 LESS_TO_UPDATE = "use --fsdp with more --processes, or another --output with --lora or --optimizer adafactor"
+
+
+Seconds = Annotated[float, Field(ge=0)]
+
+
+class PassCost(BaseModel):
+    """Cost of a pass, as measured at the start of a training and kept with its progress.
+
+    Attributes:
+        seconds_per_pass: the part that does not depend on the tokens.
+        seconds_per_token: the part per token, padding included.
+        tokens: tokens of a pass that fit in memory, padding included.
+        device: devices and processes that it was measured on.
+        padding: whether padding takes time; False if the network reads rows without it.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    seconds_per_pass: Seconds
+    seconds_per_token: Seconds
+    tokens: PositiveInt
+    device: str = ""
+    padding: bool = True
+
+    def plan(self, tokens: int) -> Plan:
+        """Return the plan that is cheapest, of those whose passes have at most so many tokens, padding included."""
+        if not self.padding:
+            return fewest_passes(tokens)
+        return CheapestPasses(tokens, self.seconds_per_pass, self.seconds_per_token)
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,8 +224,6 @@ def bytes_of_moments(optimizer: Optimizer) -> int:
 
 
 # ---- too little memory ----------------------------------------------------------------------------------------------
-
-
 def half_of(tokens: int, longest: int, *, repeatable: bool, learning: bool = True) -> int:
     """Return half of the tokens of a pass that did not fit.
 
