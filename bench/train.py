@@ -75,11 +75,11 @@ def config(asked: argparse.Namespace, folder: str) -> Any:
 
 def ours(asked: argparse.Namespace) -> Watch:
     from figeval.runs import Harness
-    from figeval.wings.training.task_training import train_here
+    from figeval.wings.training.task_training import train_in_process
 
     watch = Watch()
     with tempfile.TemporaryDirectory() as folder:
-        train_here(config(asked, folder), Harness(), watch)
+        train_in_process(config(asked, folder), Harness(), watch)
     return watch
 
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from transformers.models.auto.auto_factory import _BaseAutoModelClass
 
     from figeval.models.learner import Setup
-    from figeval.wings.training.batch_plans import Plan
+    from figeval.wings.training.batch_plans import BatchPlan
 
 KNOWN = ("Transformer", "Pooling", "Normalize")  # supported modules of sentence-transformers
 POOLING = "1_Pooling/config.json"
@@ -109,11 +109,11 @@ class Base:
         return input_limit(self.setup.max_length, self.tokenizer.model_max_length, shape)
 
     @property
-    def plan(self) -> Plan:
+    def plan(self) -> BatchPlan:
         """Division of texts into forward passes, until the training loop sets another."""
-        from figeval.wings.training.batch_plans import SimilarLengths, budget
+        from figeval.wings.training.batch_plans import SimilarLengths, token_budget
 
-        return SimilarLengths(budget(self.setup.tokens_per_batch, self.setup.device))
+        return SimilarLengths(token_budget(self.setup.tokens_per_batch, self.setup.device))
 
     @property
     def pooling(self) -> str | None:

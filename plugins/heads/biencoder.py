@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
     from figeval.models.learner import Batch, Setup
-    from figeval.wings.training.batch_plans import Plan
+    from figeval.wings.training.batch_plans import BatchPlan
 
 TEMPERATURE = 0.05  # for cosines, as in sentence-transformers' ranking losses
 CANDIDATES = ("all", "batch")
@@ -136,7 +136,7 @@ class ChoiceOptions(EncodingOptions):
 class RankingFeatures:
     """Tokenized queries and candidates."""
 
-    def __init__(self, queries: Tokens, candidates: Tokens, golds: list[list[int]], plan: Plan) -> None:
+    def __init__(self, queries: Tokens, candidates: Tokens, golds: list[list[int]], plan: BatchPlan) -> None:
         self.queries, self.candidates, self.golds, self.plan = queries, candidates, golds, plan
         self.hard: list[list[int]] = []
         self.everything = True  # whether every step has all candidates
@@ -157,10 +157,10 @@ class RankingFeatures:
 
     def beside(self, rows: Sequence[int]) -> list[Batch]:
         """Return the candidates of the step in batches; `columns` (rows,) are their numbers."""
-        from figeval.wings.training.batch_plans import shares
+        from figeval.wings.training.batch_plans import divide_rows
 
         wanted = range(len(self.candidates.lengths)) if self.everything else self.in_step(rows)
-        parts = shares(wanted, self.candidates.lengths, self.plan, 0, 1)
+        parts = divide_rows(wanted, self.candidates.lengths, self.plan, 0, 1)
         return [{**self.candidates.tensors(part.rows, "cpu"), "columns": torch.tensor(part.rows)} for part in parts]
 
     def in_step(self, rows: Sequence[int]) -> list[int]:

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
     from figeval.models.learner import Batch, Setup
-    from figeval.wings.training.batch_plans import Plan
+    from figeval.wings.training.batch_plans import BatchPlan
 
 TANH = "tanh"
 BRANCH = "branch."
@@ -150,12 +150,12 @@ class JointFeatures:
         return self.ranking.beside(rows)
 
     @property
-    def plan(self) -> Plan:
+    def plan(self) -> BatchPlan:
         """Division of the candidates into batches."""
         return self.ranking.plan
 
     @plan.setter
-    def plan(self, plan: Plan) -> None:
+    def plan(self, plan: BatchPlan) -> None:
         self.ranking.plan = plan
 
 

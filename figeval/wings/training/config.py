@@ -18,7 +18,7 @@ from figeval.io.validation import first_problem
 from figeval.records.floor import FOLDER
 from figeval.records.training import OPERATIONAL, REMOVED
 
-Share = Annotated[float, Field(ge=0, lt=1)]
+Fraction = Annotated[float, Field(ge=0, lt=1)]
 
 
 class TrainConfig(BaseModel):
@@ -42,7 +42,7 @@ class TrainConfig(BaseModel):
     floor: bool = Field(
         False, description="Also train the floor: a second model with these settings, on the task's floor probe."
     )
-    holdout: Share = Field(0.1, description="Share of train to hold out as dev, if the task has no such split.")
+    holdout: Fraction = Field(0.1, description="Share of train to hold out as dev, if the task has no such split.")
     holdout_by: Literal["auto", "cluster", "within", "row"] = Field(
         "auto",
         description="Hold out whole clusters, some rows of each, or rows; auto: as the test split differs.",
@@ -58,7 +58,7 @@ class TrainConfig(BaseModel):
     batch_size: PositiveInt = Field(16, description="Examples per step, over all processes.")
     lr: PositiveFloat | None = Field(2e-5, description="Peak learning rate; none: Adafactor's relative steps.")
     optimizer: Literal["adamw", "adafactor"] = Field("adamw", description="Optimizer.")
-    betas: tuple[Share, Share] = Field((0.9, 0.999), description="Betas of AdamW.")
+    betas: tuple[Fraction, Fraction] = Field((0.9, 0.999), description="Betas of AdamW.")
     eps: PositiveFloat = Field(1e-8, description="Epsilon of AdamW.")
     bias_correction: bool = Field(True, description="Correct the bias of AdamW's moments; BERT's own code does not.")
     weight_decay: float = Field(0.01, ge=0, description="Weight decay, except for biases and norms.")
@@ -66,7 +66,7 @@ class TrainConfig(BaseModel):
     warmup: float = Field(0.06, ge=0, description="Steps to the peak learning rate; below 1, a share of all steps.")
     clip: PositiveFloat | None = Field(1.0, description="Maximum norm of the gradient (gradient clipping).")
 
-    dropout: Share | None = Field(
+    dropout: Fraction | None = Field(
         None, description="Dropout rate of the whole model; by default that of its configuration."
     )
 
@@ -135,12 +135,12 @@ class TrainConfig(BaseModel):
         """
         if self.lr is None:
             return None
-        rising = round(self.warmup * total) if self.warmup < 1 else int(self.warmup)
-        if step < rising:
-            return self.lr * ((step + 1) / (rising + 1))
-        done = (step - rising) / max(1, total - rising)
-        shares = {"linear": 1 - done, "cosine": (1 + math.cos(math.pi * done)) / 2, "constant": 1.0}
-        return self.lr * shares[self.schedule]
+        warmup_steps = round(self.warmup * total) if self.warmup < 1 else int(self.warmup)
+        if step < warmup_steps:
+            return self.lr * ((step + 1) / (warmup_steps + 1))
+        decayed = (step - warmup_steps) / max(1, total - warmup_steps)
+        factors = {"linear": 1 - decayed, "cosine": (1 + math.cos(math.pi * decayed)) / 2, "constant": 1.0}
+        return self.lr * factors[self.schedule]
 
     def identity(self) -> str:
         """Return eight hex digits over the settings that can change the weights."""
@@ -156,22 +156,22 @@ def floor_config(config: TrainConfig, probe: str) -> TrainConfig:
     return config.model_copy(update=changes)
 
 
-def checked(asked: Mapping[str, object], where: str = "") -> TrainConfig:
+def validate_config(fields: Mapping[str, object], prefix: str = "") -> TrainConfig:
     """Return a validated config with these fields.
 
     Raises:
-        TrainError: A field is missing or invalid; the message begins with `where`.
+        TrainError: A field is missing or invalid; the message begins with `prefix`.
     """
     try:
-        return TrainConfig.model_validate(asked)
+        return TrainConfig.model_validate(fields)
     except ValidationError as error:
-        missing = [str(one["loc"][0]) for one in error.errors() if one["type"] == "missing"]
+        missing = [str(detail["loc"][0]) for detail in error.errors() if detail["type"] == "missing"]
         problem = f"--{missing[0]} is missing" if missing else first_problem(error, TrainConfig)
-        raise TrainError(f"{where}{problem}") from error
+        raise TrainError(f"{prefix}{problem}") from error
 
 
-def typed(name: str, value: object) -> object:
+def read_none(name: str, value: object) -> object:
     """Return None if an optional field is given the text `none`, as in `--patience none`, else the value itself."""
     field = TrainConfig.model_fields.get(name)
-    empty = value == "none" and field is not None and NoneType in get_args(field.annotation)
-    return None if empty else value
+    is_none = value == "none" and field is not None and NoneType in get_args(field.annotation)
+    return None if is_none else value

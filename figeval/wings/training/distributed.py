@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from torch.optim import Optimizer
 
 T = TypeVar("T")
-FILE = "state.safetensors"
-WEIGHT = "weight"
+STATE_FILE = "state.safetensors"
+WEIGHT_KEY = "weight"
 
 
 class Distributed:
@@ -76,11 +76,10 @@ class Distributed:
         return self.sharding.repeatable and self.accelerator.distributed_type.value == "NO"
 
     @property
-    def where(self) -> str:
+    def hardware(self) -> str:
         """The devices, and how processes share the work: what a pass costs depends on these."""
         name = "" if self.gauge is None else self.gauge.name
-        how = f"{self.processes} x {type(self.sharding).__name__}"
-        return self.broadcast(f"{name}, {how}")
+        return self.broadcast(f"{name}, {self.processes} x {type(self.sharding).__name__}")
 
     def wait(self) -> None:
         """Wait for all processes (barrier)."""
@@ -142,7 +141,7 @@ class Distributed:
         """Return the network as the learner made it."""
         return self.accelerator.unwrap_model(network)
 
-    def whole(self, network: Module, make: Callable[[], Module]) -> Module:
+    def runnable_network(self, network: Module, make: Callable[[], Module]) -> Module:
         """Return a network in evaluation mode that one process can run alone: a copy from `make` if it is sharded."""
         import torch
 
@@ -150,30 +149,30 @@ class Distributed:
         if self.sharding.independent:
             return network
         copy = make().to(self.accelerator.device).requires_grad_(False).eval()
-        places = copy.state_dict()
+        tensors = copy.state_dict()
         with torch.no_grad():
             for name, weight in named_tensors(network):
-                places[name].copy_(self.sharding.whole(weight))
+                tensors[name].copy_(self.sharding.gather(weight))
         return copy
 
-    def on_device(self, batch: Batch) -> Batch:
+    def move_batch(self, batch: Batch) -> Batch:
         """Move the tensors of a batch to the device of the network."""
-        return {name: self._moved(tensor) for name, tensor in batch.items()}
+        return {name: self._move(tensor) for name, tensor in batch.items()}
 
-    def numbers(self, values: Sequence[float], like: Tensor) -> Tensor:
+    def make_tensor(self, values: Sequence[float], like: Tensor) -> Tensor:
         """Return numbers as a tensor with the type of another one, on the device of the network."""
         import torch
 
-        return self._moved(torch.tensor(values, dtype=like.dtype))
+        return self._move(torch.tensor(values, dtype=like.dtype))
 
-    def _moved(self, tensor: Tensor) -> Tensor:
+    def _move(self, tensor: Tensor) -> Tensor:
         """Move a tensor to the device, with what a learner has attached to it, such as lengths that the host knows."""
-        moved = copy_to(tensor, self.accelerator.device)
+        copy = copy_to(tensor, self.accelerator.device)
         if self.accelerator.device.type == "cuda":
-            vars(moved).update(vars(tensor))
-        return moved
+            vars(copy).update(vars(tensor))
+        return copy
 
-    def casting_once(self) -> AbstractContextManager[object]:
+    def shared_casts(self) -> AbstractContextManager[object]:
         """Return a context in which trained weights are cast to half precision once and not in every pass.
 
         Autocast keeps the casts of weights that need a gradient until its outermost context ends; frozen weights, such
@@ -201,7 +200,7 @@ class Distributed:
         """Add to the gradients, within `syncing`."""
         self.accelerator.backward(loss)
 
-    def discard(self, network: Module) -> None:
+    def discard_gradients(self, network: Module) -> None:
         """Throw gradients away; under ZeRO there are none without a whole step."""
         if self.sharding.disposable:
             network.zero_grad(set_to_none=True)
@@ -222,23 +221,19 @@ class Distributed:
         """
         network = self.unwrapped(network)
         names = dict(named_tensors(network))
-        found: dict[int, Tensor | None] = {}
+        tensors_by_id: dict[int, Tensor | None] = {}
         if state is not None:
-            found = {id(weight): state.get(f"{name}/{WEIGHT}") for name, weight in trained(network)}
+            tensors_by_id = {id(weight): state.get(f"{name}/{WEIGHT_KEY}") for name, weight in trained_weights(network)}
         for weight in names.values():
-            if id(weight) not in found:
-                whole = self.sharding.whole(weight)
-                found[id(weight)] = whole.cpu() if self.is_main else None
-        return {name: found[id(weight)] for name, weight in names.items()} if self.is_main else {}
+            if id(weight) not in tensors_by_id:
+                tensor = self.sharding.gather(weight)
+                tensors_by_id[id(weight)] = tensor.cpu() if self.is_main else None
+        return {name: tensors_by_id[id(weight)] for name, weight in names.items()} if self.is_main else {}
 
     def state(self, network: Module, optimizer: AcceleratedOptimizer) -> dict[str, Tensor]:
         """Return the weights and moments for resuming, by name, on the CPU; empty except in process 0."""
-        found = gathered(self.unwrapped(network), optimizer.optimizer, self.sharding)
-        return {name: tensor.cpu() for name, tensor in found if self.is_main}
-
-    def write(self, tensors: dict[str, Tensor], folder: Path) -> None:
-        """Write the state to the folder of a checkpoint."""
-        write_state(tensors, folder)
+        tensors = state_tensors(self.unwrapped(network), optimizer.optimizer, self.sharding)
+        return {name: tensor.cpu() for name, tensor in tensors if self.is_main}
 
     # ---- the rest ---------------------------------------------------------------------------------------------------
 
@@ -260,9 +255,9 @@ def named_tensors(network: Module) -> Iterator[tuple[str, Tensor]]:
 def sharding_of(config: TrainConfig) -> Replicated:
     """Return the sharding of weights and moments that the config asks for."""
     if config.deepspeed:
-        from figeval.wings.training.sharding import Zero, configuration
+        from figeval.wings.training.sharding import Zero, zero_configuration
 
-        return Zero(configuration(config))
+        return Zero(zero_configuration(config))
     if config.fsdp:
         return Sharded()
     return Replicated()
@@ -274,10 +269,10 @@ def connect(config: TrainConfig) -> Distributed:
     Raises:
         TrainError: the device does not exist, mixed precision is used without CUDA, or a tracker is not installed.
     """
-    device = device_of(config.device)
+    device = choose_device(config.device)
     if config.mixed_precision != "no" and device != "cuda":
-        what = f"--mixed_precision {config.mixed_precision}"
-        raise TrainError(f"{what} on {device} is far slower than float32; leave it out")
+        flag = f"--mixed_precision {config.mixed_precision}"
+        raise TrainError(f"{flag} on {device} is far slower than float32; leave it out")
     if device == "cpu":
         os.environ.setdefault("DS_ACCELERATOR", "cpu")  # otherwise DeepSpeed, if installed, warns that it found no GPU
     from accelerate import Accelerator
@@ -292,35 +287,35 @@ def connect(config: TrainConfig) -> Distributed:
         **sharding.options(device),
     )
     name = str(config.output)  # otherwise W&B and MLflow make one up
-    named = {"wandb": {"name": name}, "mlflow": {"run_name": name}}
-    accelerator.init_trackers("figeval", config=flat(config), init_kwargs=named)
+    tracker_options = {"wandb": {"name": name}, "mlflow": {"run_name": name}}
+    accelerator.init_trackers("figeval", config=_tracker_config(config), init_kwargs=tracker_options)
     sharding.on_initialized()
     return Distributed(accelerator, sharding, gauge_of(str(accelerator.device)))
 
 
-def device_of(asked: str | None) -> str:
+def choose_device(name: str | None) -> str:
     """Return the kind of device to train on.
 
     Raises:
         TrainError: this machine has no such device.
     """
-    if asked == "cpu":
-        return asked  # without importing torch, which takes seconds
+    if name == "cpu":
+        return name  # without importing torch, which takes seconds
     import torch
 
-    there = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
-    kind = asked or next(name for name, available in there.items() if available)
-    if kind not in there:
+    availability = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
+    kind = name or next(name for name, available in availability.items() if available)
+    if kind not in availability:
         raise TrainError(
-            f"--device {asked} is not one of {', '.join(there)}{near(kind, there)}; "
+            f"--device {name} is not one of {', '.join(availability)}{near(kind, availability)}; "
             "choose GPUs with CUDA_VISIBLE_DEVICES"
         )
-    if not there[kind]:
-        raise TrainError(f"--device {asked} is not available on this machine; leave out --device, or use cpu")
+    if not availability[kind]:
+        raise TrainError(f"--device {name} is not available on this machine; leave out --device, or use cpu")
     return kind
 
 
-def flat(config: TrainConfig) -> dict[str, int | float | str]:
+def _tracker_config(config: TrainConfig) -> dict[str, int | float | str]:
     """Return the config in the form that trackers accept: numbers and strings."""
     values = config.model_dump(mode="json")
     return {name: value if isinstance(value, int | float | str) else str(value) for name, value in values.items()}
@@ -333,7 +328,7 @@ def write_state(tensors: dict[str, Tensor], folder: Path) -> None:
     """Write `NAME/weight`, `NAME/exp_avg` … to one file in a folder."""
     from safetensors.torch import save_file
 
-    save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, folder / FILE)
+    save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, folder / STATE_FILE)
 
 
 def read_state(folder: Path) -> dict[str, Tensor]:
@@ -346,26 +341,26 @@ def read_state(folder: Path) -> dict[str, Tensor]:
     from safetensors.torch import load_file
 
     try:
-        return dict(load_file(folder / FILE))
+        return dict(load_file(folder / STATE_FILE))
     except (OSError, SafetensorError) as error:
-        raise TrainError(f"{folder / FILE} cannot be read ({error}); choose another --output") from error
+        raise TrainError(f"{folder / STATE_FILE} cannot be read ({error}); choose another --output") from error
 
 
-def trained(network: Module) -> Iterator[tuple[str, Parameter]]:
+def trained_weights(network: Module) -> Iterator[tuple[str, Parameter]]:
     """Yield the trained weights by name; frozen ones come from the model that the training started from."""
     return ((name, weight) for name, weight in network.named_parameters() if weight.requires_grad)
 
 
-def sizes(network: Module) -> dict[str, int]:
+def count_weights(network: Module) -> dict[str, int]:
     """Return the numbers of all (`total`) and of the trained weights (`trainable`), counting tied ones once."""
-    trainable = sum(weight.numel() for _, weight in trained(network))
+    trainable = sum(weight.numel() for _, weight in trained_weights(network))
     return {"total": sum(weight.numel() for weight in network.parameters()), "trainable": trainable}
 
 
-def gathered(network: Module, optimizer: Optimizer, sharding: Replicated) -> Iterator[tuple[str, Tensor]]:
+def state_tensors(network: Module, optimizer: Optimizer, sharding: Replicated) -> Iterator[tuple[str, Tensor]]:
     """Yield the trained weights and their moments one by one."""
-    for name, weight in trained(network):
-        yield f"{name}/{WEIGHT}", sharding.whole(weight)
+    for name, weight in trained_weights(network):
+        yield f"{name}/{WEIGHT_KEY}", sharding.gather(weight)
         for key, value in sharding.moments(optimizer, weight).items():
             yield f"{name}/{key}", value
 
@@ -378,19 +373,19 @@ def load_weights(network: Module, tensors: Mapping[str, Tensor]) -> None:
     """
     import torch
 
-    weights = dict(trained(network))
+    weights = dict(trained_weights(network))
     if {name.rpartition("/")[0] for name in tensors} != set(weights):
         raise TrainError("the checkpoint is from a different network; choose another --output")
     with torch.no_grad():
         for name, weight in weights.items():
-            weight.copy_(tensors[f"{name}/{WEIGHT}"])
+            weight.copy_(tensors[f"{name}/{WEIGHT_KEY}"])
 
 
 def load_moments(network: Module, optimizer: Optimizer, tensors: Mapping[str, Tensor], sharding: Replicated) -> None:
     """Load the moments, once network and optimizer are wrapped."""
-    kept: dict[str, dict[str, Tensor]] = {name: {} for name, _ in trained(network)}
-    for place, tensor in tensors.items():
-        name, _, key = place.rpartition("/")
-        if key != WEIGHT:
-            kept[name][key] = tensor
-    sharding.remember(optimizer, [(weight, kept[name]) for name, weight in trained(network)])
+    moments: dict[str, dict[str, Tensor]] = {name: {} for name, _ in trained_weights(network)}
+    for key_path, tensor in tensors.items():
+        name, _, key = key_path.rpartition("/")
+        if key != WEIGHT_KEY:
+            moments[name][key] = tensor
+    sharding.restore_moments(optimizer, [(weight, moments[name]) for name, weight in trained_weights(network)])

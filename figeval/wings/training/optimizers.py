@@ -31,12 +31,12 @@ def optimizer_of(network: Module, config: TrainConfig, *, fused: bool = False) -
     Without a learning rate Adafactor takes relative steps (Shazeer and Stern 2018), as in the training of T5. `fused`
     asks for torch's fused kernels, which only its AdamW has: one kernel for many weights, but other rounding.
     """
-    groups = decaying(network, config.weight_decay)
+    groups = parameter_groups(network, config.weight_decay)
     if config.optimizer == "adafactor":
         from transformers import Adafactor
 
-        own = config.lr is None
-        return Adafactor(groups, lr=config.lr, relative_step=own, warmup_init=own, scale_parameter=own)
+        relative = config.lr is None
+        return Adafactor(groups, lr=config.lr, relative_step=relative, warmup_init=relative, scale_parameter=relative)
     assert config.lr is not None  # checked by the config
     if not config.bias_correction:
         return BertAdam(groups, lr=config.lr, betas=config.betas, eps=config.eps)
@@ -44,12 +44,12 @@ def optimizer_of(network: Module, config: TrainConfig, *, fused: bool = False) -
     return AdamW(groups, lr=config.lr, betas=config.betas, eps=config.eps, fused=fused or None)
 
 
-def decaying(network: Module, weight_decay: float) -> list[ParameterGroup]:
+def parameter_groups(network: Module, weight_decay: float) -> list[ParameterGroup]:
     """Return the parameter groups: matrices, which decay, and vectors (biases, weights of norms) and scalars."""
-    wanted = [weight for weight in network.parameters() if weight.requires_grad]
+    weights = [weight for weight in network.parameters() if weight.requires_grad]
     return [
-        {"params": [weight for weight in wanted if weight.ndim > 1], "weight_decay": weight_decay},
-        {"params": [weight for weight in wanted if weight.ndim <= 1], "weight_decay": 0.0},
+        {"params": [weight for weight in weights if weight.ndim > 1], "weight_decay": weight_decay},
+        {"params": [weight for weight in weights if weight.ndim <= 1], "weight_decay": 0.0},
     ]
 
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from figeval.wings.training.config import TrainConfig
-from figeval.wings.training.optimizers import decaying, optimizer_of
+from figeval.wings.training.optimizers import optimizer_of, parameter_groups
 from figeval.wings.training.sharding import Replicated
 from tests.wings.training.linear import config
 
@@ -49,7 +49,7 @@ def test_a_warmup_is_a_share_of_all_steps_or_a_number_of_steps(warmup: float, st
 def test_biases_and_norms_do_not_decay() -> None:
     network = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.LayerNorm(4), torch.nn.Linear(4, 1))
     network[2].requires_grad_(False)
-    decays, not_ = decaying(network, 0.1)
+    decays, not_ = parameter_groups(network, 0.1)
     assert [tuple(weight.shape) for weight in decays["params"]] == [(4, 3)]
     assert len(not_["params"]) == 3
     assert (decays["weight_decay"], not_["weight_decay"]) == (0.1, 0.0)
@@ -111,7 +111,7 @@ def test_fused_kernels_take_the_same_steps_and_go_on_from_stored_moments() -> No
         )
     moments = {key: value.clone() for key, value in Replicated().moments(fused, networks[1].weight).items()}
     networks[2].load_state_dict(networks[1].state_dict())
-    Replicated().remember(resumed, [(networks[2].weight, moments)])
+    Replicated().restore_moments(resumed, [(networks[2].weight, moments)])
     for gradient in gradients[2:]:
         assert one_step(resumed, networks[2].weight, gradient).equal(one_step(fused, networks[1].weight, gradient))
 
@@ -121,7 +121,7 @@ def test_a_fused_step_counter_is_on_the_device_of_the_weights() -> None:
     for fused, device in ((True, "meta"), (False, "cpu")):
         network = torch.nn.Linear(2, 1, device="meta")
         optimizer = optimizer_of(network, asked(), fused=fused)
-        Replicated().remember(optimizer, [(network.weight, {"step": torch.tensor(3.0)})])
+        Replicated().restore_moments(optimizer, [(network.weight, {"step": torch.tensor(3.0)})])
         assert optimizer.state[network.weight]["step"].device.type == device
 
 
