@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from figeval.hooks import CommandLine, ListingRegistrar, ViewRegistrar, hookimpl
+from figeval import hookimpl
+from figeval.hooks import CommandLine, ListingRegistrar, ViewRegistrar
 
 
 @hookimpl

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from figeval.errors import TrainError
+from figeval import TrainError
 from figeval.wings.training.config import TrainConfig
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def add_adapters(network: Module, config: TrainConfig) -> Adapters:
     """
     if config.lora is None:
         return Adapters()
-    bases = list(pretrained_models(network))
+    bases = list(_pretrained_models(network))
     if not bases:
         raise TrainError("--lora: the network contains no transformers model to add adapters to; leave it out")
     for base in bases:
@@ -81,11 +81,10 @@ def add_adapters(network: Module, config: TrainConfig) -> Adapters:
 
 
 def _alpha(config: TrainConfig) -> float:
-    """Return alpha: the scale of the adapters times their rank."""
     return config.lora_alpha or 2.0 * (config.lora or 0)
 
 
-def pretrained_models(network: Module) -> Iterator[PreTrainedModel]:
+def _pretrained_models(network: Module) -> Iterator[PreTrainedModel]:
     """Yield the transformers models in a network that are not part of another one."""
     from transformers import PreTrainedModel
 

@@ -13,19 +13,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
-from figeval import frontend
-from figeval.api.frames import data_frame
-from figeval.api.runs import Folders, Names, Run, RunOptions, Task, given_options, run
-from figeval.errors import FigevalError, TrainError
+from figeval import FigevalError, Grid, Result, Run, TrainError, data_frame, frontend, run
+from figeval.api.runs import Folders, Names, RunOptions, Task, given_options
 from figeval.io.validation import checked_arguments
 from figeval.io.yaml_files import read_mapping
 from figeval.plugins import PluginManager
 from figeval.records.floor import floor_in
 from figeval.records.training import REMOVED, TrainingRecord
 from figeval.reporting import training as training_table
-from figeval.reporting.grid import Grid
 from figeval.reporting.progress import TrainingProgress, display_on, stderr
-from figeval.reporting.result import Result
 from figeval.types import JSON
 from figeval.wings.training.config import TrainConfig, read_none, validate_config
 from figeval.wings.training.pipeline import complete_training, evaluation_folder
@@ -127,7 +123,7 @@ def train(
         ```
     """
     settings = _config_of_call(task, model, output, config, options)
-    with frontend.python_program(watched=progress), restored_environment():
+    with frontend.python_program(watched=progress), _restored_environment():
         return train_and_evaluate(settings, show_progress(settings) if progress else TrainingProgress(display_on(None)))
 
 
@@ -263,7 +259,7 @@ def resolve_config(file: Path | None, flags: Mapping[str, object], manager: Plug
 
 
 @contextmanager
-def restored_environment() -> Iterator[None]:
+def _restored_environment() -> Iterator[None]:
     """Restore the variable that a training sets for DeepSpeed; what libraries set on import is left alone."""
     original = os.environ.get(ACCELERATOR)
     try:

@@ -87,7 +87,7 @@ class SimilarLengths:
         """Yield the sizes of batches that have as many rows as fit and are not much shorter than the longest."""
         first = 0
         while first < len(lengths):
-            size = min(count_similar(lengths[first:], self.tokens, processes), len(lengths) - first)
+            size = min(_count_similar(lengths[first:], self.tokens, processes), len(lengths) - first)
             yield size
             first += size
 
@@ -109,7 +109,7 @@ def divide_rows(
         yield Share(part, [1.0] * len(part)) if part else Share([batch[0]], [0.0])
 
 
-def count_similar(lengths: Sequence[int], tokens: int, processes: int) -> int:
+def _count_similar(lengths: Sequence[int], tokens: int, processes: int) -> int:
     """Return how many of the first rows, longest first, make one batch: those that fit and are not much shorter.
 
     Much shorter rows are added only until the batch is large enough for a call; beyond that, their padding costs more

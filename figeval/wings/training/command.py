@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
 import click
 
+from figeval import TrainError
 from figeval.cli.options import C, Finite, allow_external_files, also, listed, settings
-from figeval.errors import FolderInUse, TrainError
+from figeval.errors import FolderInUse
 from figeval.runs.workers.slurm import MASTER, script, spread_script, write_script
 from figeval.wings.training.config import TrainConfig
 
@@ -25,7 +26,7 @@ METAVARS = {int: "N", float: "X", Path: "PATH"}
 SHORT_FLAGS = {"task": "-t", "model": "-m", "output": "-o", "batch_size": "-b", "limit": "-L"}
 
 
-def add_flags(command: C) -> C:
+def _add_flags(command: C) -> C:
     """Add one flag per field of the config to a command; a flag that is not given changes nothing."""
     for name, field in reversed(TrainConfig.model_fields.items()):
         flag = f"--{name}/--no_{name}" if field.annotation is bool else f"--{name}"
@@ -72,7 +73,7 @@ def _format_default(default: object) -> str:
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="YAML file that sets any of these options.",
 )
-@add_flags
+@_add_flags
 @allow_external_files
 @click.option(
     "--seeds",
@@ -137,11 +138,9 @@ def _batch_script(config: TrainConfig, cluster: Mapping[str, Any]) -> str:
 
 
 def _train_model(config: TrainConfig, progress: TrainingProgress) -> int:
-    """Run one training, print the table of its run, and return the exit code."""
     from rich.console import Console
 
-    from figeval.models.model import Backends
-    from figeval.plugins import plugin_manager
+    from figeval import Harness
     from figeval.reporting.grid import say
     from figeval.reporting.table import show
     from figeval.reporting.training import gain
@@ -153,7 +152,7 @@ def _train_model(config: TrainConfig, progress: TrainingProgress) -> int:
         show(run.record, console)
     if config.node_rank == 0 and (improvement := gain(training.record)):  # written by the first machine
         say(console, improvement)
-    model = Backends(plugin_manager()).folder_name(training.path)
+    model = Harness().backends.folder_name(training.path)
     say(console, f"saved to {training.path}; next: figeval run --tasks {config.task} --model {model}")
     return 0 if run is None or run.complete else 1
 

@@ -12,8 +12,8 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, PositiveInt, ValidationError, model_validator
 
+from figeval import TrainError
 from figeval.config import Augment, Size
-from figeval.errors import TrainError
 from figeval.io.validation import first_problem
 from figeval.records.floor import FOLDER
 from figeval.records.training import OPERATIONAL, REMOVED

@@ -11,7 +11,8 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from figeval.errors import TrainError, near
+from figeval import TrainError
+from figeval.errors import near
 from figeval.models.devices import avoid_cudnn_attention, copy_to
 from figeval.models.learner import Batch
 from figeval.runs.trackers import check_trackers
@@ -129,12 +130,12 @@ class Distributed:
         Raises:
             TrainError: the checkpoint belongs to another network, or is damaged.
         """
-        tensors = {} if checkpoint is None else read_state(checkpoint / "state")
+        tensors = {} if checkpoint is None else _read_state(checkpoint / "state")
         if checkpoint is not None:
-            load_weights(network, tensors)
+            _load_weights(network, tensors)
         network, optimizer = self.sharding.prepare(self.accelerator, network, optimizer_of)
         if checkpoint is not None:
-            load_moments(self.unwrapped(network), optimizer.optimizer, tensors, self.sharding)
+            _load_moments(self.unwrapped(network), optimizer.optimizer, tensors, self.sharding)
         return network, optimizer
 
     def unwrapped(self, network: Module) -> Module:
@@ -151,7 +152,7 @@ class Distributed:
         copy = make().to(self.accelerator.device).requires_grad_(False).eval()
         tensors = copy.state_dict()
         with torch.no_grad():
-            for name, weight in named_tensors(network):
+            for name, weight in _named_tensors(network):
                 tensors[name].copy_(self.sharding.gather(weight))
         return copy
 
@@ -220,10 +221,12 @@ class Distributed:
         Tied weights are gathered once, and those in `state`, if it is given, are not gathered again.
         """
         network = self.unwrapped(network)
-        names = dict(named_tensors(network))
+        names = dict(_named_tensors(network))
         tensors_by_id: dict[int, Tensor | None] = {}
         if state is not None:
-            tensors_by_id = {id(weight): state.get(f"{name}/{WEIGHT_KEY}") for name, weight in trained_weights(network)}
+            tensors_by_id = {
+                id(weight): state.get(f"{name}/{WEIGHT_KEY}") for name, weight in _trained_weights(network)
+            }
         for weight in names.values():
             if id(weight) not in tensors_by_id:
                 tensor = self.sharding.gather(weight)
@@ -232,7 +235,7 @@ class Distributed:
 
     def state(self, network: Module, optimizer: AcceleratedOptimizer) -> dict[str, Tensor]:
         """Return the weights and moments for resuming, by name, on the CPU; empty except in process 0."""
-        tensors = state_tensors(self.unwrapped(network), optimizer.optimizer, self.sharding)
+        tensors = _state_tensors(self.unwrapped(network), optimizer.optimizer, self.sharding)
         return {name: tensor.cpu() for name, tensor in tensors if self.is_main}
 
     # ---- the rest ---------------------------------------------------------------------------------------------------
@@ -246,13 +249,13 @@ class Distributed:
         self.accelerator.end_training()
 
 
-def named_tensors(network: Module) -> Iterator[tuple[str, Tensor]]:
+def _named_tensors(network: Module) -> Iterator[tuple[str, Tensor]]:
     """Yield a network's state dict with the parameters themselves, which carry their sharding."""
     weights = dict(network.named_parameters(remove_duplicate=False))
     return ((name, weights.get(name, value)) for name, value in network.state_dict().items())
 
 
-def sharding_of(config: TrainConfig) -> Replicated:
+def _sharding_of(config: TrainConfig) -> Replicated:
     """Return the sharding of weights and moments that the config asks for."""
     if config.deepspeed:
         from figeval.wings.training.sharding import Zero, zero_configuration
@@ -279,7 +282,7 @@ def connect(config: TrainConfig) -> Distributed:
 
     check_trackers(config.trackers)
     avoid_cudnn_attention()
-    sharding = sharding_of(config)
+    sharding = _sharding_of(config)
     accelerator = Accelerator(
         mixed_precision=config.mixed_precision,
         log_with=list(config.trackers) or None,
@@ -331,7 +334,7 @@ def write_state(tensors: dict[str, Tensor], folder: Path) -> None:
     save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, folder / STATE_FILE)
 
 
-def read_state(folder: Path) -> dict[str, Tensor]:
+def _read_state(folder: Path) -> dict[str, Tensor]:
     """Read the tensors of a checkpoint.
 
     Raises:
@@ -346,26 +349,26 @@ def read_state(folder: Path) -> dict[str, Tensor]:
         raise TrainError(f"{folder / STATE_FILE} cannot be read ({error}); choose another --output") from error
 
 
-def trained_weights(network: Module) -> Iterator[tuple[str, Parameter]]:
+def _trained_weights(network: Module) -> Iterator[tuple[str, Parameter]]:
     """Yield the trained weights by name; frozen ones come from the model that the training started from."""
     return ((name, weight) for name, weight in network.named_parameters() if weight.requires_grad)
 
 
 def count_weights(network: Module) -> dict[str, int]:
     """Return the numbers of all (`total`) and of the trained weights (`trainable`), counting tied ones once."""
-    trainable = sum(weight.numel() for _, weight in trained_weights(network))
+    trainable = sum(weight.numel() for _, weight in _trained_weights(network))
     return {"total": sum(weight.numel() for weight in network.parameters()), "trainable": trainable}
 
 
-def state_tensors(network: Module, optimizer: Optimizer, sharding: Replicated) -> Iterator[tuple[str, Tensor]]:
+def _state_tensors(network: Module, optimizer: Optimizer, sharding: Replicated) -> Iterator[tuple[str, Tensor]]:
     """Yield the trained weights and their moments one by one."""
-    for name, weight in trained_weights(network):
+    for name, weight in _trained_weights(network):
         yield f"{name}/{WEIGHT_KEY}", sharding.gather(weight)
         for key, value in sharding.moments(optimizer, weight).items():
             yield f"{name}/{key}", value
 
 
-def load_weights(network: Module, tensors: Mapping[str, Tensor]) -> None:
+def _load_weights(network: Module, tensors: Mapping[str, Tensor]) -> None:
     """Load weights into a network that is not wrapped yet.
 
     Raises:
@@ -373,7 +376,7 @@ def load_weights(network: Module, tensors: Mapping[str, Tensor]) -> None:
     """
     import torch
 
-    weights = dict(trained_weights(network))
+    weights = dict(_trained_weights(network))
     if {name.rpartition("/")[0] for name in tensors} != set(weights):
         raise TrainError("the checkpoint is from a different network; choose another --output")
     with torch.no_grad():
@@ -381,11 +384,11 @@ def load_weights(network: Module, tensors: Mapping[str, Tensor]) -> None:
             weight.copy_(tensors[f"{name}/{WEIGHT_KEY}"])
 
 
-def load_moments(network: Module, optimizer: Optimizer, tensors: Mapping[str, Tensor], sharding: Replicated) -> None:
+def _load_moments(network: Module, optimizer: Optimizer, tensors: Mapping[str, Tensor], sharding: Replicated) -> None:
     """Load the moments, once network and optimizer are wrapped."""
-    moments: dict[str, dict[str, Tensor]] = {name: {} for name, _ in trained_weights(network)}
+    moments: dict[str, dict[str, Tensor]] = {name: {} for name, _ in _trained_weights(network)}
     for key_path, tensor in tensors.items():
         name, _, key = key_path.rpartition("/")
         if key != WEIGHT_KEY:
             moments[name][key] = tensor
-    sharding.restore_moments(optimizer, [(weight, moments[name]) for name, weight in trained_weights(network)])
+    sharding.restore_moments(optimizer, [(weight, moments[name]) for name, weight in _trained_weights(network)])

@@ -20,7 +20,7 @@ from pathlib import Path
 from signal import SIGTERM
 from tempfile import TemporaryDirectory
 
-from figeval.errors import TrainError
+from figeval import TrainError
 from figeval.frontend import end_quickly
 from figeval.io.json_files import JSONValue, parse_json
 from figeval.io.text import counted
@@ -46,7 +46,7 @@ def launch(config: TrainConfig, observer: TrainingObserver) -> None:
     """
     observer.preparing(f"loading model {config.model}")
     device = choose_device(config.device)
-    check_resources(config, device, count_gpus(device))
+    check_resources(config, device, _count_gpus(device))
     folder = TrainFolder(config.output)
     with folder.locked() if config.node_rank == 0 else nullcontext():  # released again, since process 0 locks it
         if folder.finished_progress(config) is not None:
@@ -59,7 +59,7 @@ def launch(config: TrainConfig, observer: TrainingObserver) -> None:
         arguments = torchrun_arguments(config, Path(temporary), WORKER, str(config_file))
         log = folder.traces / log_name(config)
         outcome = ProcessOutcome(folder, log)
-        with running_torchrun(arguments, environment, log) as process:
+        with _running_torchrun(arguments, environment, log) as process:
             for line in process.stdout or ():
                 with suppress(ValueError):  # a library may print other lines
                     message: dict[str, list[JSONValue]] = parse_json(line)
@@ -73,7 +73,7 @@ def log_name(config: TrainConfig) -> str:
     return "processes.log" if config.nodes == 1 else f"processes-{config.node_rank}.log"
 
 
-def count_gpus(device: str) -> int:
+def _count_gpus(device: str) -> int:
     """Return the number of GPUs of this machine that can be used; 0 unless the device is cuda."""
     if device != "cuda":
         return 0
@@ -230,7 +230,9 @@ class ProcessOutcome:
 
 
 @contextmanager
-def running_torchrun(arguments: list[str], environment: dict[str, str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
+def _running_torchrun(
+    arguments: list[str], environment: dict[str, str], log: Path
+) -> Iterator[subprocess.Popen[bytes]]:
     """Run torchrun and the processes that it starts; all of them have ended on exit, even after Ctrl-C."""
     command = [sys.executable, "-c", PROGRAM, *arguments]
     with log.open("ab") as output:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from figeval.errors import TrainError, near
-from figeval.models.learner import Learner, Setup
+from figeval import Learner, Setup, TrainError
+from figeval.errors import near
 from figeval.plugins import PluginManager
 from figeval.registry import Registry, fill
 from figeval.types import JSON

@@ -16,9 +16,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, cast
 
-from figeval.errors import TrainError
+from figeval import Features, Learner, TrainError
 from figeval.models.devices import attempt, is_exhausted
-from figeval.models.learner import WITHOUT_PADDING, Batch, Features, Learner
+from figeval.models.learner import WITHOUT_PADDING, Batch
 from figeval.types import JSON
 from figeval.wings.training.adapters import Adapters, add_adapters
 from figeval.wings.training.batch_plans import (
@@ -387,7 +387,6 @@ class TrainingSession:
         self._announce(scores, best=self.progress.best == self.progress.step)
 
     def _announce(self, scores: Scores, *, best: bool) -> None:
-        """Report scores on dev to the trackers and the observer."""
         values = {f"dev/{name}": value for name, value in scores.items() if value is not None}
         self.distributed.log(values, self.progress.step)
         self.job.observer.evaluated(self.progress.step, scores, best)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field, PositiveInt
 
-from figeval.errors import TrainError
+from figeval import TrainError
 from figeval.wings.training.batch_plans import BatchPlan, CheapestPasses, fewest_passes
 
 if TYPE_CHECKING:
@@ -191,11 +191,11 @@ def tokens_in_memory(measurements: Sequence[StepMeasurement], free: int | None, 
         longest: tokens of the longest row.
         default: the answer if memory is not known.
     """
-    fixed, per_token = bytes_of_pass(measurements)
+    fixed, per_token = _bytes_of_pass(measurements)
     return max(1, longest, int((MEMORY_SHARE * free - fixed) / per_token)) if free and per_token else default
 
 
-def bytes_of_pass(measurements: Iterable[StepMeasurement]) -> tuple[float, float]:
+def _bytes_of_pass(measurements: Iterable[StepMeasurement]) -> tuple[float, float]:
     """Return the bytes of a pass that do not depend on its tokens, such as casts of weights, and those per token.
 
     Both come from the largest and the smallest pass. If these are not much different, or neither part would be

@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from figeval.config import RunConfig
-from figeval.errors import TrainError
+from figeval import Harness, RunConfig, RunRecord, TrainError
 from figeval.frontend import notice
 from figeval.io.json_files import read_json
 from figeval.records.floor import floor_in
 from figeval.records.run_folder import read_run
-from figeval.records.schema import RunRecord
 from figeval.records.seen import DECLARED, FILE, about_in, weights_in
 from figeval.reporting.progress import RunProgress, display_on
-from figeval.runs.harness import Harness
 from figeval.runs.run import run
 from figeval.types import JSON
 from figeval.wings.training.config import TrainConfig, floor_config

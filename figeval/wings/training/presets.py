@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from figeval import plugins
-from figeval.errors import DuplicateName, TrainError, UnknownName, near
+from figeval import DuplicateName, Grid, Result, TrainError, UnknownName, plugins
+from figeval.errors import near
 from figeval.io.files import is_file
 from figeval.io.json_files import JSONValue, read_json
 from figeval.io.text import clean
@@ -26,8 +26,6 @@ from figeval.io.yaml_files import read_yaml
 from figeval.plugins import PluginManager
 from figeval.records.seen import DECLARED
 from figeval.registry import Registry, fill
-from figeval.reporting.grid import Grid
-from figeval.reporting.result import Result
 from figeval.types import JSON
 from figeval.wings.training.config import TrainConfig
 
@@ -197,7 +195,7 @@ class Presets:
         return candidates[0]
 
 
-def read_presets(file: Traversable) -> Iterator[Preset]:
+def _read_presets(file: Traversable) -> Iterator[Preset]:
     """Yield the rows of a file. Raises `TrainError` with file and key for values that TrainConfig would refuse."""
     for table in read_yaml(file, PresetsFile, TrainError).presets:
         for row in table.rows:
@@ -214,7 +212,7 @@ def load_presets(manager: PluginManager) -> Presets:
     presets = Presets()
 
     def add(file: Traversable, *, owner: str) -> None:
-        for preset in read_presets(file):
+        for preset in _read_presets(file):
             try:
                 presets.add(preset, owner=owner)
             except DuplicateName as error:

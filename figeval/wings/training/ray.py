@@ -19,8 +19,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from figeval.errors import FigevalError, FolderInUse, TrainError
-from figeval.records.schema import RunRecord
+from figeval import FigevalError, RunRecord, TrainError
+from figeval.errors import FolderInUse
 from figeval.reporting.progress import TrainingProgress, display_on
 from figeval.runs.workers.cluster import Shape, connected, passed_on, resources, runtime_environment
 from figeval.wings.training.config import TrainConfig

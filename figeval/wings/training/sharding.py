@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from figeval.errors import TrainError
+from figeval import TrainError
 from figeval.io.json_files import JSONObject, read_json
 from figeval.wings.training.config import TrainConfig
 
@@ -82,11 +82,11 @@ class Replicated:
         """Restore the optimizer's state for weights."""
         for weight, moments in states:
             for key, tensor in moments.items():
-                value = step_counter(tensor, optimizer, weight) if key == STEP else self.shard(tensor, weight)
+                value = _step_counter(tensor, optimizer, weight) if key == STEP else self.shard(tensor, weight)
                 optimizer.state[weight][key] = value
 
 
-def step_counter(tensor: Tensor, optimizer: Optimizer, weight: Tensor) -> Tensor | int | float:
+def _step_counter(tensor: Tensor, optimizer: Optimizer, weight: Tensor) -> Tensor | int | float:
     """Return a step counter as its optimizer keeps it.
 
     Adafactor keeps a number; AdamW a tensor, on the CPU or, if it is fused, on the device of the weights.
@@ -216,7 +216,7 @@ class Zero(Replicated):
         state = optimizer.optimizer.state
         for shard in _partitions(optimizer):
             state[shard] = {
-                key: step_counter(tensor.clone(), optimizer.optimizer, shard)
+                key: _step_counter(tensor.clone(), optimizer.optimizer, shard)
                 if key == STEP
                 else torch.zeros_like(shard)
                 for key, tensor in moments.items()

@@ -9,14 +9,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import sha256
 
-from figeval.errors import TrainError, near
+from figeval import Example, Harness, TaskSpec, TrainError
+from figeval.errors import near
 from figeval.language.words import letters
-from figeval.runs.harness import Harness
 from figeval.runs.retrieval.augmentation import augmentation_of, augmenter
-from figeval.spec import TaskSpec
 from figeval.spec.subset import examples_in
 from figeval.spec.survey import survey
-from figeval.types import Example
 from figeval.wings.training.config import TrainConfig
 
 DEV_NAMES = ("dev", "validation")
@@ -225,7 +223,6 @@ def subject_letters(example: Example) -> str:
 
 
 def _group_rows(examples: Sequence[Example], rows: Iterable[int], name: Callable[[Example], str]) -> dict[str, Rows]:
-    """Return the rows grouped by name."""
     groups: dict[str, Rows] = defaultdict(list)
     for row in rows:
         groups[name(examples[row])].append(row)
@@ -242,7 +239,6 @@ def _sort_groups(groups: Mapping[str, Rows]) -> list[Rows]:
 
 
 def _divide(examples: Sequence[Example], held_groups: Iterable[Rows]) -> Holdout:
-    """Return the held-out examples and the remaining ones."""
     held_rows = {row for rows in held_groups for row in rows}
     return (
         [example for row, example in enumerate(examples) if row in held_rows],

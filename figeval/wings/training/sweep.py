@@ -15,13 +15,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from figeval.errors import FolderInUse, TrainError, near
+from figeval import Harness, RunRecord, TrainError
+from figeval.errors import FolderInUse, near
 from figeval.io.json_files import JSONValue
 from figeval.io.yaml_files import InvalidYAML, parse_yaml
-from figeval.records.schema import RunRecord
 from figeval.records.sweep import GRID, SEEDS, GridPoint, GridRecord, SeedsRecord, write
 from figeval.records.training import OPERATIONAL
-from figeval.runs.harness import Harness
 from figeval.runs.seeds import scores_of, warnings_of
 from figeval.wings.training.config import TrainConfig, read_none, validate_config
 from figeval.wings.training.loop import TrainingObserver
@@ -267,5 +266,4 @@ def _parse_option(text: str) -> JSONValue:
 
 
 def _format_values(values: Mapping[str, object]) -> str:
-    """Format values as `lr=1e-5, epochs=3`."""
     return ", ".join(f"{name}={value}" for name, value in values.items())

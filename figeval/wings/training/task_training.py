@@ -7,14 +7,11 @@ from dataclasses import dataclass
 from functools import cache, partial
 from itertools import chain
 
-from figeval.config import RunConfig
-from figeval.errors import FigevalError, TrainError
+from figeval import Example, FigevalError, Harness, Learner, RunConfig, Setup, TaskSpec, TrainError
 from figeval.io.files import expand_user, is_folder
 from figeval.io.json_files import read_json
-from figeval.models.learner import Learner, Setup
 from figeval.models.model import Model
 from figeval.records import provenance
-from figeval.records.digests import SeenTexts
 from figeval.records.seen import DECLARED, FILE, Lineage, lineage_of, weights_in, write
 from figeval.records.training import (
     DevExamples,
@@ -28,12 +25,10 @@ from figeval.records.training import (
     TrainingRecord,
 )
 from figeval.runs.evaluate import CachedModel, TaskEvaluator
-from figeval.runs.harness import Harness
 from figeval.runs.plan import Planner, route_of
 from figeval.runs.retrieval.augmentation import augmentation_of
 from figeval.runs.score import Aggregator, MetricSet
-from figeval.spec import TaskSpec
-from figeval.types import JSON, Example
+from figeval.types import JSON
 from figeval.wings.training.config import TrainConfig
 from figeval.wings.training.distributed import Distributed, connect
 from figeval.wings.training.learners import load_learners
@@ -113,7 +108,6 @@ def train_in_process(config: TrainConfig, harness: Harness, observer: TrainingOb
 
 
 def _make_job(training: TrainingPlan, harness: Harness, folder: TrainFolder, observer: TrainingObserver) -> TrainingJob:
-    """Return the job for the training loop."""
     config, learner, splits = training.config, training.learner, training.splits
     criterion = _choose_criterion(training, harness)
     by_loss = any(name == LOSS for name, _ in criterion.metrics)
@@ -178,9 +172,9 @@ def _trace_lineage(training: TrainingPlan, harness: Harness) -> Lineage:
         variants = (splits, splits.originals or splits)
         trained_on = chain.from_iterable(variant.train for variant in variants)
         chosen_on = chain.from_iterable(variant.dev for variant in variants)
-        return lineage | Lineage((), SeenTexts.of_questions(trained_on), SeenTexts.of_questions(chosen_on))
+        return lineage | Lineage.of_questions(trained_on, chosen_on)
     held_out = (text for example in splits.dev for text in example.texts)
-    return lineage | Lineage((), SeenTexts.of_passages(texts(splits.train)), SeenTexts.of_passages(held_out))
+    return lineage | Lineage.of_passages(texts(splits.train), held_out)
 
 
 def write_missing_lineage(config: TrainConfig, harness: Harness) -> None:
@@ -238,7 +232,6 @@ def passes_record(progress: Progress) -> Passes | None:
 
 
 def _make_record(training: TrainingPlan, job: TrainingJob, progress: Progress, harness: Harness) -> TrainingRecord:
-    """Return the record of a finished training."""
     splits = training.splits
     return TrainingRecord(
         identity=progress.identity,

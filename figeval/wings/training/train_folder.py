@@ -22,7 +22,8 @@ from pathlib import Path
 import yaml
 from pydantic import BaseModel, ConfigDict, Field
 
-from figeval.errors import FolderInUse, TrainError
+from figeval import TrainError
+from figeval.errors import FolderInUse
 from figeval.io.json_files import parse_json, read_model
 from figeval.io.storage import cure, locked, replace_text
 from figeval.io.text import clean

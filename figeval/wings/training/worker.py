@@ -14,10 +14,9 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from figeval.errors import FigevalError, TrainError
+from figeval import FigevalError, Harness, TrainError
 from figeval.frontend import end_quickly, ignore_terminal
 from figeval.io.json_files import read_model
-from figeval.runs.harness import Harness
 from figeval.wings.training.config import TrainConfig
 from figeval.wings.training.task_training import train_in_process
 
@@ -31,7 +30,7 @@ class MessageWriter:
         self.has_announced = False
 
     def send(self, event: str, *values: object) -> None:
-        """Write a line at once; if the reader is gone, `end_with_stdin` notices it."""
+        """Write a line at once; if the reader is gone, `_end_with_stdin` notices it."""
         with suppress(BrokenPipeError):
             os.write(self.descriptor, json.dumps({event: values}).encode() + b"\n")
 
@@ -63,7 +62,7 @@ class MessageWriter:
             self.send(event, *values)
 
 
-def end_with_stdin() -> None:
+def _end_with_stdin() -> None:
     """Exit at once when stdin ends, because the launcher is gone or stops the processes."""
     while os.read(0, 4096):
         pass
@@ -76,7 +75,7 @@ def main() -> None:
     writer = MessageWriter(os.dup(sys.stdout.fileno()), int(os.environ["RANK"]))
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     ignore_terminal()
-    threading.Thread(target=end_with_stdin, daemon=True).start()
+    threading.Thread(target=_end_with_stdin, daemon=True).start()
     try:
         config = read_model(Path(sys.argv[1]), TrainConfig, TrainError)
         train_in_process(config, Harness(include=config.include_path), writer)

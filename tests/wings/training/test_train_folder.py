@@ -43,7 +43,7 @@ def test_only_the_best_and_the_last_stay_and_only_the_last_can_go_on(tmp_path: P
     assert names(folder) == ["step-000001", "step-000003"]
     assert not (folder.checkpoint_folder(1) / "state").exists()
     assert (folder.checkpoint_folder(3) / "state" / "state.safetensors").exists()
-    assert folder.read() == progress
+    assert folder.read_progress() == progress
 
 
 def test_it_goes_on_with_the_same_examples_only(tmp_path: Path) -> None:
