@@ -69,7 +69,7 @@ def lengths_of(task: str, max_length: int, changes: dict[str, Any]) -> tuple[Seq
         task=task, model="minilm", output=Path("unused"), device="cpu", max_length=max_length, **changes
     )
     training = plan_training(config, Harness(), "cpu")
-    features = training.learner.features(training.shown.train)
+    features = training.learner.features(training.model_splits.train)
     candidates = getattr(features, "candidates", None)
     return features.lengths, [] if candidates is None else candidates.lengths
 
