@@ -21,7 +21,7 @@ from figeval.records.sweep import whole_runs
 from figeval.records.training import TrainingRecord, read_training
 from figeval.runs.harness import Harness
 from figeval.runs.stored import with_breakdown
-from figeval.task_types.base import Routes
+from figeval.task_types.registry import Routes
 from figeval.types import JSON
 from figeval.wings.comparison.sides import Side
 from figeval.wings.report.buckets import bucketed
