@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from figeval import Training
 from figeval.records.schema import TaskRecord
 from figeval.records.sweep import SEEDS, run_or_mean
-from figeval.wings.training.train import stored_record
 from tests.measured import MEASURED, by_task, quoted, scores, shown, table, tasks
 
 AS_IT_IS = "minilm"
@@ -50,7 +50,7 @@ def test_what_a_training_cost(cells: list[str]) -> None:
 
 def cost(name: str) -> list[str]:
     """The line of a training, `seen/seed-0`, in the table of costs."""
-    record = stored_record(MEASURED / f"minilm-{name}")
+    record = Training(MEASURED / f"minilm-{name}").record
     config, best = record.config.model_dump(), record.best
     first, value = next(iter(next(one for one in record.evaluations if one.step == best).scores.items()))
     assert value is not None

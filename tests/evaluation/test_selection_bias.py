@@ -28,7 +28,7 @@ from figeval.runs.score import Aggregator, MetricSet
 from figeval.runs.selection_bias import helper_of, withhold_intervals
 from figeval.runs.stored import with_breakdown
 from figeval.wings.comparison.comparisons import compare_runs
-from figeval.wings.training.complete import complete
+from figeval.wings.training.pipeline import complete_training
 from figeval.wings.training.sweep import Sweep
 from tests import runs, trainings
 from tests.plugins.tiny import Workshop
@@ -149,7 +149,7 @@ def trained(place: Path, name: str, model: str = "base", **changes: Any) -> Path
     """The folder of a model that took two steps on `mini:retrieval`."""
     write_other(place / "tasks")
     given = {"limit": None, "evaluate": (), **changes}
-    complete(trainings.config(place / model, place / "tasks", place / name, **given), Heard())
+    complete_training(trainings.config(place / model, place / "tasks", place / name, **given), Heard())
     return place / name
 
 
@@ -295,7 +295,7 @@ def test_seeds_have_no_interval_of_what_was_seen_but_one_of_the_rest(models: Pat
     config = trainings.config(
         models / "base", models / "tasks", models / "seeds", limit=20, evaluate=("mini_retrieval",)
     )
-    record = Sweep(config, Heard(), str).over_seeds((0, 1))
+    record = Sweep(config, Heard(), str).train_seeds((0, 1))
     seen, unseen = record.scores[:2]
     assert (seen.seen, seen.low, seen.unseen_only) == ("trained", None, False)
     assert (unseen.seen, unseen.n, unseen.unseen_only) == (None, 40, True)

@@ -21,7 +21,7 @@ from figeval.models.learner import Setup
 from figeval.runs import Harness
 from figeval.task_types.pairs import PairExample
 from figeval.wings.training.config import TrainConfig
-from figeval.wings.training.train import train_here
+from figeval.wings.training.task_training import train_in_process
 from tests.plugins.tiny import KINDS, LINES, LONG, Workshop, save
 from tests.wings.training.linear import Heard
 
@@ -195,7 +195,7 @@ def trained(folder: Path, model: Path, head: str, **changes: Any) -> tuple[Path,
     further = {"epochs": 6, "lr": 5e-3, "batch_size": 4, "device": "cpu", "max_length": 20}
     heard = Heard()
     config = TrainConfig.model_validate({**values, **further, **changes})
-    train_here(config, Harness(plugins.plugin_manager(), include=(folder,)), heard)
+    train_in_process(config, Harness(plugins.plugin_manager(), include=(folder,)), heard)
     return config.output, heard
 
 

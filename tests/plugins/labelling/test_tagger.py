@@ -24,7 +24,7 @@ from figeval.runs import Harness
 from figeval.runs.run import run as run_pipeline
 from figeval.testing import CapabilityCheck, check_learner, check_model
 from figeval.wings.training.config import TrainConfig
-from figeval.wings.training.train import train_here
+from figeval.wings.training.task_training import train_in_process
 from tests.plugins.heads.small import written
 from tests.plugins.tiny import LINES, LONG, Workshop
 from tests.runs import Deaf
@@ -200,7 +200,7 @@ def test_it_learns_and_answers_as_it_did_in_training(workshop: Workshop, tmp_pat
     config = TrainConfig.model_validate(
         {**about, **steps, "device": "cpu", "select_on": "test", "include_path": [tmp_path]}
     )
-    train_here(config, harness, Heard())
+    train_in_process(config, harness, Heard())
     run = RunConfig(tasks=("small",), model=str(tmp_path / "out"), device="cpu", output_path=tmp_path / "run")
     record, _ = run_pipeline(run, harness, Deaf())
     (done,) = record.tasks

@@ -5,26 +5,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from figeval.config import RunConfig
-from figeval.errors import TrainError
+from figeval import Harness, RunConfig, RunRecord, TrainError
 from figeval.frontend import notice
 from figeval.io.json_files import read_json
 from figeval.records.floor import floor_in
 from figeval.records.run_folder import read_run
-from figeval.records.schema import RunRecord, TaskRecord
-from figeval.records.seen import FILE, about_in, weights_in
-from figeval.runs.harness import Harness
+from figeval.records.seen import DECLARED, FILE, about_in, weights_in
+from figeval.reporting.progress import RunProgress, display_on
 from figeval.runs.run import run
 from figeval.types import JSON
 from figeval.wings.training.config import TrainConfig, floor_config
 from figeval.wings.training.launcher import launch, needs_launcher
 from figeval.wings.training.learners import load_learners
-from figeval.wings.training.loop import LOSS, TrainingObserver
-from figeval.wings.training.train import catch_up, finished, stored_record, train_here
-from figeval.wings.training.train_folder import DECLARED, TrainFolder, write_json
+from figeval.wings.training.loop import TrainingObserver
+from figeval.wings.training.selection import LOSS
+from figeval.wings.training.task_training import train_in_process, write_missing_lineage
+from figeval.wings.training.train_folder import TrainFolder, write_json
 
 
-def complete(config: TrainConfig, observer: TrainingObserver) -> RunRecord | None:
+def complete_training(config: TrainConfig, observer: TrainingObserver) -> RunRecord | None:
     """Train the model and, if `floor` asks for it, its floor; then run the tasks of `evaluate`.
 
     Only the first of several machines evaluates.
@@ -37,23 +36,23 @@ def complete(config: TrainConfig, observer: TrainingObserver) -> RunRecord | Non
     """
     harness = Harness(include=config.include_path)
     harness.catalogue.expand(config.evaluate or ())  # a misspelt name must not wait for the end of the training
-    floor = floor_config(config, probe_of_floor(config, harness)) if config.floor else None
+    floor = floor_config(config, floor_probe(config, harness)) if config.floor else None
     if config.node_rank == 0:  # check both folders before the first step, since the floor begins hours later
-        for one in filter(None, (config, floor)):
-            TrainFolder(one.output).check(one)
-    trained(config, harness, observer)
+        for training in filter(None, (config, floor)):
+            TrainFolder(training.output).check(training)
+    _train_model(config, harness, observer)
     if floor is not None:
-        if finished(floor, TrainFolder(floor.output)) is None:
+        if TrainFolder(floor.output).finished_progress(floor) is None:
             notice(f"training the floor in {floor.output}: the same settings with --probe {floor.probe}")
-        trained(floor, harness, observer)
+        _train_model(floor, harness, observer)
     if config.node_rank > 0:
         return None
-    record = evaluated(config, harness, observer)
-    store_held_out(config, record)
+    record = _evaluate_model(config, harness, observer)
+    _store_held_out(config, record)
     return record
 
 
-def probe_of_floor(config: TrainConfig, harness: Harness) -> str:
+def floor_probe(config: TrainConfig, harness: Harness) -> str:
     """Return the probe on which the floor of a training is trained.
 
     Raises:
@@ -72,30 +71,30 @@ def probe_of_floor(config: TrainConfig, harness: Harness) -> str:
     return task.floor
 
 
-def trained(config: TrainConfig, harness: Harness, observer: TrainingObserver) -> None:
+def _train_model(config: TrainConfig, harness: Harness, observer: TrainingObserver) -> None:
     """Train the model, in separate processes if the config asks for them; say so if it is trained already."""
-    done = finished(config, TrainFolder(config.output)) if config.node_rank == 0 else None
-    if done is not None:
-        notice(f"{config.output} has already been trained: {done.step} steps, {done.why}")
+    progress = TrainFolder(config.output).finished_progress(config) if config.node_rank == 0 else None
+    if progress is not None:
+        notice(f"{config.output} has already been trained: {progress.step} steps, {progress.end_reason}")
     if needs_launcher(config):
         launch(config, observer)
     else:
-        train_here(config, harness, observer)
+        train_in_process(config, harness, observer)
     if config.node_rank == 0:
-        catch_up(config, harness)
+        write_missing_lineage(config, harness)
 
 
-def evaluated(config: TrainConfig, harness: Harness, observer: TrainingObserver) -> RunRecord | None:
+def _evaluate_model(config: TrainConfig, harness: Harness, observer: TrainingObserver) -> RunRecord | None:
     """Run the tasks of `evaluate` (by default the task that the model was trained on), augmented as in training."""
-    asked = evaluation_of(config, harness)
-    if asked is None:
+    run_config = _evaluation_config(config, harness)
+    if run_config is None:
         return None
-    observer.preparing(f"running {', '.join(asked.tasks)} with the trained model")
-    record, _ = run(asked, harness, Unheard())
+    observer.preparing(f"running {', '.join(run_config.tasks)} with the trained model")
+    record, _ = run(run_config, harness, RunProgress(display_on(None)))
     return record
 
 
-def evaluation_of(config: TrainConfig, harness: Harness) -> RunConfig | None:
+def _evaluation_config(config: TrainConfig, harness: Harness) -> RunConfig | None:
     """Return the config of the run that ends a training, or None if there are no tasks to evaluate."""
     tasks = (config.task,) if config.evaluate is None else config.evaluate
     if not tasks:
@@ -119,79 +118,58 @@ def stored_evaluation(config: TrainConfig) -> RunRecord | None:
         RecordError: the predictions of the run have been changed.
     """
     output = config.output
-    asked = evaluation_of(config, Harness(include=config.include_path))
-    done = finished(config, TrainFolder(output)) is not None and (output / FILE).is_file()
-    if not done or config.floor or floor_in(output) is not None or asked is None or asked.output_path is None:
+    run_config = _evaluation_config(config, Harness(include=config.include_path))
+    is_trained = TrainFolder(output).finished_progress(config) is not None and (output / FILE).is_file()
+    has_floor = config.floor or floor_in(output) is not None
+    if not is_trained or has_floor or run_config is None or run_config.output_path is None:
         return None
-    as_trained = stored_record(output).weights_sha256 == weights_in(output)
-    if not as_trained or not (asked.output_path / "run.json").is_file():
+    is_unchanged = TrainFolder(output).read_record().weights_sha256 == weights_in(output)
+    if not is_unchanged or not (run_config.output_path / "run.json").is_file():
         return None
-    record, folder = read_run(asked.output_path)
-    whole = record.status == "complete" and all(folder.has_predictions(task.task) for task in record.tasks)
-    return record if whole and record.identity == asked.identity() else None
+    record, folder = read_run(run_config.output_path)
+    is_complete = record.status == "complete" and all(folder.has_predictions(task.task) for task in record.tasks)
+    return record if is_complete and record.identity == run_config.identity() else None
 
 
-def store_held_out(config: TrainConfig, record: RunRecord | None) -> None:
+def _store_held_out(config: TrainConfig, record: RunRecord | None) -> None:
     """Write the model's score on examples that it was not trained on into its figeval.json (`about.held_out`).
 
     This is the first score of its task in the final run, on the examples that the model was neither trained nor chosen
     on. Without such a run, or such examples, it is the score on dev, which has no interval because the checkpoint was
     chosen there.
     """
-    found = held_out_in(record, config.task) or held_out_on_dev(config)
+    score = held_out_score(record, config.task) or _held_out_dev_score(config)
     about = about_in(config.output)
-    if found and about.get("held_out") != found:
-        declared = read_json(config.output / DECLARED, TrainError)
-        write_json(config.output / DECLARED, {**declared, "about": {**about, "held_out": found}})
+    if score and about.get("held_out") != score:
+        declaration = read_json(config.output / DECLARED, TrainError)
+        write_json(config.output / DECLARED, {**declaration, "about": {**about, "held_out": score}})
 
 
-def held_out_in(record: RunRecord | None, name: str) -> JSON:
+def held_out_score(record: RunRecord | None, name: str) -> JSON:
     """Return the first score of a task in a run, on unseen examples, as stored in figeval.json; empty if none."""
-    task = next((one for one in record.tasks if one.task == name), None) if record is not None else None
+    task = next((task for task in record.tasks if task.task == name), None) if record is not None else None
     if task is None:
         return {}
-    unseen = task.overlap.scores if task.overlap is not None else []
-    score = next((one for one in unseen or task.scores if one.value is not None and one.seen is None), None)
+    scores = (task.overlap.scores if task.overlap is not None else []) or task.scores
+    score = next((score for score in scores if score.value is not None and score.seen is None), None)
     if score is None:
         return {}
     keys = ("metric", "value", "low", "high", "n", "clusters")
     return {"task": name, "split": "test", **{key: getattr(score, key) for key in keys}}
 
 
-def held_out_on_dev(config: TrainConfig) -> JSON:
+def _held_out_dev_score(config: TrainConfig) -> JSON:
     """Return the first score of the chosen checkpoint on dev, as stored in figeval.json; empty if there is none."""
-    told = stored_record(config.output)
-    scores = next((one.scores for one in told.evaluations if one.step == told.best), {})
-    known = ((name, value) for name, value in scores.items() if value is not None and name != LOSS)
-    metric, value = next(known, ("", None))
+    record = TrainFolder(config.output).read_record()
+    scores = next((evaluation.scores for evaluation in record.evaluations if evaluation.step == record.best), {})
+    metrics = ((name, value) for name, value in scores.items() if value is not None and name != LOSS)
+    metric, value = next(metrics, ("", None))
     if value is None or config.select_on != "dev":
         return {}
     about = {"task": config.task, "split": "dev", "metric": metric, "value": value, "low": None, "high": None}
-    return {**about, "n": told.dev.n, "clusters": None}
+    return {**about, "n": record.dev.n, "clusters": None}
 
 
 def evaluation_folder(output: Path, tasks: Sequence[str]) -> Path:
     """Return the folder of the run that evaluates these tasks at the end of a training."""
     return output / "runs" / "-".join(tasks)
-
-
-class Unheard:
-    """An observer that ignores every event."""
-
-    def reading(self, task: str) -> None:
-        """Ignore the event."""
-
-    def resumed(self, folder: Path, kept: int, n: int) -> None:
-        """Ignore the event."""
-
-    def task_started(self, task: str, n: int, done: int) -> None:
-        """Ignore the event."""
-
-    def advanced(self, rows: int) -> None:
-        """Ignore the event."""
-
-    def scoring(self, what: str) -> None:
-        """Ignore the event."""
-
-    def task_ended(self, task: TaskRecord) -> None:
-        """Ignore the event."""
