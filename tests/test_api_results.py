@@ -12,7 +12,6 @@ import pytest
 import figeval
 from figeval.wings.checklist.api import Checklist
 from figeval.wings.checklist.checklist import Answer
-from figeval.wings.comparison.power_api import Power
 from tests.cli.conftest import Cli, cli
 from tests.runs import finished
 
@@ -131,7 +130,7 @@ def test_a_task_of_the_program_has_a_plan() -> None:
 
 
 def test_a_small_disagreement_is_not_printed_as_none() -> None:
-    (note,) = Power({}, 0.005, 0.8, 1).notes()
+    (note,) = figeval.Power({}, 0.005, 0.8, 1).notes()
     assert note.endswith("if exactly one of the two models is right on 0.5% of the examples")
 
 

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from figeval.wings.comparison.comparisons import compare_runs
 from tests.measured import MEASURED, short, table
+from tests.runs import compare_runs
 
 RUN = MEASURED / "smollm2-case"
 GENERATION = MEASURED / "bench" / "generation.json"

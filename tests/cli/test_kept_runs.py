@@ -12,9 +12,8 @@ from bench import measure
 from figeval.errors import RecordError
 from figeval.records import rows_file
 from figeval.records.run_folder import RunFolder, read_run
-from figeval.wings.comparison.comparisons import compare_runs
 from tests.cli.conftest import Cli
-from tests.runs import finished
+from tests.runs import compare_runs, finished
 
 
 @pytest.fixture

@@ -13,9 +13,9 @@ from figeval.errors import FigevalError, RecordError
 from figeval.records.run_folder import RunFolder, read_record, read_run
 from figeval.records.sweep import run_or_mean
 from figeval.runs.stored import with_breakdown
-from figeval.wings.comparison.comparisons import compare_runs
 from tests.evaluation.conftest import Heard, Workshop, write_task
 from tests.fakes import FakeGenerator, FakePairScorer
+from tests.runs import compare_runs
 
 Rows = list[dict[str, Any]]
 

@@ -29,10 +29,10 @@ from figeval.runs.score import MetricSet, TaskScorer
 from figeval.runs.seeds import scores_of
 from figeval.runs.stored import with_breakdown
 from figeval.runs.validate import validate
-from figeval.wings.comparison.comparisons import compare_runs
 from tests.evaluation.conftest import Heard, Workshop, write_task
 from tests.fakes import FakeGenerator, FakePairScorer
 from tests.processes import figeval
+from tests.runs import compare_runs
 
 TASK = """
 name: t

@@ -10,10 +10,10 @@ import pytest
 from figeval.errors import CapabilityError, RecordError, TaskError
 from figeval.runs.floors import says_nothing
 from figeval.types import Reply
-from figeval.wings.comparison.comparisons import compare_runs
 from figeval.wings.verify.verify import verify
 from tests.evaluation.conftest import Heard, write_task
 from tests.fakes import FakeChatModel, FakeGenerator, FakeLanguageModel, FakePairScorer
+from tests.runs import compare_runs
 
 LOUD = """
 {% block context %}LOUD {{ query }}{% endblock %}

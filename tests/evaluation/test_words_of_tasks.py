@@ -13,9 +13,9 @@ from figeval.builtin.plugins.baselines.word_overlap import Overlap
 from figeval.builtin.plugins.lexical.tfidf import Tfidf
 from figeval.errors import FigevalError, RecordError, TaskError
 from figeval.runs.validate import validate
-from figeval.wings.comparison.comparisons import compare_runs
 from figeval.wings.exporters.api import export
 from tests.evaluation.conftest import Workshop
+from tests.runs import compare_runs
 
 CHOICE = """
 name: t

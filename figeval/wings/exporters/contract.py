@@ -13,7 +13,7 @@ from figeval.errors import OptionError, PluginError
 from figeval.io.text import one_line
 from figeval.runs.outputs import Files
 from figeval.runs.stored_run import StoredRun
-from figeval.wings.comparison.comparisons import Design, RunComparisons, compare_all
+from figeval.wings.comparison.family import Design, RunComparisons, compare_all
 from figeval.wings.exporters.layouts import load_layouts
 
 PROVIDED = {"stored", "layouts", "compare"}  # arguments that figeval gives to exporters
