@@ -269,7 +269,8 @@ def test_a_small_module_has_several_importers_or_a_reason() -> None:
 
 
 PLACE = re.compile(r"(?<![\w.:/~{}])/" + r"(?:work|root|home/\w+|Users/\w+|tmp|mnt)/")
-LEFT_BEHIND = {"build", "dist", "runs", "__pycache__"}
+LEFT_BEHIND = {"build", "dist", "__pycache__"}
+RUNS = (str(ROOT / "results"), "runs")
 BINARY = {".gz", ".png", ".pdf", ".whl", ".pyc"}
 
 
@@ -294,5 +295,5 @@ def texts() -> Iterator[Path]:
     """The files of the project, without what tools leave behind."""
     for folder, folders, names in os.walk(ROOT):
         folders[:] = [name for name in folders if name not in LEFT_BEHIND and (name[0] != "." or name == ".ci")]
-        folders[:] = [name for name in folders if not name.endswith(".egg-info")]
+        folders[:] = [name for name in folders if not name.endswith(".egg-info") and (folder, name) != RUNS]
         yield from (Path(folder, name) for name in names if name[0] != "." and Path(name).suffix not in BINARY)

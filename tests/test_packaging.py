@@ -117,11 +117,10 @@ def test_what_must_not_be_missing(name: str, contents: dict[str, bytes]) -> None
 def test_what_has_no_place_in_a_wheel(contents: dict[str, bytes]) -> None:
     tops = {PurePosixPath(name).parts[0] for name in contents}
     assert tops == {"figeval"}
-    strays = [
-        name for name in contents if {"tests", "bench", ".ci", "runs", "__pycache__"} & {*PurePosixPath(name).parts}
-    ]
+    strays = [name for name in contents if {"tests", "bench", ".ci", "__pycache__"} & {*PurePosixPath(name).parts}]
     wanted = ("figeval/cli/scaffold/",)
     assert not [name for name in strays if not name.startswith(wanted)]
+    assert not [name for name in contents if name.startswith("figeval/builtin/results/runs")]
     assert not [name for name in contents if name.endswith((".pyc", ".orig", ".part", ".lock"))]
 
 

@@ -8,11 +8,15 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from figeval.cli.ls import LISTINGS
+from figeval.cli.ls import listings
+from figeval.plugins import plugin_manager
 from tests.cli.conftest import Cli
 
 MORE = {"mini_situations", "mini_alignment", "mini_joint", "mini_narrative", "mini_motif"}
 MINI = {"mini_proverbs", "mini_retrieval", "mini_pairs", "mini_fables"} | MORE
+
+
+LISTINGS = listings(plugin_manager())
 
 
 def rows(cli: Cli, *arguments: str) -> list[dict[str, Any]]:
@@ -31,7 +35,7 @@ def test_alone_it_says_what_can_be_listed(cli: Cli) -> None:
 @pytest.mark.parametrize("kind", LISTINGS)
 def test_text_has_a_heading_and_one_line_for_each_row(kind: str, cli: Cli) -> None:
     lines = cli("ls", kind).out.splitlines()
-    assert tuple(lines[0].split()) == LISTINGS[kind].columns
+    assert tuple(lines[0].split()) == tuple(LISTINGS[kind].columns)
     assert [line.split()[0] for line in lines[1:]] == [
         row["name"].removeprefix("figeval.builtin.") for row in rows(cli, kind)
     ]

@@ -98,7 +98,9 @@ class Workshop:
         self.backend = FakePairScorer()
 
     def harness(self, *others, **more):
-        manager = plugins.load(modules=[f"figeval.builtin.plugins.{name}" for name in ("baselines", *others)])
+        wings = {"exporters": "figeval.wings.exporters"}
+        modules = [wings.get(name, f"figeval.builtin.plugins.{name}") for name in ("baselines", *others)]
+        manager = plugins.load(modules=modules)
         manager.load("models", "test", lambda: Models(model=self.backend, **more))
         return Harness(manager, include=(self.folder,))
 

@@ -1,7 +1,9 @@
 """Golden runs: commands and their expected outcomes.
 
 Each file of `runs/` contains related cases. A case has a `name`, a sentence `why`, the `commands` in order, the script
-of a `server` if it needs one, and one of the `outcomes` for each command. `python -m tests.golden.freeze` writes the
+of a `server` if it needs one, and one of the `outcomes` for each command. With `files`, an outcome also has all that
+the command printed on stderr and every file that it wrote; such a case may have actions between its commands
+(`tests.golden.actions`). `python -m tests.golden.freeze` writes the
 outcomes; `tests/test_golden_runs.py` compares them.
 """
 
@@ -10,12 +12,15 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from figeval.errors import FigevalError
+from tests.golden.actions import ACTIONS
 from tests.golden.stage import HERE, Models, Stage, serving
+from tests.golden.written import digests, written
 
 Tree: TypeAlias = Any  # what JSON can hold
 
@@ -28,6 +33,10 @@ VARYING = {
     *("seconds", "baseline_seconds", "peak_memory_mb", "provenance", "identity", "started", "finished", "command"),
     *("config", "digests", "schema_version", "predictions", "predictions_sha256", "fingerprint", "weights_sha256"),
 }
+VARYING_IN_FILES = VARYING - {"config", "predictions", "command"} | {
+    *("checksum", "packages", "total_evaluation_time_seconds"),
+    *("git_hash", "revision"),  # of the checkout
+}
 VARYING_TEXTS = (
     (re.compile(r"\d+(\.\d+)? (s|min|h)\b"), "{time}"),
     (re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"), "{date}"),
@@ -35,6 +44,22 @@ VARYING_TEXTS = (
     (re.compile(r"@[0-9a-f]{12}\b"), "@{fingerprint}"),
     (re.compile(r"(?<=:)\d+\.\d+\.\d+\b"), "{version}"),  # of a library, in the signature of a metric
 )
+VARYING_TEXTS_IN_FILES = (
+    *VARYING_TEXTS,
+    # Ids that exporters make of a time: Inspect's, and those of Every Eval Ever.
+    (re.compile(r"(?<![0-9a-f])(?:[0-9a-f]{22}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})(?![0-9a-f])"), "{id}"),
+    (re.compile(r"(?<!\d)1[789]\d{8}(?!\d)"), "{date}"),  # in seconds
+    (re.compile(r"\{figeval\} (?:[0-9a-f]{12})?(?: \(changed\))?(?=</td>)"), "{figeval}"),  # its commit
+    (re.compile(r"\b\d+:\d\d:\d\d\b"), "{time}"),
+    (re.compile(r"(?<=peak memory )[\d.,]+ \w+"), "{memory}"),
+    (re.compile(r"(?<=hardware: )[^;]*"), "{hardware}"),
+    (re.compile(r"\bPython 3\.\d.*"), "{versions}"),
+    (
+        re.compile(r"(?<!\d)20\d\d-\d\d-\d\d(?:[T ]\d\d[:-]\d\d(?:[:-]\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d[:-]\d\d)?)?"),
+        "{date}",
+    ),
+)
+EPOCHS = (1.7e9, 4e9)  # seconds from 1970 to a day after this was written
 NUMBER = re.compile(r"-?\d+\.\d+(?:e-?\d+)?")
 
 
@@ -47,6 +72,7 @@ class Case:
     why: str
     commands: list[list[str]]
     server: str = ""
+    files: bool = False
     environment: dict[str, str] = field(default_factory=dict)
     outcomes: list[Tree] = field(default_factory=list)
 
@@ -68,7 +94,8 @@ def outcomes(case: Case, folder: Path, models: Models) -> list[Tree]:
     """Run the commands of a case and return what came out of each."""
     with serving(case.server) as address:
         stage = Stage(folder, models, address, case.environment)
-        return [outcome(command, stage) for command in case.commands]
+        step = step_outcome if case.files else outcome
+        return [step(command, stage) for command in case.commands]
 
 
 def outcome(command: list[str], stage: Stage) -> Tree:
@@ -90,6 +117,43 @@ def outcome(command: list[str], stage: Stage) -> Tree:
     return steady(found, stage)
 
 
+def step_outcome(command: list[str], stage: Stage) -> Tree:
+    """Take a step of a case with files: what it printed and wrote, or the value of an action."""
+    before = digests(stage.folder)
+    if command[0] in ACTIONS:
+        found = acted(command, stage)
+        if command[0] == "evaluate" and (files := written(stage.folder, before)):
+            found["files"] = files
+        return steady_step(found, stage)
+    done = stage.figeval(command[1:] if command[0] == "prepare" else command)
+    found = {"code": done.code}
+    if command[0] == "prepare":
+        if done.code != 0:
+            raise ValueError(f"figeval {' '.join(command[1:])}: {done.err}")
+        return found
+    if done.code == 130:
+        return found  # how far it came is a matter of luck
+    found |= {"printed": printed(done.out), "told": lines_of(done.err)}
+    if command[0] == "train":
+        folder = Path(stage.filled(command[command.index("--output") + 1]))
+        found |= {**training_in(folder), "names": sorted(digests(folder))}
+        found["told"] = found["told"][-1:] if done.code else []  # lines with losses and seconds
+    elif files := written(stage.folder, before):
+        found["files"] = files
+    return steady_step(found, stage)
+
+
+def acted(command: list[str], stage: Stage) -> Tree:
+    """Do something beside figeval's commands; an error of figeval is told as the command line tells it."""
+    name, *arguments = command
+    with stage.inside():
+        try:
+            value = ACTIONS[name](*map(stage.filled, arguments))
+        except FigevalError as error:
+            return {"code": 2, "complaint": lines_of(str(error))}
+    return {"code": 0} if value is None else {"code": 0, "value": value}
+
+
 def printed(text: str) -> Tree:
     """What a command printed: the value where it is JSON, else its lines."""
     try:
@@ -103,9 +167,9 @@ def lines_of(text: str) -> list[str]:
     return [line.rstrip() for line in text.rstrip().splitlines()]
 
 
-def undated(text: str) -> str:
+def undated(text: str, patterns: Sequence[tuple[re.Pattern[str], str]] = VARYING_TEXTS) -> str:
     """A text without times, dates, versions, and a run's identity at its beginning."""
-    for pattern, name in VARYING_TEXTS:
+    for pattern, name in patterns:
         text = pattern.sub(name, text)
     return text
 
@@ -145,6 +209,29 @@ def steady(tree: Tree, stage: Stage) -> Tree:
     return undated(stage.emptied(tree)) if isinstance(tree, str) else tree
 
 
+def steady_step(tree: Tree, stage: Stage) -> Tree:
+    """The same of a case with files, which keeps more of them."""
+    identities = stage.identities()
+    identity = re.compile(rf"(?<![\w.])(?:{'|'.join(map(re.escape, identities))})(?![\w]|\.\d)")
+
+    def text(value: str) -> str:
+        value = identity.sub(lambda found: identities[found.group()], value)
+        return undated(stage.emptied(value), VARYING_TEXTS_IN_FILES)
+
+    def part(value: Tree) -> Tree:
+        if isinstance(value, Mapping):
+            return {text(key): part(inner) for key, inner in value.items() if key not in VARYING_IN_FILES}
+        if isinstance(value, list):
+            return [part(inner) for inner in value]
+        if isinstance(value, str):
+            return text(value)
+        if isinstance(value, float) and EPOCHS[0] < value < EPOCHS[1]:
+            return "{date}"
+        return float(f"{value:.{DIGITS}g}") if isinstance(value, float) and math.isfinite(value) else value
+
+    return part(tree)
+
+
 # ---- comparing -------------------------------------------------------------------------------------------------------
 
 
@@ -177,9 +264,10 @@ class Names:
         return [self.reworded(argument) for argument in command]
 
 
-def names() -> Names:
-    """The committed map from old names to new ones."""
+def names(*, files: bool = False) -> Names:
+    """The committed map from old names to new ones; cases with files were frozen later and have one of their own."""
     told = json.loads(NAMES.read_text("utf-8"))
+    told = told["files"] if files else told
     return Names(told["keys"], told["values"], told["texts"])
 
 

@@ -6,11 +6,15 @@ clear and ambiguous answers, reasoning traces, answers outside the options, refu
 
 from __future__ import annotations
 
+import json
 import re
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 
+MINI = Path(__file__).resolve().parents[2] / "tasks" / "mini"
 LETTERS = "ABCDE"
 WORDS = ("Yes", "No", "Maybe")
 STORIES = (
@@ -158,6 +162,51 @@ def plain(question: str) -> Said:
     return Said(LETTERS[digest(question) % 5])
 
 
+def rating(question: str) -> Said:
+    """A rating of a judge, more or less; attention checks are followed."""
+    number = digest(question)
+    labels = re.findall(r"nothing else: (.*)\.$", question, re.MULTILINE)[0].split(", ")
+    criterion = re.findall(r'by the criterion "(.*?)"', question)[0]
+    if check := re.search(rf"Please choose .*?{re.escape(criterion)}: (\w+)", question):
+        return Said(check[1])
+    label, other = labels[number // 16 % len(labels)], labels[(number // 16 + 1) % len(labels)]
+    styles = (
+        *(Said(label), Said(f" {label}"), Said(f"Rating: {label}"), Said(f"**{label}**")),
+        Said(f"I would rate it {label}."),
+        Said(f"<think>Perhaps {other}.</think>{label}"),
+        Said("9"),
+        Said(f"{label} or {other}"),
+        Said("I cannot rate this text."),
+        Said(""),
+        Said("Let us look at the text in", reason="length"),
+    )
+    return styles[number % len(styles)]
+
+
+def recall(question: str) -> Said:
+    """The last word of a proverb that the model remembers, more or less."""
+    number = digest(question)
+    beginning = question.rpartition("\n\n")[2].removesuffix(" …")
+    words = next((text.rpartition(" ")[2] for text in sayings() if text.startswith(f"{beginning} ")), "kettle")
+    styles = (
+        Said(words),
+        Said(f"{words}."),
+        Said(f"The last word is {words}"),
+        Said("kettle"),
+        Said("I'm sorry, but I can't help with that."),
+        Said(""),
+        Said("", reason="content_filter"),
+    )
+    return styles[number % len(styles)]
+
+
+@cache
+def sayings() -> tuple[str, ...]:
+    """The proverbs of the sample."""
+    rows = map(json.loads, (MINI / "proverbs.jsonl").read_text("utf-8").splitlines())
+    return tuple(row["proverb"] for row in rows)
+
+
 SCRIPTS: dict[str, Callable[[str], Said]] = {
     "letter": letter,
     "word": word,
@@ -166,4 +215,6 @@ SCRIPTS: dict[str, Callable[[str], Said]] = {
     "story": story,
     "failing": failing,
     "plain": plain,
+    "rating": rating,
+    "recall": recall,
 }

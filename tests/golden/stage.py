@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
 from functools import cached_property, partial
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -27,7 +28,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 TASKS = HERE / "tasks_for_runs"
 MINI = ROOT / "tasks" / "mini"
-INTERRUPT_AT = 30  # the question at which the script `interrupted` presses Ctrl-C
+INTERRUPTED = "plain@30"
 POSITIONS = 256
 SPREAD = 5  # of fresh weights: inputs matter, and roundings do not
 LABELS: dict[str, Any] = {"id2label": {0: "entailment", 1: "neutral", 2: "contradiction"}, "num_labels": 3}
@@ -179,25 +180,40 @@ class Stage:
             text = text.replace(place, name)
         return text
 
+    def identities(self) -> dict[str, str]:
+        """What identifies each run below the case's folder, and this version of figeval, with a name for it. The
+        identity of a run depends on where its model is.
+        """
+        records = [json.loads(file.read_text("utf-8")) for file in sorted(self.folder.rglob("run.json"))]
+        return {**{record["identity"]: "{identity}" for record in records}, version("figeval"): "{figeval}"}
+
     def figeval(self, arguments: list[str]) -> Done:
         """Run `figeval …` in this process."""
         from figeval.cli.main import main
 
-        self.folder.mkdir(parents=True, exist_ok=True)
         filled = [self.filled(argument) for argument in arguments]
-        said, complained, before = io.StringIO(), io.StringIO(), Path.cwd()
-        given = {"COLUMNS": "200", "FIGEVAL_HOME": str(self.folder / "home"), "FIGEVAL_PLUGINS": ""}
-        given |= {name: self.filled(value) for name, value in self.environment.items()}
+        said, complained = io.StringIO(), io.StringIO()
         code = 0
-        with patch.dict(os.environ, given), redirect_stdout(said), redirect_stderr(complained):
-            os.chdir(self.folder)
+        with self.inside(), redirect_stdout(said), redirect_stderr(complained):
             try:
                 main(filled)
             except SystemExit as end:
                 code = int(end.code or 0)
+        return Done(code, said.getvalue(), complained.getvalue())
+
+    @contextmanager
+    def inside(self) -> Iterator[None]:
+        """Be in the case's folder, with its environment."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        before = Path.cwd()
+        given = {"COLUMNS": "200", "FIGEVAL_HOME": str(self.folder / "home"), "FIGEVAL_PLUGINS": ""}
+        given |= {name: self.filled(value) for name, value in self.environment.items()}
+        with patch.dict(os.environ, given):
+            os.chdir(self.folder)
+            try:
+                yield
             finally:
                 os.chdir(before)
-        return Done(code, said.getvalue(), complained.getvalue())
 
 
 def thoughts(text: str) -> list[dict[str, str]]:
@@ -207,19 +223,20 @@ def thoughts(text: str) -> list[dict[str, str]]:
 
 @contextmanager
 def serving(script: str) -> Iterator[str]:
-    """The address of a chat model that replies by a script of `SCRIPTS`; none for the empty script. `interrupted` is
-    `plain`, and presses Ctrl-C once on the way.
+    """The address of a chat model that replies by a script of `SCRIPTS`; none for the empty script. `NAME@N` presses
+    Ctrl-C at question N, once; `interrupted` is `plain@30`.
     """
     if not script:
         yield ""
         return
-    reply, lock, asked = SCRIPTS["plain" if script == "interrupted" else script], threading.Lock(), 0
+    name, _, at = (INTERRUPTED if script == "interrupted" else script).partition("@")
+    reply, lock, asked = SCRIPTS[name], threading.Lock(), 0
 
     def usual(handler: Handler, body: bytes) -> None:
         nonlocal asked
         with lock:
             asked += 1
-            if script == "interrupted" and asked == INTERRUPT_AT:
+            if at and asked == int(at):
                 signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
         said = reply(question(body))
         if said.status != 200:

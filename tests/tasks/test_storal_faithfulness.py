@@ -226,7 +226,7 @@ class Bench:
         known = [
             "figeval.builtin.tasks.storal",
             "figeval.builtin.plugins.baselines",
-            "figeval.builtin.plugins.exporters",
+            "figeval.wings.exporters",
         ]
         manager = plugins.load(modules=known)
         manager.load("models", "test", lambda: Models(judge=self.classifier, model=self.model))

@@ -80,7 +80,8 @@ class RecomputedRows:
         for row in rows:
             if row["id"] not in self.examples:
                 self.problems.append(f"row {one_line(row['id'], 60)!r} is for an example that the run does not have")
-        for name in self.examples.keys() - {row["id"] for row in known}:
+        have = {row["id"] for row in known}
+        for name in (name for name in self.examples if name not in have):  # in the order of the examples
             self.problems.append(f"there is no row for {one_line(name, 60)!r}")
         if reading is not None:
             self._read_again(known, reading)

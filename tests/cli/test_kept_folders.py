@@ -1,0 +1,105 @@
+"""Folders that an earlier figeval left, finished and half-finished: today's commands read them, and go on with them or
+refuse in one line.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from figeval.errors import FigevalError
+from tests.cli.conftest import Cli, Outcome
+from tests.golden.keep import KEPT, Writer, resumed_contamination, resumed_judge, resumed_run
+
+MOST_BYTES = 200_000
+READING = (
+    "show finished",
+    "show finished --by figure",
+    "show interrupted",
+    "show trained",
+    "compare finished other",
+    "compare finished other stories --json",
+    "compare finished interrupted",
+    "difficulty finished other",
+    "verify finished",
+    "verify other --json",
+    "verify stories",
+    "verify interrupted",
+    "rescore finished",
+    "rescore interrupted",
+    "export finished other stories --to csv",
+    "export finished interrupted --to lm_eval --output exported",
+    "report finished other interrupted --output report.html --no_plots",
+    "board finished other stories --output site",
+    "checklist finished other",
+    "annotate import --to items --run stories",
+    "annotate import --to half_judged",
+    "annotate judge half_judged --judge overlap",
+)
+REFUSED = {"rescore finished", "compare finished interrupted", "annotate judge half_judged --judge overlap"}
+
+
+@pytest.fixture
+def kept(cli: Cli, tmp_path: Path) -> Cli:
+    """The command line in a folder with copies of what was kept."""
+    shutil.copytree(KEPT, tmp_path, dirs_exist_ok=True)
+    return cli
+
+
+def orderly(done: Outcome) -> bool:
+    """Whether a command did its work, or refused in one line."""
+    refused = done.code == 2 and (done.err.count("figeval: ") == 1 or "problem" in done.out)
+    return (done.code == 0 or refused) and "Traceback" not in done.out + done.err
+
+
+@pytest.mark.parametrize("command", READING)
+def test_commands_read_what_was_kept(command: str, kept: Cli) -> None:
+    done = kept(*command.split())
+    assert orderly(done), (done.code, done.out, done.err)
+    assert (done.code == 2) == (command in REFUSED), (done.code, done.out, done.err)
+
+
+@pytest.mark.parametrize(
+    ("resumed", "folder", "questions", "left"),
+    [
+        (resumed_run, "interrupted", 68, 48),
+        (resumed_judge, "half_judged", 20, 4),
+        (resumed_contamination, "half_measured", 22, 10),
+    ],
+)
+@pytest.mark.usefixtures("kept")
+def test_what_was_interrupted_goes_on(
+    resumed: Callable[[Path, Writer], Any], folder: str, questions: int, left: int, tmp_path: Path
+) -> None:
+    model = Writer()
+    try:
+        resumed(tmp_path / folder, model)
+    except FigevalError as refused:
+        assert "\n" not in str(refused), refused
+        assert model.asked == 0
+    else:
+        assert model.asked == left < questions
+
+
+@pytest.mark.usefixtures("kept")
+def test_a_resumed_run_is_as_if_it_had_not_been_interrupted(tmp_path: Path) -> None:
+    resumed = resumed_run(tmp_path / "interrupted", Writer())
+    whole = resumed_run(tmp_path / "whole", Writer())
+    for task in whole.tasks:
+        assert resumed.predictions(task).equals(whole.predictions(task))
+
+
+def test_what_is_kept_is_small_and_half_of_it_is_unfinished() -> None:
+    files = [file for file in KEPT.rglob("*") if file.is_file()]
+    assert sum(file.stat().st_size for file in files) < MOST_BYTES
+    assert not [file for file in files if file.suffix in {".safetensors", ".bin", ".pt", ".lock"}]
+    status = {
+        folder: json.loads((KEPT / folder / "run.json").read_text("utf-8"))["status"]
+        for folder in ("finished", "interrupted")
+    }
+    assert status == {"finished": "complete", "interrupted": "running"}
