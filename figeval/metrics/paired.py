@@ -15,15 +15,21 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from figeval.metrics.caveats import ALPHA, may_be_missed, may_be_skewed, too_few, too_sparse
 from figeval.metrics.combination import Clustered, Combination
 from figeval.metrics.differences import (
+    ALPHA,
     bounds_of_difference,
+    may_be_missed,
+    may_be_skewed,
+    mcnemar,
     opposed_skewness,
     refuse_infinite,
     refuse_other_languages,
+    score_interval,
     spread_of_differences,
     t_test,
+    too_few,
+    too_sparse,
 )
 from figeval.metrics.intervals import (
     FEW,
@@ -39,7 +45,6 @@ from figeval.metrics.intervals import (
     t_interval,
     t_quantile,
 )
-from figeval.metrics.matched import mcnemar, score_interval
 from figeval.metrics.seeds import FEWEST_SEEDS
 
 Floats = NDArray[np.float64]

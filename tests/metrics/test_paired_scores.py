@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from figeval.metrics.matched import score_interval
+from figeval.metrics.differences import score_interval
 from figeval.metrics.paired import benjamini_hochberg, paired, paired_over_seeds
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from figeval import Grid, Harness, OptionError, Result, data_frame
 from figeval.api.runs import Names, Runs, names_in, run_paths
 from figeval.io.validation import checked_arguments
-from figeval.metrics.caveats import ALPHA
+from figeval.metrics.differences import ALPHA
 from figeval.records import conditions
 from figeval.records import notes as run_notes
 from figeval.reporting import table

@@ -10,9 +10,8 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
-from figeval.metrics.caveats import ALPHA
+from figeval.metrics.differences import ALPHA, score_statistic
 from figeval.metrics.intervals import FEW, NOTHING, TINIEST
-from figeval.metrics.matched import score_statistic
 from figeval.metrics.paired import PairedTest
 
 POWER = 0.8

@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from figeval.metrics.caveats import may_be_missed, too_few, too_sparse
-from figeval.metrics.differences import spread_of_differences, t_test
+from figeval.metrics.differences import may_be_missed, spread_of_differences, t_test, too_few, too_sparse
 from figeval.metrics.intervals import (
     FEWEST_CLUSTERS,
     NOTHING,

@@ -14,8 +14,7 @@ import numpy as np
 from figeval import Grid, Harness, OptionError, Result, data_frame, frontend
 from figeval.api.runs import Folders, Task, paths_in, task_names
 from figeval.io.validation import checked_arguments
-from figeval.metrics.caveats import ALPHA
-from figeval.metrics.differences import larger_variance
+from figeval.metrics.differences import ALPHA, larger_variance
 from figeval.metrics.intervals import CELLS, spread_of
 from figeval.reporting.table import effective
 from figeval.runs.harness import Guests

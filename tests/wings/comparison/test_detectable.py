@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from figeval.metrics.classification import macro_f1
+from figeval.metrics.differences import score_interval
 from figeval.metrics.intervals import by_cluster
-from figeval.metrics.matched import score_interval
 from figeval.metrics.paired import paired, paired_over_seeds, sign_flip
 from figeval.metrics.statistic import Statistic, as_statistic, ratio
 from figeval.wings.comparison.detectable import detectable, detectable_by, equivalence, mcnemar_power
