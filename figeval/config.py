@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, asdict, dataclass, field, fields
 from numbers import Integral, Real
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias, get_args
+from typing import Annotated, Any, Literal, TypeAlias, TypedDict, get_args, get_type_hints
 
 from pydantic import (
     AfterValidator,
@@ -26,13 +26,6 @@ from figeval.io.text import cleaned, whole_number
 from figeval.io.validation import first_problem
 from figeval.reasoning import Reasoning
 
-ANSWERED = ("tasks", "model", "model_args", "limit", "num_fewshot", "seed", "routes", "threshold")
-# Flags that were added later count only if they are given, so that the same command still finds earlier runs.
-SINCE = (
-    *("system_instruction", "apply_chat_template", "max_new_tokens", "shots", "orders", "prompts", "probes"),
-    *("protocol", "split", "metrics", "temperature", "augment", "fewshot_sampler", "calibrate"),
-    *("sample", "stratify", "reasoning", "constrain"),
-)
 # Options of models behind an API that change how an answer is obtained, but not the answer.
 UNSEEN = ("max_concurrent", "timeout", "max_retries", "input_price", "output_price", "memo", "api_key_env")
 
@@ -47,6 +40,8 @@ def _named_none(value: Any) -> Any:
     return "none" if value is None else value  # flags and YAML parse the word "none" as None
 
 
+Names: TypeAlias = str | Sequence[str]
+Folders: TypeAlias = str | Path | Sequence[str | Path]
 Addition: TypeAlias = Literal["concepts", "neighbours", "outline", "none"]
 
 
@@ -113,63 +108,229 @@ def _size(value: Any) -> int | float:
 
 
 Size = Annotated[int | float, BeforeValidator(_size)]  # a number of examples, or a share of them
+BatchSize = Annotated[PositiveInt | Literal["auto"], "a number of examples, or auto"]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 Share = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """What is to know about a field of `RunConfig` beyond its type and default, as metadata of its annotation.
+
+    Attributes:
+        help: description in --help and in the reference.
+        spellings: names on the command line, by default `--` and the name of the field; with `/`, one for true and one
+            for false, and `!` before a name that means false.
+        metavar: placeholder of the value in --help.
+        default: default of the command line, if it differs from that of the field.
+        identity: whether another value makes another run: `always`, `if given` for flags that were added later, so that
+            the same command still finds earlier runs, or `never`.
+        stored: whether `run.json` has it; it has no folders of this machine and no flags of a session.
+        setting: whether it sets the setting of this name of all routes that have it.
+        only: the tasks that it applies to, if it is refused where none of them is run.
+    """
+
+    help: str
+    spellings: str = ""
+    metavar: str = ""
+    default: Any = None
+    identity: Literal["always", "if given", "never"] = "never"
+    stored: bool = True
+    setting: bool = False
+    only: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunConfig:
     """The flags of `figeval run`, named as in lm-eval if it has the same flag.
 
-    The values are checked at their source: by the command line's parser, or by `figeval.run` with these types.
+    This is their only declaration: the options of the command line, the arguments of `figeval.run` and the record are
+    made from it. The values are checked at their source, by the command line's parser or by these types.
     """
 
-    tasks: tuple[str, ...]
-    model: str
-    model_args: Mapping[str, Any] = field(default_factory=dict)
-    limit: Size | None = None  # the first examples of each task
-    sample: Size | None = None  # random examples of each task, instead of the first
-    stratify: str = ""  # cluster, language or a column of the examples: each value has its share of the sample
-    num_fewshot: NonNegativeInt = 0
-    batch_size: PositiveInt | Literal["auto"] | None = None
-    device: str | None = None
-    processes: PositiveInt = 1  # number of processes that share the examples
-    ray: str = ""  # auto or the address of a Ray cluster, whose workers share the examples
-    workers: PositiveInt | None = None  # number of workers on the cluster; None: one per GPU, or per machine
-    gpus_per_worker: Share | None = None  # None: 1 if the cluster has GPUs
-    seed: int = 0
-    routes: Mapping[str, str] = field(default_factory=dict)  # task type → route
-    threshold: Finite | None = None  # replaces the threshold of pairs tasks
-    system_instruction: str = ""
-    apply_chat_template: bool | None = None  # None: the model's default
-    max_new_tokens: PositiveInt | None = None  # of an answer in words; None: the route's default
-    shots: Literal["per_example", "shared"] = (
-        "per_example"  # "shared": one order of the solved examples for all questions
+    tasks: Annotated[tuple[str, ...], Flag("Tasks and suites, separated by commas.", "--tasks -t", identity="always")]
+    model: Annotated[
+        str,
+        Flag("Model: a name from `figeval ls models`, a folder or a hub id.", "--model -m -M", identity="always"),
+    ]
+    model_args: Annotated[
+        Mapping[str, Any],
+        Flag("Options of the model, as key=value,… or a JSON object.", "--model_args -a", identity="always"),
+    ] = field(default_factory=dict)
+    limit: Annotated[
+        Size | None,
+        Flag(
+            "Use only the first N examples of each task, or a share of them, e.g. 0.1.",
+            "--limit -L",
+            "N|SHARE",
+            identity="always",
+        ),
+    ] = None
+    sample: Annotated[
+        Size | None,
+        Flag("Use N random examples of each task, or a share of them.", metavar="N|SHARE", identity="if given"),
+    ] = None
+    stratify: Annotated[
+        str,
+        Flag(
+            "Sample the same share of every cluster (proverb, idiom …), or of every value of a column.",
+            metavar="cluster|COLUMN",
+            identity="if given",
+        ),
+    ] = ""
+    num_fewshot: Annotated[
+        NonNegativeInt, Flag("Number of solved examples in each prompt.", "--num_fewshot -f", identity="always")
+    ] = 0
+    batch_size: Annotated[
+        BatchSize | None, Flag("Batch size; auto: as large as memory allows.", "--batch_size -b", default="auto")
+    ] = None
+    device: Annotated[str | None, Flag("cpu, cuda, cuda:1 or mps; the fastest available by default.")] = None
+    processes: Annotated[
+        PositiveInt,
+        Flag("Number of processes that share the examples; each loads the model, on its own GPU if there are several."),
+    ] = 1
+    ray: Annotated[
+        str,
+        Flag(
+            "Share the examples among workers on a Ray cluster; auto: that of this machine.",
+            metavar="auto|HOST:PORT",
+            stored=False,
+        ),
+    ] = ""
+    workers: Annotated[
+        PositiveInt | None,
+        Flag("Number of workers on the cluster; one per GPU or machine by default.", stored=False),
+    ] = None
+    gpus_per_worker: Annotated[Share | None, Flag("GPUs of each worker; 1 if the cluster has GPUs.", stored=False)] = (
+        None
     )
-    orders: Orders = ""  # orders of the options: cyclic, all, or their number
-    calibrate: bool = False  # divide the probabilities of answers by those for content-free inputs
-    reasoning: Thinking = ""  # on, off or budget=N: how long the model thinks before it answers
-    constrain: bool = False  # hold the model to acceptable answers
-    prompts: tuple[str, ...] = ()  # names of further prompts of the tasks, or "all"
-    probes: bool = False  # also ask without the query, and with that of another example
-    protocol: str = ""  # for the tasks that have a protocol of this name, e.g. published
-    split: str = ""  # for the tasks that have a split of this name
-    metrics: tuple[str, ...] = ()  # in addition to those of the tasks
-    temperature: Positive = 1.0  # of the distributions that are compared (similarity)
-    augment: Augment = field(default_factory=dict)  # replaces the setting of the tasks
-    fewshot_sampler: Literal["random", "nearest"] = "random"  # choice of the solved examples of a question
-    by: tuple[str, ...] = ()
-    baselines: bool = True
-    log_samples: bool = False
-    output_path: Path | None = None
-    include_path: tuple[Path, ...] = ()
-    fresh: bool = False
-    max_cost: Positive | None = None  # of a model behind an API, in the currency of its prices
-    max_tokens: PositiveInt | None = None
-    batch: bool = False  # ask through the batch API of such a model
-    resubmit_lost: bool = False  # submit requests again whose batch has no results, although they may have been billed
-    trackers: tuple[str, ...] = ()  # names of accelerate's trackers that receive the scores
+    seed: Annotated[int, Flag("Random seed.", identity="always")] = 0
+    routes: Annotated[
+        Mapping[str, str],
+        Flag("Route for a task type, e.g. choice=by_letter.", "--route", "TYPE=ROUTE,…", identity="always"),
+    ] = field(default_factory=dict)
+    threshold: Annotated[
+        Finite | None,
+        Flag("Minimum similarity for a pair to get the first label.", identity="always", setting=True),
+    ] = None
+    system_instruction: Annotated[str, Flag("System message.", metavar="TEXT", identity="if given")] = ""
+    apply_chat_template: Annotated[
+        bool | None,
+        Flag(
+            "Format prompts with the model's chat template, or as plain text.",
+            "--apply_chat_template/--no_chat_template",
+            identity="if given",
+        ),
+    ] = None
+    max_new_tokens: Annotated[
+        PositiveInt | None, Flag("Maximum length of a written answer, in tokens.", identity="if given")
+    ] = None
+    shots: Annotated[
+        Literal["per_example", "shared"],
+        Flag("Different solved examples for each question, or the same for all (faster).", identity="if given"),
+    ] = "per_example"
+    orders: Annotated[
+        Orders,
+        Flag("Ask with the options in several orders (by_letter).", metavar="cyclic|all|N", identity="if given"),
+    ] = ""
+    calibrate: Annotated[
+        bool,
+        Flag(
+            "Contextual calibration: divide the probabilities of label words and letters by those for content-free "
+            "inputs.",
+            identity="if given",
+        ),
+    ] = False
+    reasoning: Annotated[
+        Thinking,
+        Flag(
+            "Let a reasoning model think before it answers, or not; budget=N: with N more tokens for it.",
+            metavar="on|off|budget=N",
+            identity="if given",
+        ),
+    ] = ""
+    constrain: Annotated[
+        bool,
+        Flag(
+            "Constrained decoding (structured outputs): a letter or label of the question, or JSON for quotations.",
+            identity="if given",
+        ),
+    ] = False
+    prompts: Annotated[
+        tuple[str, ...],
+        Flag("Also use other prompts of the task: all, or names separated by commas.", identity="if given"),
+    ] = ()
+    probes: Annotated[
+        bool,
+        Flag("Also ask without the query, and with the query of another example.", identity="if given"),
+    ] = False
+    protocol: Annotated[
+        str, Flag("Use another protocol of tasks that have it, e.g. published.", identity="if given")
+    ] = ""
+    split: Annotated[str, Flag("Use another split of tasks that have it, e.g. authors.", identity="if given")] = ""
+    metrics: Annotated[
+        tuple[str, ...],
+        Flag("Additional metrics for the tasks that they apply to: a,b=MODEL.", identity="if given"),
+    ] = ()
+    temperature: Annotated[
+        Positive,
+        Flag(
+            "Temperature of the distributions that similarity tasks compare.",
+            identity="if given",
+            setting=True,
+            only="tasks that compare distributions",
+        ),
+    ] = 1.0
+    augment: Annotated[
+        Augment,
+        Flag(
+            "Add content of the nearest training examples to every example; also takes retriever=, from= and k=.",
+            metavar="add=concepts|neighbours|outline|none,…",
+            identity="if given",
+        ),
+    ] = field(default_factory=dict)
+    fewshot_sampler: Annotated[
+        Literal["random", "nearest"],
+        Flag("Choose solved examples at random, or those nearest to the question.", identity="if given"),
+    ] = "random"
+    by: Annotated[tuple[str, ...], Flag("Also print scores for each value of a key: idiom, proverb, corpus …")] = ()
+    baselines: Annotated[bool, Flag("Leave out the trivial baselines.", "!--no_baselines")] = True
+    log_samples: Annotated[
+        bool, Flag("Store texts and all scores with the predictions.", "--log_samples -s", identity="always")
+    ] = False
+    output_path: Annotated[
+        Path | None,
+        Flag("Folder for the run; by default a new one in results/runs.", "--output_path -o", stored=False),
+    ] = None
+    include_path: Annotated[tuple[Path, ...], Flag("Folder with additional task files.", stored=False)] = ()
+    fresh: Annotated[
+        bool,
+        Flag("Start over; an earlier run in --output_path is moved to its subfolder earlier/.", stored=False),
+    ] = False
+    max_cost: Annotated[
+        Positive | None,
+        Flag("Stop before an API model costs more than this, in US dollars or the currency of your own prices."),
+    ] = None
+    max_tokens: Annotated[
+        PositiveInt | None, Flag("Stop before an API model uses more than this number of tokens.")
+    ] = None
+    batch: Annotated[
+        bool,
+        Flag("Ask an API model through its batch API, at half the price; the same command collects the answers later."),
+    ] = False
+    resubmit_lost: Annotated[
+        bool,
+        Flag(
+            "With --batch: submit requests again whose batch is unknown to the server or has no results for them. "
+            "They may have been billed, and count against the budget.",
+            stored=False,
+        ),
+    ] = False
+    trackers: Annotated[
+        tuple[str, ...],
+        Flag("Also send scores to trackers: mlflow, wandb, tensorboard …", stored=False),
+    ] = ()
 
     def identity(self) -> str:
         """Return a hash, in eight hex digits, of the flags that can change a prediction.
@@ -177,10 +338,13 @@ class RunConfig:
         It excludes flags that affect only speed (batch size, device, processes, workers), the number of answers
         (budgets) or the location of files.
         """
-        values = {key: getattr(self, key) for key in ANSWERED}
+        values = {
+            name: getattr(self, name)
+            for name, flag in FLAGS.items()
+            if flag.identity == "always" or (flag.identity == "if given" and getattr(self, name) != DEFAULTS[name])
+        }
         values["model_args"] = {key: value for key, value in self.model_args.items() if key not in UNSEEN}
-        given = {key: getattr(self, key) for key in SINCE if getattr(self, key) != DEFAULTS[key]}
-        texts = cleaned({**values, "log_samples": self.log_samples, **given})  # as the record has them
+        texts = cleaned(values)  # as the record has them
         text = json.dumps(texts, sort_keys=True, default=dict)
         return hashlib.sha256(text.encode()).hexdigest()[:8]
 
@@ -192,8 +356,8 @@ class RunConfig:
     @property
     def settings(self) -> dict[str, Any]:
         """Settings of routes that flags set, by name."""
-        given = {"threshold": self.threshold, "temperature": self.temperature}
-        return {name: value for name, value in given.items() if value != DEFAULTS[name]}
+        values = {name: getattr(self, name) for name, flag in FLAGS.items() if flag.setting}
+        return {name: value for name, value in values.items() if value != DEFAULTS[name]}
 
     def changed(self, before: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
         """Return the flags that make a stored `record()` another run, with (value before, value now).
@@ -202,7 +366,7 @@ class RunConfig:
         """
         known = asdict(RunConfig(tasks=(), model="")) | dict(before)
         found = {}
-        for name in (*ANSWERED, *SINCE, "log_samples"):
+        for name in IDENTITY:
             stored = (json.dumps(one, default=dict) for one in (known[name], getattr(self, name)))
             old, new = (cleaned(json.loads(one)) for one in stored)
             if name == "model_args" and isinstance(old, dict):
@@ -213,11 +377,63 @@ class RunConfig:
 
     def record(self) -> dict[str, Any]:
         """Return the config as stored in `run.json`, without folders of this machine and flags of this session."""
-        hidden = {"output_path", "include_path", "fresh", "resubmit_lost", "trackers"}
-        hidden |= {"ray", "workers", "gpus_per_worker"}
-        return {key: value for key, value in asdict(self).items() if key not in hidden}
+        return {name: value for name, value in asdict(self).items() if FLAGS[name].stored}
 
 
 DEFAULTS = {
     flag.name: flag.default if flag.default_factory is MISSING else flag.default_factory() for flag in fields(RunConfig)
 }
+TYPES = get_type_hints(RunConfig, include_extras=True)
+FLAGS: dict[str, Flag] = {name: kind.__metadata__[-1] for name, kind in TYPES.items()}
+IDENTITY = [name for name, flag in FLAGS.items() if flag.identity != "never"]  # flags that can make another run
+
+
+class ScoreOptions(TypedDict, total=False):
+    """The fields of `RunConfig` that `figeval score` also takes, for type checkers."""
+
+    limit: int | float | None
+    sample: int | float | None
+    stratify: str
+    seed: int
+    protocol: str
+    split: str
+    metrics: Names
+    temperature: float
+    by: Names
+    baselines: bool
+    log_samples: bool
+    output_path: str | Path | None
+    include_path: Folders
+    fresh: bool
+
+
+class RunOptions(ScoreOptions, total=False):
+    """The fields of `RunConfig` except tasks and model as keyword arguments, for type checkers."""
+
+    model_args: Mapping[str, Any]
+    num_fewshot: int
+    batch_size: int | Literal["auto"]
+    device: str | None
+    processes: int
+    ray: str
+    workers: int | None
+    gpus_per_worker: float | None
+    routes: Mapping[str, str]
+    threshold: float | None
+    system_instruction: str
+    apply_chat_template: bool | None
+    max_new_tokens: int | None
+    shots: Literal["per_example", "shared"]
+    fewshot_sampler: Literal["random", "nearest"]
+    augment: Mapping[str, Any]
+    orders: str
+    calibrate: bool
+    reasoning: str | bool
+    constrain: bool
+    prompts: Names
+    probes: bool
+    max_cost: float | None
+    max_tokens: int | None
+    batch: bool
+    resubmit_lost: bool
+    trackers: Names

@@ -16,9 +16,8 @@ from typing import Any
 import pytest
 
 import figeval
-from figeval.api.runs import RunOptions
 from figeval.cli.main import main
-from figeval.config import RunConfig
+from figeval.config import RunConfig, RunOptions
 from figeval.plugins import load
 from figeval.runs.harness import Guests, Harness
 from figeval.testing.fakes import FakeGenerator, FakePairScorer

@@ -9,89 +9,35 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pydantic import TypeAdapter, ValidationError
 
 from figeval import frontend, plugins
-from figeval.api import frames
-from figeval.config import RunConfig
+from figeval.config import Folders as Folders
+from figeval.config import Names as Names
+from figeval.config import RunConfig, RunOptions
 from figeval.errors import OptionError, RecordError, near
 from figeval.io.text import one_line
 from figeval.io.validation import checked_arguments, reworded
 from figeval.models.capabilities import KNOWN, capabilities
-from figeval.models.progress import listening
 from figeval.records.run_folder import RunFolder
 from figeval.records.schema import RunRecord
 from figeval.registry import a_type
 from figeval.reporting import table
-from figeval.reporting.grid import page, plain
-from figeval.reporting.progress import RunProgress, display_on, stderr
+from figeval.reporting.grid import Grid
+from figeval.reporting.result import Result
 from figeval.runs.harness import Guests, Harness
-from figeval.runs.run import run as run_tasks
-from figeval.runs.stored import with_breakdown
 from figeval.spec import SuiteSpec, TaskSpec
+from figeval.types import JSON
 
 if TYPE_CHECKING:
     from typing import Unpack
 
     import pandas
 
-Names: TypeAlias = str | Sequence[str]
-Folders: TypeAlias = str | Path | Sequence[str | Path]
 Task: TypeAlias = str | TaskSpec | SuiteSpec
 NAMES = ("by", "prompts", "metrics", "evaluate", "lora_targets", "trackers")  # `a,b` is the same as ("a", "b")
-
-
-class ScoreOptions(TypedDict, total=False):
-    """The flags of `figeval score` except tasks and predictions; `figeval score --help` describes each."""
-
-    limit: int | float | None
-    sample: int | float | None
-    stratify: str
-    seed: int
-    protocol: str
-    split: str
-    metrics: Names
-    temperature: float
-    by: Names
-    baselines: bool
-    log_samples: bool
-    output_path: str | Path | None
-    include_path: Folders
-    fresh: bool
-
-
-class RunOptions(ScoreOptions, total=False):
-    """The flags of `figeval run` except tasks and model; `figeval run --help` describes each."""
-
-    model_args: Mapping[str, Any]
-    num_fewshot: int
-    batch_size: int | Literal["auto"]
-    device: str | None
-    processes: int
-    ray: str
-    workers: int | None
-    gpus_per_worker: float | None
-    routes: Mapping[str, str]
-    threshold: float | None
-    system_instruction: str
-    apply_chat_template: bool | None
-    max_new_tokens: int | None
-    shots: Literal["per_example", "shared"]
-    fewshot_sampler: Literal["random", "nearest"]
-    augment: Mapping[str, Any]
-    orders: str
-    calibrate: bool
-    reasoning: str | bool
-    constrain: bool
-    prompts: Names
-    probes: bool
-    max_cost: float | None
-    max_tokens: int | None
-    batch: bool
-    resubmit_lost: bool
-    trackers: Names
 
 
 @checked_arguments
@@ -137,6 +83,10 @@ def run(
     names, made = task_names(tasks)
     called, objects = model_name(model, name)
     config = run_config(names, called, options)
+    from figeval.models.progress import listening
+    from figeval.reporting.progress import RunProgress, display_on, stderr
+    from figeval.runs.run import run as run_tasks
+
     guests = Guests(made, objects)
     refuse_to_share(config, guests)
     if objects and config.model_args:
@@ -170,7 +120,7 @@ def load(path: str | Path) -> Run:
     return Run(run_or_mean(place), place if place.is_dir() else place.parent)
 
 
-class Run:
+class Run(Result):
     """A run of one model over some tasks, as `figeval.run` and `figeval.load` return it.
 
     A notebook shows it as the table that `figeval run` prints; `print(run)` prints the same as text.
@@ -220,6 +170,8 @@ class Run:
         Raises:
             FigevalError: pandas is not installed.
         """
+        from figeval.api import frames
+
         return frames.scores(self.record)
 
     @property
@@ -229,6 +181,8 @@ class Run:
         Raises:
             FigevalError: pandas is not installed.
         """
+        from figeval.api import frames
+
         return frames.macro(self.record)
 
     @checked_arguments
@@ -249,6 +203,8 @@ class Run:
         folder = RunFolder(self.path)
         if not folder.has_predictions(task):
             raise RecordError(f"{self.path} has no predictions of {task}; run the same command again")
+        from figeval.api import frames
+
         return frames.predictions(folder.rows(task))
 
     @checked_arguments
@@ -259,6 +215,8 @@ class Run:
             RecordError: no task has such a column.
             UnknownName: a metric of the run is not installed.
         """
+        from figeval.runs.stored import with_breakdown
+
         return Run(with_breakdown(self.path, key, Harness().metrics), self.path)
 
     @checked_arguments
@@ -272,6 +230,8 @@ class Run:
             RecordError: no task has such a column.
             FigevalError: pandas is not installed.
         """
+        from figeval.api import frames
+
         return frames.breakdown(self.by(by).record)
 
     def progress(self) -> Iterator[str]:
@@ -309,17 +269,21 @@ class Run:
         """Return the scores as a Markdown table."""
         return self.export("markdown")
 
-    def _notes(self) -> list[str]:
+    @property
+    def grids(self) -> list[Grid]:
+        """Tables that `figeval show` prints."""
+        return list(table.grids(self.record))
+
+    def notes(self) -> list[str]:
+        """Return the lines below the tables: what a reader must know of the numbers, and the progress."""
         return [*table.notes(self.record), *self.progress()]
 
-    def __str__(self) -> str:
-        return plain(table.grids(self.record), self._notes())
+    def to_dict(self) -> JSON:
+        """Return the content of `run.json`."""
+        return self.record.model_dump(mode="json")
 
     def __repr__(self) -> str:
         return f"<figeval.Run of {self.record.model.name!r} on {', '.join(self.tasks)}: {self.record.status}>"
-
-    def _repr_html_(self) -> str:
-        return page(table.grids(self.record), self._notes())
 
 
 Runs: TypeAlias = Run | str | Path | Sequence[Run | str | Path]

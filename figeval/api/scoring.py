@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from figeval import frontend
-from figeval.api.runs import Run, RunOptions, ScoreOptions, Task, run_config, task_names
+from figeval.api.runs import Run, Task, run_config, task_names
+from figeval.config import RunOptions, ScoreOptions
 from figeval.errors import OptionError, near
 from figeval.io.validation import checked_arguments
 from figeval.reporting.progress import RunProgress, display_on, stderr

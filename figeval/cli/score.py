@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from figeval.cli.options import Finite, also, include_path, portion, results, seed, some
+from figeval.cli.flags import run_flags
+from figeval.cli.options import also, include_path, portion, results, seed
 from figeval.cli.output import echo
 from figeval.io.text import counted
 
 if TYPE_CHECKING:
-    from figeval.api.runs import RunOptions
+    from figeval.config import RunOptions
 
 
 def sources(_context: click.Context, parameter: click.Parameter, values: Sequence[str]) -> Path | dict[str, Path]:
@@ -38,9 +39,7 @@ def columns(_context: click.Context, _parameter: click.Parameter, value: str) ->
 
 
 @click.command(context_settings=also("output", "output_path"))
-@click.option(
-    "--tasks", "-t", multiple=True, required=True, callback=some, help="Tasks and suites, separated by commas."
-)
+@run_flags("tasks")
 @click.option(
     "--predictions",
     "-p",
@@ -70,19 +69,10 @@ def columns(_context: click.Context, _parameter: click.Parameter, value: str) ->
 @portion
 @seed
 @results
-@click.option(
-    "--temperature",
-    type=Finite(min=0, min_open=True),
-    default=1.0,
-    show_default=True,
-    help="Temperature of the distributions that similarity tasks compare.",
-)
+@run_flags("temperature")
 @include_path
-@click.option("--no_baselines", is_flag=True, help="Leave out the trivial baselines.")
-@click.option(
-    "--fresh", is_flag=True, help="Start over; an earlier run in --output_path is moved to its subfolder earlier/."
-)
-def score(template: Path | None, seeds: str | None, no_baselines: bool, **flags: Any) -> int:
+@run_flags("baselines", "fresh")
+def score(template: Path | None, seeds: str | None, **flags: Any) -> int:
     """Score the predictions of another system: the statistics, baselines and files of a run, without a model.
 
     An example without a prediction counts as an empty answer, which is not a wrong one. With a column seed, every seed
@@ -109,7 +99,7 @@ def score(template: Path | None, seeds: str | None, no_baselines: bool, **flags:
     from figeval.reporting.seeds import show_seeds
     from figeval.reporting.table import show, show_breakdowns
 
-    done = score_predictions(progress=True, baselines=not no_baselines, **flags)
+    done = score_predictions(progress=True, **flags)
     console = Console()
     if (done.path / SEEDS).is_file():
         show_seeds(read(SeedsRecord, done.path / SEEDS), console)

@@ -137,14 +137,15 @@ class Model:
         with foreign_code():
             self.backend.use_words(words)
 
-    def fit(self, examples: Iterable[Example]) -> bool:
-        """Fit a model that learns from a task's examples; return False if it does not learn."""
-        fit: Callable[[Iterable[Example]], None] | None = getattr(self.backend, "fit", None)
-        if fit is None:
-            return False
+    @property
+    def learns(self) -> bool:
+        """True if the model learns from a task's examples (`fit`)."""
+        return callable(getattr(self.backend, "fit", None))
+
+    def fit(self, examples: Iterable[Example]) -> None:
+        """Fit a model that learns from a task's examples."""
         with foreign_code():
-            fit(examples)
-        return True
+            self.backend.fit(examples)
 
     def fingerprint(self) -> str:
         """Return a text that changes whenever an answer could: the backend's, or its name and options if they suffice.

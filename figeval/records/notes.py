@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from figeval.io.text import one_line
 from figeval.records import conditions
 from figeval.records.schema import RunRecord, ScoreRecord, TaskRecord
-from figeval.records.sweep import SeedScore
+
+if TYPE_CHECKING:
+    from figeval.records.sweep import SeedScore
 
 LEFT_OUT = "left out, since"  # begins the warning of a run about tasks that it does not have
 NO_VALUE = "none: "  # prefix of the reason why there is no value or no interval

@@ -204,8 +204,8 @@ class RunFolder:
             for row in rows:
                 writer.write(row)
 
-    def arrange(self, task: str, ids: Iterable[str], others: Sequence[RunFolder] = ()) -> int:
-        """Sort the stored rows by these ids and return their number.
+    def arrange(self, task: str, wanted: bytearray, others: Sequence[RunFolder] = ()) -> int:
+        """Sort the stored rows by these ids, given by their digests (`digests_of`), and return their number.
 
         Rows that only the `others` have are added. In the end each id has one row, the first that was found; rows
         with other ids are dropped. The file is rewritten only if something changes.
@@ -214,7 +214,6 @@ class RunFolder:
         files = [file, *(folder.predictions_file(task) for folder in others)]
         own = digests_of(row["id"] for row in rows_of(file))
         given = own + digests_of(row["id"] for one in files[1:] for row in rows_of(one))
-        wanted = digests_of(ids)
         if given == own == wanted:
             return len(Ids(own))
         places = Ids(wanted).first_places(given)

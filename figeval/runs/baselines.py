@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from itertools import tee
 from typing import TypeAlias
 
 from figeval.models.model import open_model
@@ -22,6 +23,7 @@ from figeval.runs.score import Aggregator, MetricSet, Scored, TaskScorer
 from figeval.runs.selection_bias import UnseenExamples, marked, roles_of
 from figeval.runs.task_metrics import metrics_of
 from figeval.task_types.routes import Route, choose
+from figeval.types import Example
 
 
 @dataclass(slots=True)
@@ -52,6 +54,7 @@ def _weights(name: str, plan: Plan) -> str:
     return plan.floor.weights if plan.floor is not None and plan.floor.name == name else ""
 
 
+Scoring: TypeAlias = Generator[None, None, tuple[Scored, Scored]]  # yields after each row; scores on all and unseen
 Noted: TypeAlias = Callable[[str, str, Iterable[PredictionRow]], Iterable[PredictionRow]]  # baseline, task, rows
 
 
@@ -72,47 +75,65 @@ class Baselines:
         self._opened: dict[str, CachedModel] = {}
 
     def scores(self, plan: Plan, unseen: UnseenExamples | None = None) -> BaselineScores:
-        """Return the scores of the task's baselines; a failure affects neither other baselines nor the task itself."""
+        """Return the scores of the task's baselines; a failure affects neither other baselines nor the task itself.
+
+        The examples are read once: the baselines take turns, row by row.
+        """
         found = BaselineScores()
-        for name in plan.baselines:
-            try:
-                own = {"baseline": name, "weights": _weights(name, plan)}
-                whole, rest = self._scored(name, plan, unseen)
-            except KeyboardInterrupt:
-                raise
-            except BaseException as error:
-                found.failures.append(_failure(name, error))
-                continue
-            found.whole.append(BaselineRecord(**own, scores=whole.scores))
-            for one in whole.languages:
-                found.languages[one.language].append(BaselineRecord(**own, scores=one.scores))
+        streams = tee(plan.examples(), len(plan.baselines)) if plan.baselines else ()
+        scorings = {
+            name: self._scoring(name, plan, examples, unseen)
+            for name, examples in zip(plan.baselines, streams, strict=True)
+        }
+        scores: dict[str, tuple[Scored, Scored]] = {}
+        while scorings:
+            for name, scoring in list(scorings.items()):
+                try:
+                    next(scoring)
+                except StopIteration as end:
+                    scores[name] = end.value
+                except KeyboardInterrupt:
+                    raise
+                except BaseException as error:
+                    found.failures.append(_failure(name, error))
+                else:
+                    continue
+                del scorings[name]
+        for name in filter(scores.__contains__, plan.baselines):
+            record, (whole, rest) = {"baseline": name, "weights": _weights(name, plan)}, scores[name]
+            found.whole.append(BaselineRecord(**record, scores=whole.scores))
+            for part in whole.languages:
+                found.languages[part.language].append(BaselineRecord(**record, scores=part.scores))
             if unseen is not None:
-                found.unseen.append(BaselineRecord(**own, scores=rest.scores))
+                found.unseen.append(BaselineRecord(**record, scores=rest.scores))
         return found
 
     def ask(self, name: str, plan: Plan) -> str | None:
         """Put a task to a baseline once more, so that `note` receives its rows; return why it failed, or None."""
         try:
-            self._scored(name, plan, None)
+            for _ in self._scoring(name, plan, plan.examples(), None):
+                pass
         except KeyboardInterrupt:
             raise
         except BaseException as error:
             return _failure(name, error)
         return None
 
-    def _scored(self, name: str, plan: Plan, unseen: UnseenExamples | None) -> tuple[Scored, Scored]:
-        """Return the scores of a baseline on all examples and on the unseen ones."""
+    def _scoring(self, name: str, plan: Plan, examples: Iterable[Example], unseen: UnseenExamples | None) -> Scoring:
+        """Score a baseline on all examples and on the unseen ones, yielding after each row."""
         if plan.floor is not None and plan.floor.name == name:
-            return self._of_floor(plan.floor, plan, unseen)
+            return (yield from self._floor_scoring(plan.floor, plan, examples, unseen))
         if name not in self._opened:
             self._opened[name] = CachedModel(open_model(self.harness.backends, name, {}, {"seed": self.seed}))
         model = self._opened[name]
         route = choose(plan.task.type, model.model.offers, self.harness.routes.with_parts(plan.task.type))
         model.fit(plan)
-        return self._summed(_Baseline(name, model, route), plan, unseen)
+        return (yield from self._sums(_Baseline(name, model, route), plan, examples, unseen))
 
-    def _of_floor(self, floor: Floor, plan: Plan, unseen: UnseenExamples | None) -> tuple[Scored, Scored]:
-        """Return the scores of a trained floor, which is opened, asked and augmented like the model itself.
+    def _floor_scoring(
+        self, floor: Floor, plan: Plan, examples: Iterable[Example], unseen: UnseenExamples | None
+    ) -> Scoring:
+        """Score a trained floor, which is opened, asked and augmented like the model itself.
 
         Rows of examples that the floor has seen are marked, so that its scores on them have no interval.
         """
@@ -122,10 +143,13 @@ class Baselines:
         with closing(opened(config, self.harness)) as model:
             route = route_of(plan.task, model, self.harness, config)
             roles = roles_of(plan, line_of(model))
-            return self._summed(_Baseline(floor.name, CachedModel(model), route, plan.augment, roles), plan, unseen)
+            baseline = _Baseline(floor.name, CachedModel(model), route, plan.augment, roles)
+            return (yield from self._sums(baseline, plan, examples, unseen))
 
-    def _summed(self, asked: _Baseline, plan: Plan, unseen: UnseenExamples | None) -> tuple[Scored, Scored]:
-        """Put the task to a baseline; return its scores on all examples and on the unseen ones."""
+    def _sums(
+        self, asked: _Baseline, plan: Plan, examples: Iterable[Example], unseen: UnseenExamples | None
+    ) -> Scoring:
+        """Put the examples to a baseline and sum up its rows."""
         own = metrics_of(plan.task, asked.route, plan.config, self.harness)
         metrics = MetricSet(own, plan.task.labels, plan.task.with_language)
         settings = settings_of(plan.task, asked.route, plan.config)
@@ -140,17 +164,21 @@ class Baselines:
         rows = self.note(
             asked.name,
             plan.name,
-            (marked(row, asked.roles.get(row["id"])) for row in evaluator.rows(plan.examples())),
+            (marked(row, asked.roles.get(row["id"])) for row in evaluator.rows(examples)),
         )
         if metrics.collective or len(plan.task.languages) > 1:
-            settings, rows = replace(plan, route=asked.route, context=context).settings, list(rows)
+            settings, kept = replace(plan, route=asked.route, context=context).settings, list[PredictionRow]()
+            for row in rows:
+                kept.append(row)
+                yield
             scorer = TaskScorer(metrics=metrics, strict=strict, seed=self.seed, settings=settings)
-            return scorer.scores(rows), scorer.scores(unseen.of(rows) if unseen is not None else ())
+            return scorer.scores(kept), scorer.scores(unseen.of(kept) if unseen is not None else ())
         whole, rest = Aggregator(metrics, strict=strict), Aggregator(metrics, strict=strict)
         for row in rows:  # accumulate one at a time, since a baseline's rows are not stored
             whole.add(row)
             for one in unseen.of([row]) if unseen is not None else ():
                 rest.add(one)
+            yield
         return Scored(whole.scores(self.seed)), Scored(rest.scores(self.seed))
 
 

@@ -14,7 +14,7 @@ from figeval.language.words import TaskWords
 from figeval.models.batching import Answered, BatchScheduler, Memo
 from figeval.models.model import Model
 from figeval.prompts import PromptContext
-from figeval.records.ids import Ids
+from figeval.records.ids import Ids, digest_of
 from figeval.records.predictions import PredictionRow, prediction_row
 from figeval.records.run_folder import RunFolder
 from figeval.records.schema import TaskRecord
@@ -55,7 +55,8 @@ class CachedModel:
         if callable(use_task_type := getattr(self.model.backend, "use_task_type", None)):
             use_task_type(plan.task.task_type)
         source = plan.source(splits)
-        if source != self.fitted_on and self.model.fit(plan.fit_examples(splits)):
+        if self.model.learns and source != self.fitted_on:
+            self.model.fit(plan.fit_examples(splits))
             self.memo.clear()
         self.fitted_on = source
 
@@ -229,8 +230,10 @@ class InProcess:
     def answer(self, plan: Plan, task: TaskRecord) -> Iterator[int]:
         """Store a row for every example that has none; yield 1 for each."""
         began = time.monotonic()
-        yield from Recorder(self.model, self.folder, self.samples).record(plan, missing_examples(plan, self.folder))
-        stored = self.folder.arrange(plan.name, (example.id for example in plan.examples()))
+        order = bytearray()
+        missing = missing_examples(plan, self.folder, order)
+        yield from Recorder(self.model, self.folder, self.samples).record(plan, missing)
+        stored = self.folder.arrange(plan.name, order)
         task.seconds += round(time.monotonic() - began, 3)
         if stored < plan.n:
             raise RuntimeError(f"{plan.n - stored} rows of {plan.name} are missing, although all were computed")
@@ -245,10 +248,17 @@ def has_no_reply(row: PredictionRow) -> bool:
     return row["status"] == "error"
 
 
-def missing_examples(plan: Plan, folder: RunFolder) -> Iterator[Example]:
-    """Return the examples that have no row in the folder, or only one without a reply."""
+def missing_examples(plan: Plan, folder: RunFolder, order: bytearray | None = None) -> Iterator[Example]:
+    """Yield the examples that have no row in the folder, or only one without a reply.
+
+    `order` receives the digest of every example's id, so that nobody has to read the examples again to sort the rows.
+    """
     answered = Ids.of(row["id"] for row in folder.rows(plan.name) if not has_no_reply(row))
-    return (example for example in plan.examples() if example.id not in answered)
+    for example in plan.examples():
+        if order is not None:
+            order += digest_of(example.id)
+        if example.id not in answered:
+            yield example
 
 
 @contextmanager

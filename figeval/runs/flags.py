@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from figeval.config import RunConfig
+from figeval.config import FLAGS, RunConfig
 from figeval.errors import CapabilityError, TaskError
 from figeval.models.model import Model
 from figeval.prompts import PromptContext
@@ -77,7 +77,8 @@ def check_room(model: Model, contexts: Iterable[PromptContext], config: RunConfi
             config.thinking.check_room(context.max_new_tokens, length)
 
 
-def check_temperature(routes: Sequence[Route], config: RunConfig) -> None:
-    """Raise `TaskError` if --temperature would have no effect."""
-    if "temperature" in config.settings and not any("temperature" in route.settings for route in routes):
-        raise TaskError("--temperature applies only to tasks that compare distributions; leave it out")
+def refuse_unused_settings(routes: Sequence[Route], config: RunConfig) -> None:
+    """Raise `TaskError` if a flag would have no effect, as it sets a setting that no route has."""
+    for name in config.settings:
+        if FLAGS[name].only and not any(name in route.settings for route in routes):
+            raise TaskError(f"--{name} applies only to {FLAGS[name].only}; leave it out")

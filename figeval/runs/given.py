@@ -25,7 +25,7 @@ from figeval.records.predictions import form_problem
 from figeval.records.run_folder import RunFolder
 from figeval.records.schema import RunRecord
 from figeval.records.sweep import SEEDS, SeedsRecord, mean_of, write
-from figeval.runs.flags import check_temperature
+from figeval.runs.flags import refuse_unused_settings
 from figeval.runs.given_rows import GivenRow, Predictions, Rows, Source
 from figeval.runs.harness import Harness
 from figeval.runs.plan import Plan, Planner, check_columns
@@ -232,7 +232,7 @@ def _run(
     """Score the predictions of one system, or of one of its seeds."""
     model = Model(config.model, BACKEND, GivenModel(config.model_args["sha256"]), config.model_args)
     plans = list(_plans(config, harness, model, found))
-    check_temperature([plan.route for plan in plans], config)
+    refuse_unused_settings([plan.route for plan in plans], config)
     check_columns(config, [plan.available for plan in plans])
     return carry_out(config, harness, observer, (model, plans, []))
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from figeval import plugins
 from figeval.data import DataContext
@@ -15,13 +15,15 @@ from figeval.data.readers import Opener, fetch, load_readers, read
 from figeval.metrics.catalogue import Metrics
 from figeval.models.model import Backends
 from figeval.registry import Registry
-from figeval.runs.metric_models import MetricModels
 from figeval.spec import SuiteSpec, TaskSpec
 from figeval.spec.examples import build_examples, read_corpus
 from figeval.spec.loader import Catalogue, load_catalogue
 from figeval.task_types.base import Routes, TaskTypes
 from figeval.task_types.fields import CandidateCorpus
 from figeval.types import Example
+
+if TYPE_CHECKING:
+    from figeval.runs.metric_models import MetricModels
 
 GUEST = "this program"  # owner of objects that do not come from a plugin
 
@@ -98,6 +100,8 @@ class Harness:
     @cached_property
     def metric_models(self) -> MetricModels:
         """Models that metrics use."""
+        from figeval.runs.metric_models import MetricModels
+
         return MetricModels(self.backends)
 
     def rows(self, task: TaskSpec, split: str) -> Iterator[Any]:

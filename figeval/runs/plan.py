@@ -23,7 +23,7 @@ from figeval.models.model import Model, open_model
 from figeval.prompts import LETTERS, PromptContext, PromptTemplate, Shots, SolvedExamples, load_template, variables
 from figeval.records.floor import Floor, floor_in
 from figeval.records.seen import about_in
-from figeval.runs.flags import check_model, check_room, check_temperature, flagged
+from figeval.runs.flags import check_model, check_room, flagged, refuse_unused_settings
 from figeval.runs.harness import Harness
 from figeval.runs.retrieval.augmentation import Augmenter, augmenter
 from figeval.runs.retrieval.shots import shots_of, shots_record
@@ -188,7 +188,7 @@ def prepare(
     tasks, left_out = answerable(asked, model, harness, config)
     planner = Planner(config, harness, model, reading)
     routes = [route_of(task, model, harness, config) for task in tasks]
-    check_temperature(routes, config)
+    refuse_unused_settings(routes, config)
     plans = [plan for task, route in zip(tasks, routes, strict=True) for plan in planner.plans(task, route)]
     check_room(model, (plan.context for plan in plans), config)
     check_columns(config, [plan.available for plan in plans])
@@ -240,7 +240,7 @@ class Planner:
             route.reader.check()  # before a model has answered
         notion_of(task.segmenters.values())
         # A broken template fails here, before weights are loaded.
-        example = next(variant.examples())
+        example = available.first
         with suppress(ExampleError):
             check_shown(task, route, example, context, augment)
         for check in (statistic_of(metric, task.labels).check for metric in metrics):
@@ -264,7 +264,7 @@ class Planner:
             augment=augment,
             retrieval=retrieval,
             floor=floor,
-            remarks=(*unasked(route, context, available, scored()), *missing_probes(variant, self.config)),
+            remarks=(*unasked(route, context, available, scored), *missing_probes(variant, self.config)),
         )
 
 

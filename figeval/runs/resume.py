@@ -24,7 +24,7 @@ from figeval.io.text import one_line
 from figeval.language.words import notion_of
 from figeval.models.model import Model
 from figeval.records import conditions, provenance
-from figeval.records.ids import Ids
+from figeval.records.ids import Ids, digests_of
 from figeval.records.notes import LEFT_OUT
 from figeval.records.predictions import PredictionRow
 from figeval.records.rows_file import is_own
@@ -380,7 +380,7 @@ def merge_shards(folder: RunFolder, plans: Sequence[Plan]) -> None:
 def merge(folder: RunFolder, plan: Plan, shards: Sequence[RunFolder]) -> int:
     """Move the rows of a task from the shards into the run folder; return the number of rows that it then has."""
     folder.drop(plan.name, has_no_reply)
-    rows = folder.arrange(plan.name, (example.id for example in plan.examples()), shards)
+    rows = folder.arrange(plan.name, digests_of(example.id for example in plan.examples()), shards)
     for shard in shards:
         if replies := shard.replies(plan.name):
             folder.keep_replies(plan.name, replies)

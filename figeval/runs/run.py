@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import chain
 from pathlib import Path
-from typing import Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from figeval.config import RunConfig
 from figeval.errors import BudgetExhausted, ModelError, NotFinished
@@ -25,7 +25,6 @@ from figeval.records.run_folder import RunFolder
 from figeval.records.schema import RunRecord, TaskRecord
 from figeval.records.seen import Lineage
 from figeval.runs.baselines import Baselines, are_scored
-from figeval.runs.batches import answer_in_batches
 from figeval.runs.contrasts import Discrimination, check_columns, contrasts_of
 from figeval.runs.evaluate import (
     CachedModel,
@@ -51,11 +50,12 @@ from figeval.runs.selection_bias import (
     withhold_intervals,
 )
 from figeval.runs.unasked import first_round
-from figeval.runs.workers.pool import worker_pool
-from figeval.runs.workers.protocol import Staff
 from figeval.spec import TaskSpec
 from figeval.task_types.given import GIVEN
 from figeval.types import Prompt
+
+if TYPE_CHECKING:
+    from figeval.runs.workers.protocol import Staff
 
 RUNS = Path("results/runs")
 
@@ -113,8 +113,10 @@ def carry_out(
             observer.resumed(folder.path, kept.rows, kept.examples)
         announce(model, plans, folder)
         here = InProcess(CachedModel(model), folder, config.log_samples)
-        pool = nullcontext(here) if staff is None else worker_pool(staff, config, folder, record, plans, here)
-        with pool as executor, trackers_of(config, record, folder) as log:
+        with (
+            executor_of(staff, config, folder, record, plans, here) as executor,
+            trackers_of(config, record, folder) as log,
+        ):
             session = _Session(config, harness, observer, folder, executor, record, kept, line, told_apart, log)
             if config.batch:
                 session.batch(model, plans)
@@ -164,6 +166,22 @@ def staff_of(config: RunConfig) -> Iterator[Staff | None]:
     from figeval.runs.workers.local import Processes
 
     yield Processes(config.processes)
+
+
+def executor_of(
+    staff: Staff | None,
+    config: RunConfig,
+    folder: RunFolder,
+    record: RunRecord,
+    plans: Sequence[Plan],
+    here: InProcess,
+) -> AbstractContextManager[Executor]:
+    """Return what computes the rows: this process, or workers."""
+    if staff is None:
+        return nullcontext(here)
+    from figeval.runs.workers.pool import worker_pool
+
+    return worker_pool(staff, config, folder, record, plans, here)
 
 
 def trackers_of(config: RunConfig, record: RunRecord, folder: RunFolder) -> AbstractContextManager[Log]:
@@ -220,6 +238,8 @@ class _Session:
 
     def batch(self, model: Model, plans: Sequence[Plan]) -> None:
         """Ask all questions of the run in batches. Raises `NotFinished` while one is being processed."""
+        from figeval.runs.batches import answer_in_batches
+
         try:
             answer_in_batches(model.backend, plans, self.folder)
         except ModelError:  # the record names the batches, and what they have cost so far

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from figeval.errors import ExampleError
 from figeval.io.text import counted
@@ -12,7 +12,9 @@ from figeval.task_types.routes import Route
 from figeval.types import Example, Request
 
 
-def unasked(route: Route, context: PromptContext, available: Survey, examples: Iterator[Example]) -> tuple[str, ...]:
+def unasked(
+    route: Route, context: PromptContext, available: Survey, examples: Callable[[], Iterator[Example]]
+) -> tuple[str, ...]:
     """Return the warning about examples with more options than the letters that the route shows; none if all have few.
 
     Raises:
@@ -20,7 +22,7 @@ def unasked(route: Route, context: PromptContext, available: Survey, examples: I
     """
     if available.most_options <= len(LETTERS):
         return ()
-    refusals = [refusal for example in examples if (refusal := find_refusal(route, context, example))]
+    refusals = [refusal for example in examples() if (refusal := find_refusal(route, context, example))]
     if len(refusals) == available.subset.n:
         raise refusals[0]
     if not refusals:

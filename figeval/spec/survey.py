@@ -20,6 +20,7 @@ class Survey:
     """Result of the first pass over all examples of a task."""
 
     n: int
+    first: Example
     subset: Subset  # the examples that are used
     sha256: str  # of ids, texts and labels in order, without the texts that only prompts show
     meta_keys: tuple[str, ...]
@@ -54,8 +55,10 @@ def survey(
     meta_keys: dict[str, None] = {}
     languages: dict[str, None] = {}
     most_options = 0
+    first: Example | None = None
     drawing = Drawing(portion)
     for example in examples():
+        first = first or example
         digest.update(canonical(example))
         if example.prompted is not None:
             differs = True
@@ -65,13 +68,14 @@ def survey(
         meta_keys.update(dict.fromkeys(example.meta))
         languages[example.language] = None
         most_options = max(most_options, len(getattr(example, "options", ())))
-    if not seen:
+    if first is None:
         raise DataError(f"{task}: there are no examples")
     _refuse_duplicates(task, seen, examples)
     prompted = shown.hexdigest() if differs else ""
     languages.pop("", None)
     return Survey(
         n=len(seen),
+        first=first,
         subset=drawing.subset(),
         sha256=digest.hexdigest(),
         meta_keys=tuple(meta_keys),

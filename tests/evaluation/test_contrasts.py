@@ -335,14 +335,14 @@ def test_a_baseline_that_fails_is_told_and_costs_nothing_else(workshop, monkeypa
     record = workshop.run("s")
     contrasts, record.contrasts = record.contrasts, []
     RunFolder(workshop.path / "run").write(record)  # as an earlier session leaves it
-    whole = Baselines._scored
+    whole = Baselines._scoring
 
-    def failing(self, name, plan, unseen):
+    def failing(self, name, plan, examples, unseen):
         if name == "overlap" and plan.name == "neg":
             raise ZeroDivisionError("no words")
-        return whole(self, name, plan, unseen)
+        return whole(self, name, plan, examples, unseen)
 
-    monkeypatch.setattr(Baselines, "_scored", failing)
+    monkeypatch.setattr(Baselines, "_scoring", failing)
     again = workshop.run("s")
     assert [one.baseline for one in again.contrasts[0].baselines] == ["chance"]
     assert again.contrasts[0].scores == contrasts[0].scores

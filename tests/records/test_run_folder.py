@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from figeval.errors import PluginError, RecordError
 from figeval.io.text import cleaned, valid
+from figeval.records.ids import digests_of
 from figeval.records.run_folder import RunFolder, find_record, read_record
 from figeval.records.schema import ModelRecord, RunRecord, ScoreRecord
 from tests.runs import row
@@ -117,12 +118,12 @@ def test_rows_are_taken_out_and_the_others_stay_as_they_are(tmp_path: Path) -> N
 
 def test_rows_are_put_in_order(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path)
-    folder.arrange("t", ["1"])  # no file
+    folder.arrange("t", digests_of(["1"]))  # no file
     write(folder, [row(name) for name in "24531"])
-    folder.arrange("t", "12345")
+    folder.arrange("t", digests_of("12345"))
     assert [row["id"] for row in folder.rows("t")] == list("12345")
     before = folder.predictions_file("t").stat().st_ino
-    folder.arrange("t", "12345")
+    folder.arrange("t", digests_of("12345"))
     assert folder.predictions_file("t").stat().st_ino == before
 
 
@@ -133,7 +134,7 @@ def test_rows_of_other_folders_are_taken_in_once(tmp_path: Path) -> None:
     write(others[1], [row("1", cluster="c"), row("3", cluster="c")])
     with others[0].predictions_file("t").open("a") as file:
         file.write('{"id": "5", "of')
-    assert own.arrange("t", "12345", others) == 4
+    assert own.arrange("t", digests_of("12345"), others) == 4
     assert [(row["id"], row["cluster"]) for row in own.rows("t")] == [("1", "c"), ("2", "b"), ("3", "a"), ("4", "b")]
 
 

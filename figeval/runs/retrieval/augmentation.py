@@ -11,16 +11,18 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from figeval.config import Augmentation
 from figeval.errors import TaskError
 from figeval.runs.harness import Harness
-from figeval.runs.retrieval.content_words import ContentWords, content_words
-from figeval.runs.retrieval.neighbours import NearestExamples
-from figeval.runs.retrieval.vectors import Retriever
 from figeval.spec import TaskSpec
 from figeval.types import JSON, Example
+
+if TYPE_CHECKING:
+    from figeval.runs.retrieval.content_words import ContentWords
+    from figeval.runs.retrieval.neighbours import NearestExamples
+    from figeval.runs.retrieval.vectors import Retriever
 
 E = TypeVar("E", bound=Example)
 FLAG = "--augment"
@@ -40,6 +42,8 @@ def _given(task: TaskSpec, flag: Mapping[str, Any]) -> Augmentation | None:
 
 def retriever_of(task: TaskSpec, flag: Mapping[str, Any], harness: Harness, device: str | None = None) -> Retriever:
     """Return the retriever that `augment` names, even if it adds nothing, else the default one."""
+    from figeval.runs.retrieval.vectors import Retriever
+
     wanted = _given(task, flag)
     return Retriever(RETRIEVER if wanted is None else wanted.retriever, harness, device)
 
@@ -121,6 +125,8 @@ class Augmenter:
     def _content_words(self, text: str, language: str) -> tuple[str, ...]:
         """Return the content words of a text; those of all answers are found at once, as taggers are slow to load."""
         if language not in self._words:
+            from figeval.runs.retrieval.content_words import content_words
+
             kind, finder = self.task.task_type, content_words(language)
             mine = [one for one in self.neighbours.pool if (one.language or self.task.languages[0]) == language]
             texts = list(dict.fromkeys(kind.answer_text(one) for one in mine))
@@ -156,8 +162,13 @@ def augmenter(
     if pool is None and wanted.split not in task.data:
         raise TaskError(f"{task.name} has no {wanted.split} split to retrieve from; leave out {FLAG}, or name another")
     if wanted.add == "concepts":
+        from figeval.runs.retrieval.content_words import content_words
+
         for language in task.languages:
             content_words(language)  # raises if the language is not supported, before anything is embedded
+    from figeval.runs.retrieval.neighbours import NearestExamples
+    from figeval.runs.retrieval.vectors import Retriever
+
     source: Callable[[], Iterable[Example]] = partial(harness.examples, task, wanted.split)
     retriever = Retriever(wanted.retriever, harness, device)
     neighbours = NearestExamples(

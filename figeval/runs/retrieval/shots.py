@@ -6,15 +6,18 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from typing import TYPE_CHECKING
 
 from figeval.config import RunConfig
 from figeval.errors import TaskError
 from figeval.prompts import Leaks, Shots, SolvedExamples
 from figeval.runs.harness import Harness
 from figeval.runs.retrieval.augmentation import Augmenter, retriever_of
-from figeval.runs.retrieval.neighbours import NearestExamples
 from figeval.spec import TaskSpec
 from figeval.types import JSON, Example
+
+if TYPE_CHECKING:
+    from figeval.runs.retrieval.neighbours import NearestExamples
 
 NAMED = 5  # ids of rows that a message names
 
@@ -84,6 +87,8 @@ def shots_of(
     drawn = Shots(pool, config.num_fewshot, config.seed, shared=config.shots == "shared", originals=originals)
     if not nearest:
         return ShownShots(drawn, augment)
+    from figeval.runs.retrieval.neighbours import NearestExamples
+
     neighbours = NearestExamples(
         task.task_type,
         partial(iter, pool),

@@ -22,6 +22,7 @@ from figeval.errors import FigevalError, ModelError
 from figeval.frontend import notice
 from figeval.io.text import counted
 from figeval.models import progress
+from figeval.records.ids import digests_of
 from figeval.records.predictions import PredictionWriter, check_row, prediction_row
 from figeval.records.run_folder import RunFolder
 from figeval.records.schema import RunRecord, TaskRecord
@@ -105,7 +106,7 @@ class WorkerPool:
                 break
         task.seconds += round(job.seconds, 3)
         task.peak_memory_mb = max(task.peak_memory_mb, job.peak_memory_mb)
-        stored = self.folder.arrange(plan.name, (example.id for example in plan.examples()))
+        stored = self.folder.arrange(plan.name, digests_of(example.id for example in plan.examples()))
         if job.failure:
             raise FigevalError(job.failure)
         if stored < plan.n:

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from figeval import frontend
 from figeval.api.frames import data_frame
-from figeval.api.runs import Folders, Names, Run, RunOptions, Task, given_options, run
+from figeval.api.runs import Run, Task, given_options, run
+from figeval.config import Folders, Names, RunOptions
 from figeval.errors import FigevalError, TrainError
 from figeval.io.validation import checked_arguments
 from figeval.records.floor import floor_in

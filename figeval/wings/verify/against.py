@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from figeval.config import ANSWERED, SINCE
+from figeval.config import IDENTITY
 from figeval.errors import RecordError
 from figeval.io.text import one_line
 from figeval.records.run_folder import RunFolder, find_record, read_record
@@ -19,7 +19,7 @@ from figeval.records.schema import RunRecord
 from figeval.wings.verify.differences import Difference, differences, listed
 from figeval.wings.verify.verify import Check, refuse_later
 
-FLAGS = (*ANSWERED, *SINCE, "by", "baselines", "log_samples")  # flags that can change what is stored
+FLAGS = (*IDENTITY, "by", "baselines")  # flags that can change what is stored
 SCORES = ("scores", "baselines", "breakdowns", "languages", "choices", "overlap", "counts")
 MEASURED = ("seconds", "baseline_seconds", "peak_memory_mb")
 NOT_SETTINGS = (*SCORES, *MEASURED, "task", "predictions", "predictions_sha256", "warnings", "error")
