@@ -15,7 +15,7 @@ from figeval.records import notes as run_notes
 from figeval.reporting import table
 from figeval.types import JSON
 from figeval.wings.comparison.detectable import reachable
-from figeval.wings.comparison.family import Design, RankedRun, RunComparisons, compare_all
+from figeval.wings.comparison.family import ComparisonDesign, RankedRun, RunComparisons, compare_all
 from figeval.wings.comparison.pair import RunComparison, tasks_of
 from figeval.wings.comparison.task_comparison import TaskComparison, argument_of
 
@@ -118,7 +118,7 @@ def compare(  # noqa: PLR0913 - a question has many parts
     if margin is not None and margin <= 0:
         raise OptionError(f"a margin of {margin:g} is not positive; give the largest difference that does not matter")
     names = frozenset(names_in(tasks) if isinstance(tasks, str) else tasks)
-    design = Design(against=against, correction=correction, margin=margin, tasks=names or None)
+    design = ComparisonDesign(against=against, correction=correction, margin=margin, tasks=names or None)
     return Comparison(compare_all(paths, metric, seed, prompts, design, Harness() if names else None))
 
 

@@ -15,7 +15,7 @@ from figeval.metrics.statistic import quotient
 from figeval.records.schema import ContrastRecord
 from figeval.runs.contrasts import ContrastAnswer, answer_of
 from figeval.wings.comparison.exchange import statistic_over_languages
-from figeval.wings.comparison.side import DEFAULT, Side
+from figeval.wings.comparison.side import DEFAULT, RunSide
 from figeval.wings.comparison.task_comparison import (
     ALL_SEEN,
     DISJOINT,
@@ -32,7 +32,7 @@ KINDS = {"positive": 1, "negative": 3}  # indices of the numbers that count the 
 
 
 def compare_contrasts(
-    side_a: Side, side_b: Side, metric: str, prompts: tuple[str, str] | None, seed: int, draws: int
+    side_a: RunSide, side_b: RunSide, metric: str, prompts: tuple[str, str] | None, seed: int, draws: int
 ) -> Iterator[tuple[str, Sequence[str], TaskComparison | str]]:
     """Yield each contrast that both runs have: its name, its tasks, and the comparison or why there is none.
 
@@ -48,7 +48,7 @@ def compare_contrasts(
             yield name, contrast.tasks, _compare_contrast(name, a, b, metric, seed, draws)
 
 
-def _contrasts(side: Side, prompt: str | None) -> dict[str, ContrastRecord]:
+def _contrasts(side: RunSide, prompt: str | None) -> dict[str, ContrastRecord]:
     """Return the contrasts of a run by the names under which they are compared, with a prompt by those without it."""
     contrasts = side.record.contrasts
     if prompt is None:
@@ -60,14 +60,14 @@ def _contrasts(side: Side, prompt: str | None) -> dict[str, ContrastRecord]:
     }
 
 
-def _tasks(side: Side, contrast: ContrastRecord) -> list[TaskRecord]:
+def _tasks(side: RunSide, contrast: ContrastRecord) -> list[TaskRecord]:
     """Return the records of the tasks that a contrast was computed from, in its variant."""
     tasks = {(task.of or task.task, task.variant): task for task in side.runs[0][0].tasks}
     return [tasks[name, contrast.variant] for name in contrast.tasks]
 
 
 def _compare_contrast(
-    name: str, a: tuple[Side, ContrastRecord], b: tuple[Side, ContrastRecord], metric: str, seed: int, draws: int
+    name: str, a: tuple[RunSide, ContrastRecord], b: tuple[RunSide, ContrastRecord], metric: str, seed: int, draws: int
 ) -> TaskComparison | str:
     if problem := _find_problem(a, b, metric):
         return problem
@@ -95,7 +95,7 @@ def _compare_contrast(
     )
 
 
-def _find_problem(a: tuple[Side, ContrastRecord], b: tuple[Side, ContrastRecord], metric: str) -> str:
+def _find_problem(a: tuple[RunSide, ContrastRecord], b: tuple[RunSide, ContrastRecord], metric: str) -> str:
     """Return the reason why two contrasts cannot be compared, whatever was answered; empty if they can."""
     (side_a, contrast_a), (side_b, contrast_b) = a, b
     if len(side_a.runs) > 1 or len(side_b.runs) > 1:
@@ -110,7 +110,7 @@ def _find_problem(a: tuple[Side, ContrastRecord], b: tuple[Side, ContrastRecord]
     return f"{' and '.join(unstored)} {UNSTORED}" if unstored else ""
 
 
-def _answers(side: Side, contrast: ContrastRecord) -> dict[tuple[str, str], ContrastAnswer]:
+def _answers(side: RunSide, contrast: ContrastRecord) -> dict[tuple[str, str], ContrastAnswer]:
     """Return the answers of a run to the examples of a contrast that have a gold label, by task and id."""
     answers = {}
     for task in _tasks(side, contrast):

@@ -23,7 +23,7 @@ from figeval.io.text import counted, csv_cell, one_line, shown_json
 from figeval.io.validation import checked_arguments
 from figeval.runs.stored import stored_metrics
 from figeval.wings.comparison.pair import refuse_other_examples, tasks_of
-from figeval.wings.comparison.side import Side
+from figeval.wings.comparison.side import RunSide
 
 if TYPE_CHECKING:
     import pandas
@@ -68,7 +68,7 @@ def difficulty(*runs: Runs, metric: str = "acc") -> Difficulty:
     paths = [path for argument in runs for path in run_paths(argument)]
     if len(paths) < PAIR:
         raise OptionError("give at least two runs, one by one or as a list")
-    return Difficulty(tuple(_rate_tasks([Side.at(path) for path in paths], metric)), metric)
+    return Difficulty(tuple(_rate_tasks([RunSide.at(path) for path in paths], metric)), metric)
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,7 +223,7 @@ class TaskDifficulty:
         return sorted(items, key=lambda item: -item.answered)
 
 
-def _rate_tasks(sides: Sequence[Side], metric: str) -> list[TaskDifficulty]:
+def _rate_tasks(sides: Sequence[RunSide], metric: str) -> list[TaskDifficulty]:
     """Return the difficulty of the examples of each task that all runs have; the values of seeds are averaged."""
     tasks = [tasks_of(side.record, None) for side in sides]
     common = [name for name in tasks[0] if all(name in records for records in tasks[1:])]
@@ -245,7 +245,7 @@ def _rate_tasks(sides: Sequence[Side], metric: str) -> list[TaskDifficulty]:
     return rated_tasks
 
 
-def _rate_task(name: str, sides: Sequence[Side], metric: str) -> TaskDifficulty:
+def _rate_task(name: str, sides: Sequence[RunSide], metric: str) -> TaskDifficulty:
     means = [_means(side, name, metric) for side in sides]
     rows = [[{row["id"]: row for row in folder.rows(name)} for _, folder in side.runs] for side in sides]
     examples = [example for example in means[0] if all(example in values for values in means)]
@@ -290,7 +290,7 @@ def _common_error(rows: Sequence[Sequence[Mapping[str, Any]]], informed: Sequenc
     return json.loads(errors.pop()) if len(errors) == 1 and not is_tied and votes > 1 else None
 
 
-def _means(side: Side, task: str, metric: str) -> dict[str, float | None]:
+def _means(side: RunSide, task: str, metric: str) -> dict[str, float | None]:
     """Return the value of each example, averaged over the seeds that answered it; None without any answer."""
     means: dict[str, float | None] = {}
     runs = side.values(task, metric)

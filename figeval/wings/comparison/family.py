@@ -1,7 +1,7 @@
 """Comparisons of any number of runs, corrected for the number of tests and ranked.
 
-Other wings compare runs by the functions of this module: `compare_all` with a `Design`, `compare_with_first`, and
-`rank_runs`.
+Other wings compare runs by the functions of this module: `compare_all` with a `ComparisonDesign`,
+`compare_with_first`, and `rank_runs`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from figeval.wings.comparison.pair import (
     refuse_other_examples,
     tasks_of,
 )
-from figeval.wings.comparison.side import Side
+from figeval.wings.comparison.side import RunSide
 from figeval.wings.comparison.task_comparison import TaskComparison, compare_task
 
 Correction = Literal["holm", "bh"]
@@ -37,7 +37,7 @@ StoredRuns: TypeAlias = tuple[RunRecord, list[tuple[RunRecord, RunFolder]]]  # o
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Design:
+class ComparisonDesign:
     """Which of several runs are compared, and how.
 
     Attributes:
@@ -106,7 +106,7 @@ def compare_all(
     metric: str = "acc",
     seed: int = 0,
     prompts: tuple[str, str] | None = None,
-    design: Design | None = None,
+    design: ComparisonDesign | None = None,
     harness: Harness | None = None,
 ) -> RunComparisons:
     """Compare several runs, or folders of several seeds, on every task that two of them have.
@@ -124,8 +124,8 @@ def compare_all(
         OptionError: there is a harness, and no run has a task of the design.
         RecordError: a run is missing, or no two runs can be compared.
     """
-    design = design or Design()
-    complete = [Side.at(path) for path in paths]
+    design = design or ComparisonDesign()
+    complete = [RunSide.at(path) for path in paths]
     names = design.tasks
     if names is not None and harness is not None:
         names = _expand_names(names, [side.record for side in complete], harness)
@@ -181,7 +181,7 @@ def _expand_names(names: Iterable[str], records: Sequence[RunRecord], harness: H
     return frozenset(matches)
 
 
-def _select_tasks(side: Side, names: frozenset[str] | None) -> Side:
+def _select_tasks(side: RunSide, names: frozenset[str] | None) -> RunSide:
     """Return a run with only some of its tasks and contrasts."""
     if names is None:
         return side
@@ -190,13 +190,13 @@ def _select_tasks(side: Side, names: frozenset[str] | None) -> Side:
     return replace(side, record=side.record.model_copy(update={"tasks": tasks, "contrasts": contrasts}))
 
 
-def _count_possible_tests(side: Side) -> int:
+def _count_possible_tests(side: RunSide) -> int:
     """Return the largest number of tests that a comparison of a run may have: a task, a language or contrast each."""
     of_tasks = sum(1 + len(task.settings.get("languages", ())) for task in side.record.tasks)
     return of_tasks + len(side.record.contrasts)
 
 
-def _refuse_repeated_runs(sides: Sequence[Side]) -> None:
+def _refuse_repeated_runs(sides: Sequence[RunSide]) -> None:
     """Raise `RecordError` if one of three or more runs was given twice, since it would be ranked twice."""
     paths = [side.folder.path.resolve() for side in sides]
     repeated = next((path for path in paths if paths.count(path) > 1), None)
@@ -235,7 +235,7 @@ def compare_with_first(
     Returns:
         The comparisons, and the index of each run that cannot be compared by a metric, with the reason.
     """
-    sides = [Side(*run) for run in runs]
+    sides = [RunSide(*run) for run in runs]
     results, problems = dict[tuple[int, int], RunComparison](), list[tuple[int, str]]()
     draws = draws_for((len(sides) - 1) * len(metrics) * max(map(_count_possible_tests, sides)))
     for run in range(1, len(sides)):
@@ -312,7 +312,7 @@ def rank_runs(runs: Sequence[StoredRuns], task: str, metric: str, seed: int = 0)
     Raises:
         RecordError: predictions are damaged.
     """
-    sides = [Side(*run) for run in runs]
+    sides = [RunSide(*run) for run in runs]
     tasks = [(side, next(record for record in side.record.tasks if record.task == task)) for side in sides]
     draws = draws_for(len(sides) * (len(sides) - 1) // 2)
     pairs = {
@@ -322,7 +322,7 @@ def rank_runs(runs: Sequence[StoredRuns], task: str, metric: str, seed: int = 0)
     return list(_rank_pairs(_correct(pairs, "holm"), metric))
 
 
-def _rank_all(sides: Sequence[Side], metric: str, seed: int, draws: int, pairs: Pairs) -> Iterator[RankedRun]:
+def _rank_all(sides: Sequence[RunSide], metric: str, seed: int, draws: int, pairs: Pairs) -> Iterator[RankedRun]:
     """Yield the ranks on every task that all runs have, each by tests on the same examples for all pairs."""
     tasks_by_run = [tasks_of(side.record, None) for side in sides]
     comparisons: dict[tuple[int, int], list[TaskComparison]] = {indices: [] for indices in pairs}
@@ -358,7 +358,7 @@ def _find_repeats(pairs: Pairs) -> dict[str, str]:
 
 
 def _compare_on_common(
-    tasks: Sequence[tuple[Side, TaskRecord]], name: str, metric: str, seed: int, draws: int, pairs: Pairs
+    tasks: Sequence[tuple[RunSide, TaskRecord]], name: str, metric: str, seed: int, draws: int, pairs: Pairs
 ) -> Pairs:
     """Return the comparisons of all pairs on the examples of a task that every run answered and none has seen.
 

@@ -17,7 +17,7 @@ from figeval.metrics.discrimination import NUMBERS
 from figeval.metrics.paired import DRAWS
 from figeval.runs.stored import stored_metrics
 from figeval.wings.comparison.contrast_comparison import NO_SCORES, OTHER_TASKS, compare_contrasts
-from figeval.wings.comparison.side import DEFAULT, Side
+from figeval.wings.comparison.side import DEFAULT, RunSide
 from figeval.wings.comparison.task_comparison import (
     ALL_SEEN,
     DISJOINT,
@@ -55,8 +55,8 @@ class RunComparison:
 
 
 def compare_sides(
-    side_a: Side,
-    side_b: Side,
+    side_a: RunSide,
+    side_b: RunSide,
     metric: str,
     seed: int,
     prompts: tuple[str, str] | None = None,
@@ -109,7 +109,7 @@ def compare_sides(
 
 
 def _compare_stored(
-    name: str, a: tuple[Side, TaskRecord], b: tuple[Side, TaskRecord], metric: str, seed: int, draws: int
+    name: str, a: tuple[RunSide, TaskRecord], b: tuple[RunSide, TaskRecord], metric: str, seed: int, draws: int
 ) -> list[TaskComparison] | str:
     """Compare two runs on a task, like `compare_task`, unless predictions are missing or examples differ."""
     refuse_other_examples(a[1], b[1])
@@ -121,7 +121,7 @@ def _compare_stored(
 
 def _mark_repeats(
     comparisons: Sequence[TaskComparison],
-    sides: tuple[Side, Side],
+    sides: tuple[RunSide, RunSide],
     pairs: Mapping[str, tuple[TaskRecord, TaskRecord]],
     metric: str,
 ) -> list[TaskComparison]:
@@ -144,13 +144,13 @@ def _mark_repeats(
     return marked_comparisons
 
 
-def _rows(side: Side, task: TaskRecord, metric: str) -> tuple[object, ...]:
+def _rows(side: RunSide, task: TaskRecord, metric: str) -> tuple[object, ...]:
     """Return what a comparison by a metric knows of the rows of a task: values, clusters, and which were seen."""
     values = side.values(task.task, metric)
     return (values if all(values) else side.features(task.task, metric), side.seen_ids(task.task))
 
 
-def _seed_caveats(side_a: Side, side_b: Side) -> Iterator[str]:
+def _seed_caveats(side_a: RunSide, side_b: RunSide) -> Iterator[str]:
     trained = [name for name, side in zip("AB", (side_a, side_b), strict=True) if side.is_trained]
     if len(side_a.runs) == len(side_b.runs) == 1 and trained:
         subject = "A and B are single trainings" if len(trained) > 1 else f"{trained[0]} is a single training"
@@ -199,7 +199,7 @@ def tasks_of(run: RunRecord, prompt: str | None) -> dict[str, TaskRecord]:
     return tasks
 
 
-def _refuse_without_predictions(*runs: tuple[Side, Mapping[str, TaskRecord]]) -> None:
+def _refuse_without_predictions(*runs: tuple[RunSide, Mapping[str, TaskRecord]]) -> None:
     (_, tasks_a), (_, tasks_b) = runs
     common = tasks_a.keys() & tasks_b.keys()
     for side, tasks in runs:
@@ -234,7 +234,7 @@ def _explain_omissions(left_out: Mapping[str, str]) -> str:
 
 
 def _explain_nothing_in_common(
-    side: Side, a: Mapping[str, TaskRecord], b: Mapping[str, TaskRecord], metric: str
+    side: RunSide, a: Mapping[str, TaskRecord], b: Mapping[str, TaskRecord], metric: str
 ) -> str:
     """Say why there is nothing to compare, and what could be compared instead."""
     if not a.keys() & b.keys():
@@ -274,7 +274,7 @@ class Changes:
     is_binary: bool
 
 
-def find_changes(a: Side, b: Side, comparison: RunComparison) -> Iterator[Changes]:
+def find_changes(a: RunSide, b: RunSide, comparison: RunComparison) -> Iterator[Changes]:
     """Yield the examples that differ, counted as in the comparison: both runs answered, and no model has seen them.
 
     A task that was not compared by a mean has none.
@@ -304,7 +304,7 @@ def find_changes(a: Side, b: Side, comparison: RunComparison) -> Iterator[Change
         )
 
 
-def _means(side: Side, task: str, metric: str) -> Mapping[str, float]:
+def _means(side: RunSide, task: str, metric: str) -> Mapping[str, float]:
     """Return the value of each example that all runs of a side answered, or its mean over seeds; empty for no mean."""
     runs = side.values(task, metric)
     means: dict[str, float] = {}

@@ -18,7 +18,7 @@ DEFAULT = "default"  # a task's own prompt
 
 
 @dataclass(frozen=True)
-class Side:
+class RunSide:
     """A run with its predictions, or the runs of several seeds and a record of their means.
 
     Everything is read once, since a run may be in many comparisons. `subsets` limits tasks to some of their examples.
@@ -32,7 +32,7 @@ class Side:
     _seen: dict[str, set[str]] = field(default_factory=dict)
 
     @classmethod
-    def at(cls, path: Path) -> Side:
+    def at(cls, path: Path) -> RunSide:
         """Read a run folder, or that of several seeds. Raises `RecordError` if there is no run."""
         return cls(*run_or_seeds(path))
 

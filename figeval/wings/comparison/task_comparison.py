@@ -21,7 +21,7 @@ from figeval.records.schema import CHOSEN_ON_TEST, ContrastRecord
 from figeval.runs.score import MetricSet
 from figeval.runs.stored import Features, Values, declared_bounds, stored_languages
 from figeval.wings.comparison.exchange import statistic_over_languages
-from figeval.wings.comparison.side import Side, drop_ids, keep_ids
+from figeval.wings.comparison.side import RunSide, drop_ids, keep_ids
 
 Value = TypeVar("Value")
 Clustered: TypeAlias = Mapping[str, tuple[Value, str | None]]  # example id → (value, cluster)
@@ -68,7 +68,7 @@ class TaskComparison:
 
 
 def compare_task(
-    name: str, a: tuple[Side, TaskRecord], b: tuple[Side, TaskRecord], metric: str, seed: int, draws: int = DRAWS
+    name: str, a: tuple[RunSide, TaskRecord], b: tuple[RunSide, TaskRecord], metric: str, seed: int, draws: int = DRAWS
 ) -> list[TaskComparison] | str:
     """Return the comparisons of two runs on a task, one for each language and one for all, or why there is none.
 
@@ -113,7 +113,7 @@ def argument_of(task: TaskRecord, metric: str) -> Mapping[str, Any]:
 
 
 def _compare_means(
-    name: str, a: tuple[Side, TaskRecord], b: tuple[Side, TaskRecord], metric: str, seed: int, draws: int
+    name: str, a: tuple[RunSide, TaskRecord], b: tuple[RunSide, TaskRecord], metric: str, seed: int, draws: int
 ) -> list[TaskComparison] | str:
     (side_a, task_a), (side_b, task_b) = a, b
     runs_a, runs_b = side_a.values(task_a.task, metric), side_b.values(task_b.task, metric)
@@ -159,7 +159,7 @@ def _compare_seeds(
 ) -> TaskComparison:
     """Compare two models on the examples that all their trainings have.
 
-    `varies` says whether another training of A, and of B, would give other values (`Side.varies`).
+    `varies` says whether another training of A, and of B, would give other values (`RunSide.varies`).
     """
     if len(a) == len(b) == 1:
         return _compare_values(task, a[0], b[0], seed, None, draws)
@@ -199,7 +199,7 @@ def clip_interval(comparison: PairedTest, bounds: Bounds) -> PairedTest:
 
 
 def _compare_statistics(
-    name: str, a: tuple[Side, TaskRecord], b: tuple[Side, TaskRecord], metric: str, seed: int, draws: int
+    name: str, a: tuple[RunSide, TaskRecord], b: tuple[RunSide, TaskRecord], metric: str, seed: int, draws: int
 ) -> list[TaskComparison] | str:
     (side_a, task_a), (side_b, task_b) = a, b
     all_a, all_b = side_a.features(task_a.task, metric), side_b.features(task_b.task, metric)
@@ -256,7 +256,7 @@ def _compare_features(
 
 def _recompute_features(
     features: Clustered[Features],
-    side: Side,
+    side: RunSide,
     task: TaskRecord,
     metrics: MetricSet,
     parts: Collection[Collection[str]],

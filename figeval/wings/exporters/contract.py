@@ -13,7 +13,7 @@ from figeval.errors import OptionError, PluginError
 from figeval.io.text import one_line
 from figeval.runs.outputs import Files
 from figeval.runs.stored_run import StoredRun
-from figeval.wings.comparison.family import Design, RunComparisons, compare_all
+from figeval.wings.comparison.family import ComparisonDesign, RunComparisons, compare_all
 from figeval.wings.exporters.layouts import load_layouts
 
 PROVIDED = {"stored", "layouts", "compare"}  # arguments that figeval gives to exporters
@@ -63,7 +63,7 @@ def _compare(
     runs: Sequence[StoredRun], metric: str, tasks: Iterable[str], against: int | None = None
 ) -> RunComparisons:
     """Return the comparisons of the runs by one metric on some tasks: of all pairs, or with the run at one place."""
-    design = Design(against=against, tasks=frozenset(tasks))
+    design = ComparisonDesign(against=against, tasks=frozenset(tasks))
     return compare_all([one.folder.path for one in runs], metric, design=design)
 
 

@@ -18,13 +18,13 @@ from figeval.records.schema import BaselineRecord, MacroRecord, ScoreRecord
 from figeval.records.sweep import SEEDS, SeedsRecord, read, run_or_seeds
 from figeval.spec.loader import INCLUDED
 from figeval.wings.report.content import StoredRuns
-from figeval.wings.report.leaderboard import OTHER_BENCHMARK, Data, Entry, Kind, Standing, leaderboards
+from figeval.wings.report.leaderboard import OTHER_BENCHMARK, BoardEntry, BoardResult, Data, Kind, leaderboards
 from figeval.wings.report.record import Absence, BoardRecord, Leaderboard
 
 INSIDE_RUNS = frozenset({"earlier", "shards", "predictions", "replies", "logs"})  # no runs of their own are there
 
 
-def board_content(paths: Sequence[Path], harness: Harness, seed: int = 0) -> tuple[BoardRecord, list[Entry]]:
+def board_content(paths: Sequence[Path], harness: Harness, seed: int = 0) -> tuple[BoardRecord, list[BoardEntry]]:
     """Collect the leaderboards of all runs below some folders, and the entries on them.
 
     A damaged run is skipped with a warning.
@@ -44,11 +44,11 @@ def board_content(paths: Sequence[Path], harness: Harness, seed: int = 0) -> tup
             f"there is no readable run (run.json) below {folders}; give a folder in which runs are stored"
         )
     owners = _owners(harness)
-    standings: dict[tuple[Kind, str], list[Standing]] = {}
+    results: dict[tuple[Kind, str], list[BoardResult]] = {}
     for entry in entries:
-        for standing in _standings(entry, harness):
-            standings.setdefault((standing.kind, standing.name), []).append(standing)
-    boards = [board for group in standings.values() for board in leaderboards(group, owners, seed)]
+        for result in _results(entry, harness):
+            results.setdefault((result.kind, result.name), []).append(result)
+    boards = [board for group in results.values() for board in leaderboards(group, owners, seed)]
     kinds: dict[Kind, int] = {"suite": 0, "contrast": 1, "task": 2}
     order = {name: index for index, name in enumerate(owners)}
 
@@ -110,7 +110,7 @@ def _drop_copies(runs: Mapping[Path, StoredRuns]) -> dict[Path, StoredRuns]:
     return {path: runs[path] for path in originals.values()}
 
 
-def _entries(runs: Mapping[Path, StoredRuns]) -> list[Entry]:
+def _entries(runs: Mapping[Path, StoredRuns]) -> list[BoardEntry]:
     """Return the entries, the newest run first, with a label and a page of its own for each."""
     ordered = sorted(runs.items(), key=lambda item: item[1][0].started, reverse=True)
     labels = conditions.labels([record for _, (record, _) in ordered])
@@ -123,7 +123,7 @@ def _entries(runs: Mapping[Path, StoredRuns]) -> list[Entry]:
             name = f"{stem}-{number}"
         pages[name] = None
     return [
-        Entry(path, record, members, one_line(label, 120), f"runs/{name}.html")
+        BoardEntry(path, record, members, one_line(label, 120), f"runs/{name}.html")
         for (path, (record, members)), label, name in zip(ordered, labels, pages, strict=True)
     ]
 
@@ -151,7 +151,7 @@ def _folder_name(name: str, harness: Harness) -> str:
     return next(names, OTHER_BENCHMARK)
 
 
-def _absences(entry: Entry) -> Iterator[Absence]:
+def _absences(entry: BoardEntry) -> Iterator[Absence]:
     for task in entry.record.tasks:
         if task.kind != "probe" and not _is_ranked(task):
             reason = {"failed": "failed", "done": "has no score"}.get(task.status, "is not finished")
@@ -162,7 +162,7 @@ def _is_ranked(task: TaskRecord) -> bool:
     return task.status == "done" and any(score.value is not None for score in task.scores)
 
 
-def _standings(entry: Entry, harness: Harness) -> Iterator[Standing]:
+def _results(entry: BoardEntry, harness: Harness) -> Iterator[BoardResult]:
     """Yield the results of an entry: its tasks and prompts, the contrasts, and the means over suites."""
     record = entry.record
     # The record of a mean is always new, so the version is that of the runs.
@@ -170,12 +170,12 @@ def _standings(entry: Entry, harness: Harness) -> Iterator[Standing]:
     tasks = {task.task: task for task in record.tasks if task.kind != "probe" and _is_ranked(task)}
     for name, task in tasks.items():
         data = Data(_portion(task, record), major, task.version, task.examples_sha256, task.template_sha256 or "")
-        yield Standing(entry, name, "task", data, task.n, task.scores, _name_floors(task.baselines, record), task)
+        yield BoardResult(entry, name, "task", data, task.n, task.scores, _name_floors(task.baselines, record), task)
     for contrast in record.contrasts:
         if members := [tasks[name] for name in contrast.tasks if name in tasks]:
             data = _joint_data(members, record, major)
             examples, floors = contrast.positive + contrast.negative, _name_floors(contrast.baselines, record)
-            yield Standing(entry, contrast.name, "contrast", data, examples, contrast.scores, floors)
+            yield BoardResult(entry, contrast.name, "contrast", data, examples, contrast.scores, floors)
     macros: dict[str, list[MacroRecord]] = {}
     for macro in record.macro:
         if macro.value is not None:
@@ -183,7 +183,7 @@ def _standings(entry: Entry, harness: Harness) -> Iterator[Standing]:
     for suite, means in macros.items():
         if members := _members(suite, tasks, harness):
             data, scores = _joint_data(members, record, major), list(map(_mean_score, means))
-            yield Standing(entry, suite, "suite", data, means[0].tasks, scores, [])
+            yield BoardResult(entry, suite, "suite", data, means[0].tasks, scores, [])
 
 
 def _name_floors(baselines: Sequence[BaselineRecord], record: RunRecord) -> list[BaselineRecord]:

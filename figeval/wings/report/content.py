@@ -22,7 +22,7 @@ from figeval.records.training import TrainingRecord, read_training
 from figeval.runs.stored import with_breakdown
 from figeval.types import JSON
 from figeval.wings.report.buckets import break_down_by_texts
-from figeval.wings.report.example_texts import ExampleTexts, TaskTexts
+from figeval.wings.report.example_texts import ExampleTexts, SampleTexts
 from figeval.wings.report.reliability import reliability
 
 StoredRuns: TypeAlias = tuple[RunRecord, list[tuple[RunRecord, RunFolder]]]  # of `run_or_seeds`
@@ -247,7 +247,7 @@ def _add_samples(
         return ""
     ids = list(dict.fromkeys(key for stored in tasks.values() for key in stored.rows))
     seed = int(content.runs[next(iter(tasks))].config.get("seed", 0))
-    texts = TaskTexts() if reader is None else reader.of(task, seed, ids)
+    texts = SampleTexts() if reader is None else reader.of(task, seed, ids)
     if texts.notice:
         content.notices.append(texts.notice)
     if texts.properties:
@@ -264,7 +264,7 @@ def _samples(
     task: TaskRecord,
     ids: Sequence[str],
     runs: Mapping[int, Mapping[str, PredictionRow]],
-    texts: TaskTexts,
+    texts: SampleTexts,
     metrics: Sequence[str],
 ) -> JSON:
     """Return the rows of all runs on a task, column by column, which compresses well."""

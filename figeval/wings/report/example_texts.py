@@ -22,7 +22,7 @@ MAX_REPEATED_TEXTS = 8  # a list with more texts is stored once, because many ex
 
 
 @dataclass(slots=True)
-class TaskTexts:
+class SampleTexts:
     """The texts of a task's examples, or the reason why there are none.
 
     Attributes:
@@ -59,18 +59,18 @@ class ExampleTexts:
         self._benchmarks: dict[str, None] = {}  # whose files were read
         self._harness = Harness(include=include, fetch=self._find_file)
 
-    def of(self, task: TaskRecord, seed: int, ids: Collection[str]) -> TaskTexts:
+    def of(self, task: TaskRecord, seed: int, ids: Collection[str]) -> SampleTexts:
         """Return the texts of some examples of a recorded task, if they are still the ones that the run was made on."""
         self._benchmarks.clear()
         try:
             variant, examples = recorded_examples(task, seed, self._harness)
             licences = self._licences(variant.task.owner)
             if refused := [name for name, terms in licences.items() if not self._allow and is_noncommercial(terms)]:
-                return TaskTexts(
+                return SampleTexts(
                     missing=f"the licence of {', '.join(refused)} excludes commercial use; --allow_noncommercial "
                     "includes them"
                 )
-            texts = TaskTexts(notice=_licence_notice(licences))
+            texts = SampleTexts(notice=_licence_notice(licences))
             kind = variant.task.task_type
             members, indices = frozenset(ids), dict[tuple[str, ...], int]()
             for example in examples:
@@ -83,7 +83,7 @@ class ExampleTexts:
                 for name, value in _text_fields(example, kind.gold_fields):
                     texts.fields.setdefault(name, {})[example.id] = _index_long_list(value, indices)
         except FigevalError as error:
-            return TaskTexts(missing=str(error))
+            return SampleTexts(missing=str(error))
         texts.lists = _restore_single_lists(texts.fields, list(indices))
         texts.options = next((name for name in (kind.options, "candidates") if name in texts.fields), "")
         texts.passage = "query" if texts.spans else "text" if "text" in texts.fields else ""

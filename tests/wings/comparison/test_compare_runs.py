@@ -13,7 +13,7 @@ from figeval.errors import RecordError
 from figeval.metrics.paired import holm, mcnemar
 from figeval.records.run_folder import RunFolder, read_run
 from figeval.records.schema import AncestorRecord, LineageRecord
-from figeval.wings.comparison.side import Side
+from figeval.wings.comparison.side import RunSide
 from figeval.wings.comparison.task_comparison import compare_task
 from tests.runs import compare_runs, row, run, score, task
 
@@ -269,7 +269,7 @@ def test_a_single_training_says_what_p_is_about(tmp_path: Path) -> None:
 
 def test_a_task_without_the_metric_is_not_said_to_have_no_mean_over_seeds(tmp_path: Path) -> None:
     mean = read_run(written(tmp_path / "mean", {"t": acc("10")}, metric="bleu"))
-    seeds = Side(mean[0], [mean, mean, mean])
+    seeds = RunSide(mean[0], [mean, mean, mean])
     (own,) = mean[0].tasks
     assert compare_task("t", (seeds, own), (seeds, own), "acc", 0) == "no acc stored"
 
