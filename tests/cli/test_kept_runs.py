@@ -40,6 +40,7 @@ def test_the_same_rows_give_the_same_bytes(kept: Path, tmp_path: Path) -> None:
         assert (tmp_path / "again" / "predictions" / file.name).read_bytes() == file.read_bytes()
 
 
+@pytest.mark.wing("comparison")
 def test_they_are_compared_and_broken_down_as_the_runs_themselves(kept: Path, tmp_path: Path, cli: Cli) -> None:
     for command, *names in (
         ["compare", "overlap", "random"],
@@ -120,5 +121,6 @@ def test_what_is_kept_takes_little_room_and_holds_what_the_pages_need() -> None:
             assert (measure.MEASURED / run / "run.json").is_file(), run
 
 
+@pytest.mark.wing("comparison")
 def test_compare_needs_predictions_packed_or_not(kept: Path) -> None:
     assert compare_runs(kept / "overlap", kept / "random", "acc").tasks

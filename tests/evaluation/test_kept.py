@@ -60,6 +60,7 @@ def unfinished(folder: RunFolder) -> None:
     folder.write(record)
 
 
+@pytest.mark.wing("comparison")
 @pytest.mark.parametrize("forgery", FORGERIES)
 def test_nobody_reads_a_finished_task_whose_rows_were_changed(
     forgery: str, workshop: Workshop, folder: RunFolder
@@ -141,6 +142,7 @@ def test_a_row_that_is_none_is_named_with_its_field(
         workshop.run()
 
 
+@pytest.mark.wing("comparison")
 def test_two_rows_for_one_example_are_not_compared_without_a_digest(folder: RunFolder) -> None:
     forge(folder, copied_over_wrong_ones)
     record = read_record(folder.run_file)

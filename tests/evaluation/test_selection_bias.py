@@ -278,6 +278,7 @@ def test_what_was_read_without_labels_was_trained_on(models: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.wing("comparison")
 def test_a_comparison_is_over_what_neither_model_has_seen(models: Path) -> None:
     asked(models / "part", models / "a", "mini_retrieval")
     asked("overlap", models / "b", "mini_retrieval")

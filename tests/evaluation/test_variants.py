@@ -99,6 +99,7 @@ def test_a_run_with_prompts_goes_on_where_it_stopped(workshop):
     assert record.status == "complete"
 
 
+@pytest.mark.wing("comparison")
 def test_runs_are_compared_prompt_by_prompt(workshop):
     write_prompted(workshop.folder)
     workshop.backend = FakeLanguageModel()

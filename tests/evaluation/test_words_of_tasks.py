@@ -143,6 +143,7 @@ def test_a_copy_in_hindi_is_a_copy_and_leakage_says_why_it_has_no_value(workshop
     assert "nc:6|nw:0" in task.settings["signatures"]["chrf"]
 
 
+@pytest.mark.wing("comparison")
 def test_scores_of_other_words_are_not_compared(workshop: Workshop, tmp_path: Path) -> None:
     pytest.importorskip("jieba")
     folders = []

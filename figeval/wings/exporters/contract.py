@@ -6,15 +6,18 @@ import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import PurePosixPath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import figeval
 from figeval import plugins
-from figeval.errors import OptionError, PluginError
+from figeval.errors import OptionError, PluginError, RecordError
 from figeval.io.text import one_line
 from figeval.runs.outputs import Files
 from figeval.runs.stored_run import StoredRun
-from figeval.wings.comparison.family import ComparisonDesign, RunComparisons, compare_all
 from figeval.wings.exporters.layouts import load_layouts
+
+if TYPE_CHECKING:
+    from figeval.wings.comparison.family import RunComparisons
 
 PROVIDED = {"stored", "layouts", "compare"}  # arguments that figeval gives to exporters
 
@@ -63,6 +66,10 @@ def _compare(
     runs: Sequence[StoredRun], metric: str, tasks: Iterable[str], against: int | None = None
 ) -> RunComparisons:
     """Return the comparisons of the runs by one metric on some tasks: of all pairs, or with the run at one place."""
+    if "compare" not in dir(figeval):
+        raise RecordError("figeval/wings/comparison is not installed")
+    from figeval.wings.comparison.family import ComparisonDesign, compare_all
+
     design = ComparisonDesign(against=against, tasks=frozenset(tasks))
     return compare_all([one.folder.path for one in runs], metric, design=design)
 
