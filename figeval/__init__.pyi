@@ -2,10 +2,17 @@ from figeval.answers.extract import (
     extract_choice as extract_choice,
     extract_label as extract_label,
 )
+from figeval.answers.numbers import extract_number as extract_number
 from figeval.answers.reply_text import strip_reasoning as strip_reasoning
-from figeval.wings.annotation.export_api import (
+from figeval.wings.annotation.api import (
     AnnotationItems as AnnotationItems,
+    JudgedItems as JudgedItems,
     export_items as export_items,
+    import_judgements as import_judgements,
+    judge_items as judge_items,
+)
+from figeval.wings.annotation.tables import (
+    AnnotationResults as AnnotationResults,
 )
 from figeval.wings.checklist.api import (
     Checklist as Checklist,
@@ -25,14 +32,6 @@ from figeval.wings.comparison.difficulty import (
 )
 from figeval.wings.exporters.api import (
     export as export,
-)
-from figeval.wings.annotation.import_api import (
-    AnnotationResults as AnnotationResults,
-    import_judgements as import_judgements,
-)
-from figeval.wings.annotation.judge_api import (
-    JudgedItems as JudgedItems,
-    judge_items as judge_items,
 )
 from figeval.wings.report.api import (
     WrittenPage as WrittenPage,

@@ -18,6 +18,7 @@ import figeval
 
 ROOT = Path(__file__).resolve().parent.parent
 PLUMBING = {
+    "augmentation",
     "config",
     "defaults",
     "errors",

@@ -22,7 +22,7 @@ from figeval.plugins import PluginManager
 from figeval.registry import Registry, fill, load_target, signature_of, spelled, target_name
 from figeval.reporting.exporters import load_exporters
 from figeval.runs import Harness
-from figeval.task_types.base import TaskTypes
+from figeval.task_types.registry import TaskTypes
 from figeval.wings.exporters.layouts import load_layouts
 from figeval.wings.training.learners import load_learners
 from figeval.wings.training.presets import load_presets

@@ -57,8 +57,8 @@ def use_copies(_context: click.Context, parameter: click.Parameter, values: Sequ
                 f"{value!r} is not NAME=FOLDER with an existing folder; write, for example, storal=FOLDER",
                 param=parameter,
             )
-        known = os.environ.get("FIGEVAL_DATA_COPIES", "")
-        os.environ["FIGEVAL_DATA_COPIES"] = f"{name}={Path(folder).expanduser().resolve()}{known and ','}{known}"
+        copies = os.environ.get("FIGEVAL_DATA_COPIES", "")
+        os.environ["FIGEVAL_DATA_COPIES"] = f"{name}={Path(folder).expanduser().resolve()}{copies and ','}{copies}"
 
 
 own_data = click.option(

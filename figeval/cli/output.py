@@ -38,8 +38,8 @@ def echo_result(grids: Iterable[Grid], notes: Iterable[str]) -> None:
     from figeval.reporting.grid import say
 
     console = Console()
-    for place, grid in enumerate(grids):
-        if place:
+    for number, grid in enumerate(grids):
+        if number:
             console.print()
         grid.print(console)
     for note in notes:

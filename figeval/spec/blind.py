@@ -30,10 +30,10 @@ ITEM, ALL, HALF = "the item", "all items", "the other half of the items"
 OTHERS, LABELS = "items of other clusters", "the other half with its labels"
 
 
-def jaccard(one: frozenset[str], other: frozenset[str]) -> float:
+def jaccard(words: frozenset[str], other_words: frozenset[str]) -> float:
     """Return |one ∩ other| / |one ∪ other|, or 0 for two empty sets."""
-    together = len(one | other)
-    return len(one & other) / together if together else 0.0
+    together = len(words | other_words)
+    return len(words & other_words) / together if together else 0.0
 
 
 def identity(option: str) -> str:
@@ -56,8 +56,8 @@ class Rule:
 def blind_rules(examples: Sequence[ChoiceExample], seed: int = 0) -> Iterator[Rule]:
     """Yield the result of every rule. There must be at least two examples, all of them with a gold option."""
     items = ItemNumbers(examples)
-    for place in range(min(map(len, items.options))):
-        yield Rule(f"option {place + 1}", ITEM, items.hits([-np.abs(np.arange(len(o)) - place) for o in items.options]))
+    for index in range(min(map(len, items.options))):
+        yield Rule(f"option {index + 1}", ITEM, items.hits([-np.abs(np.arange(len(o)) - index) for o in items.options]))
     yield from items.both("shortest", "longest", ITEM, items.scored(items.lengths))
     yield from items.both("least like the others", "most like the others", ITEM, items.likeness())
     yield from items.both("spelt least like any other", "spelt most like another", ITEM, items.spelling())
@@ -97,7 +97,7 @@ class ItemNumbers:
     @cached_property
     def clusters(self) -> list[str]:
         """Cluster of each item; an item without one forms its own cluster."""
-        return [example.cluster or f" {place}" for place, example in enumerate(self.examples)]
+        return [example.cluster or f" {index}" for index, example in enumerate(self.examples)]
 
     @cached_property
     def lengths(self) -> Floats:
@@ -115,10 +115,10 @@ class ItemNumbers:
         """Return the scores of each item's options, given one value for each different option."""
         return [values[options] for options in self.options]
 
-    def both(self, least: str, most: str, knows: str, scores: Scores) -> Iterator[Rule]:
+    def both(self, rule_of_least: str, rule_of_most: str, knows: str, scores: Scores) -> Iterator[Rule]:
         """Yield the rules that take the option with the lowest and the one with the highest score."""
-        yield Rule(least, knows, self.hits([-row for row in scores]))
-        yield Rule(most, knows, self.hits(scores))
+        yield Rule(rule_of_least, knows, self.hits([-row for row in scores]))
+        yield Rule(rule_of_most, knows, self.hits(scores))
 
     def likeness(self) -> Scores:
         """Return the sum of each option's Jaccard similarities of words with the item's other options."""
@@ -129,7 +129,12 @@ class ItemNumbers:
         }
         words = [frozenset(split_words(text, *languages[text], joined=False)) for text in self.numbers]
         return [
-            np.array([sum(jaccard(words[one], words[other]) for other in row if other != one) for one in row]).round(9)
+            np.array(
+                [
+                    sum(jaccard(words[option_number], words[other]) for other in row if other != option_number)
+                    for option_number in row
+                ]
+            ).round(9)
             for row in (options.tolist() for options in self.options)
         ]
 
@@ -141,25 +146,27 @@ class ItemNumbers:
             weights = TfidfVectorizer(analyzer="char_wb", ngram_range=(2, 4)).fit_transform(self.numbers)
         except ValueError:  # all options are empty
             return [np.zeros(len(row)) for row in self.options]
-        found = []
+        columns = []
         for row in self.options:
             alike = (weights[row] @ weights[row].T).toarray()
             np.fill_diagonal(alike, 0)
-            found.append(alike.max(axis=1).round(9))
-        return found
+            columns.append(alike.max(axis=1).round(9))
+        return columns
 
     # ---- knowledge of other items ------------------------------------------------------------------------------------
 
-    def counts(self, places: Sequence[int]) -> Floats:
+    def counts(self, indices: Sequence[int]) -> Floats:
         """Return the number of these items that offer each option."""
-        offered = np.concatenate([self.options[place] for place in places])
+        offered = np.concatenate([self.options[index] for index in indices])
         return np.bincount(offered, minlength=len(self.numbers)).astype(np.float64)
 
     def company(self) -> Scores:
         """Return the sum, over the item's other options, of the numbers of items that offer each option with them."""
         together = Counter(pair for options in self.options for pair in permutations(options.tolist(), 2))
         return [
-            np.array([sum(together[one, other] for other in row if other != one) for one in row], dtype=np.float64)
+            np.array(
+                [sum(together[option, other] for other in row if other != option) for option in row], dtype=np.float64
+            )
             for row in (options.tolist() for options in self.options)
         ]
 
@@ -168,51 +175,51 @@ class ItemNumbers:
         units = sorted(set(self.clusters)) if by_cluster else list(range(len(self.examples)))
         drawn = set(random.Random(f"halves {seed}").sample(units, len(units) // 2))
         keys: Sequence[Any] = self.clusters if by_cluster else units
-        one = [place for place, key in enumerate(keys) if key in drawn]
-        return one, sorted(set(range(len(self.examples))) - set(one))
+        first_half = [index for index, key in enumerate(keys) if key in drawn]
+        return first_half, sorted(set(range(len(self.examples))) - set(first_half))
 
     def over(
         self,
-        least: str,
-        most: str,
+        rule_of_least: str,
+        rule_of_most: str,
         knows: str,
         halvings: Sequence[tuple[list[int], list[int]]],
         score: Callable[[list[int]], Scores],
     ) -> Iterator[Rule]:
         """Yield both rules for scores learned from the other half, averaged over the halvings."""
-        yield Rule(least, knows, self.mean_hits(halvings, lambda known: [-row for row in score(known)]))
-        yield Rule(most, knows, self.mean_hits(halvings, score))
+        yield Rule(rule_of_least, knows, self.mean_hits(halvings, lambda train: [-row for row in score(train)]))
+        yield Rule(rule_of_most, knows, self.mean_hits(halvings, score))
 
     def mean_hits(
         self, halvings: Sequence[tuple[list[int], list[int]]], score: Callable[[list[int]], Scores]
     ) -> Floats:
         """Return the mean of each item's hits over the halvings; `score(known)` uses the items at these places only."""
         total = np.zeros(len(self.examples))
-        for one, other in halvings:
-            for known, asked in ((one, other), (other, one)):
-                total[asked] += self.hits(score(known))[asked]
+        for half, other_half in halvings:
+            for train, test in ((half, other_half), (other_half, half)):
+                total[test] += self.hits(score(train))[test]
         return total / len(halvings)
 
-    def counted(self, known: list[int]) -> Scores:
+    def counted(self, train: list[int]) -> Scores:
         """Return scores by the number of known items that offer an option."""
-        return self.scored(self.counts(known))
+        return self.scored(self.counts(train))
 
-    def right_so_far(self, known: list[int]) -> Scores:
+    def right_so_far(self, train: list[int]) -> Scores:
         """Return scores by the share of the known items with an option in which it is right."""
-        right = np.bincount([self.options[place][self.gold[place]] for place in known], minlength=len(self.numbers))
-        return self.scored(right / np.maximum(self.counts(known), 1))
+        right = np.bincount([self.options[index][self.gold[index]] for index in train], minlength=len(self.numbers))
+        return self.scored(right / np.maximum(self.counts(train), 1))
 
-    def learned(self, known: list[int]) -> Scores:
+    def learned(self, train: list[int]) -> Scores:
         """Return each option's log-odds of being right, by a logistic regression fitted to the known items."""
         from sklearn.linear_model import LogisticRegression
         from sklearn.pipeline import make_pipeline
         from sklearn.preprocessing import StandardScaler
 
-        counts = self.counts(known)
+        counts = self.counts(train)
         rows = [self._features(options, counts) for options in self.options]
         fitted = make_pipeline(StandardScaler(), LogisticRegression())
-        right = np.concatenate([np.arange(len(rows[place])) == self.gold[place] for place in known])
-        fitted.fit(np.concatenate([rows[place] for place in known]), right)
+        right = np.concatenate([np.arange(len(rows[index])) == self.gold[index] for index in train])
+        fitted.fit(np.concatenate([rows[index] for index in train]), right)
         odds = fitted.decision_function(np.concatenate(rows)).round(9)
         return np.split(odds, np.cumsum([len(row) for row in rows])[:-1])
 

@@ -99,8 +99,7 @@ class Pipeline:
         """Fit the models that learn from the task, on the split that the ranker learns from."""
         examples = list(examples)
         for part in self.parts.values():
-            if part.learns:
-                part.fit(examples)
+            part.fit(examples)
 
     def fingerprint(self) -> str:
         """Return a digest that changes with either part."""

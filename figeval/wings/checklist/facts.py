@@ -20,7 +20,7 @@ from figeval.records.sweep import GRID, SEEDS, GridRecord, SeedsRecord, read, ru
 from figeval.records.training import TrainingRecord, read_training
 from figeval.runs.harness import Harness
 from figeval.runs.task_info import task_info
-from figeval.wings.annotation.sheets import Key, read_key
+from figeval.wings.annotation.items import Key, read_key
 
 FILL_IN = "fill in"
 SHOWN = (  # of the config of a training, in this order
@@ -260,7 +260,7 @@ class Facts:
     def instructions(self) -> Iterator[str]:
         """Yield the full text that annotators of each task were told, criteria included."""
         for key in self.items:
-            yield f"{key.task}: {key.told or 'none'}"
+            yield f"{key.task}: {key.guidelines or 'none'}"
 
     def commands(self) -> Iterator[str]:
         """Yield the command that repeats each run."""

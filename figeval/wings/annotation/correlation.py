@@ -16,7 +16,7 @@ from figeval.metrics.intervals import FEWEST_CLUSTERS, NOTHING, Interval, cluste
 from figeval.types import Score
 
 RESAMPLES = 2000
-FEWEST_ITEMS = 3
+MIN_ITEMS = 3
 
 
 def correlations(
@@ -33,13 +33,13 @@ def correlations(
     a, b = (np.asarray(values, dtype=np.float64) for values in (x, y))
     index = cluster_places(clusters if clusters is not None else [None] * len(a))
     names, n, groups = ("kendall", "spearman", "pearson"), len(a), len(set(index.tolist()))
-    why = ""
-    if n < FEWEST_ITEMS:
-        why = f"fewer than {FEWEST_ITEMS} items with both values"
+    reason = ""
+    if n < MIN_ITEMS:
+        reason = f"fewer than {MIN_ITEMS} items with both values"
     elif min(np.ptp(a), np.ptp(b)) <= NOTHING:
-        why = "all values of the metric are the same" if np.ptp(a) <= NOTHING else "all judgements are the same"
-    if why:
-        return tuple(Score(metric=name, value=None, n=n, clusters=groups, interval=f"none: {why}") for name in names)
+        reason = "all values of the metric are the same" if np.ptp(a) <= NOTHING else "all judgements are the same"
+    if reason:
+        return tuple(Score(metric=name, value=None, n=n, clusters=groups, interval=f"none: {reason}") for name in names)
     values = _correlations(a, b, np.ones((1, n)))[:, 0]
     sizes = np.bincount(index)
     effective = n**2 / float(sizes @ sizes)
@@ -68,18 +68,18 @@ def correlations(
 def _correlations(x: Floats, y: Floats, copies: Floats) -> Floats:
     """Return the three correlations for each row of numbers of copies, shape (B, n); the result is (3, B)."""
     signs_x, signs_y = (np.sign(np.subtract.outer(values, values)) for values in (x, y))
-    kendall = [((copies @ (one * two)) * copies).sum(axis=1) for one, two in _products(signs_x, signs_y)]
+    kendall = [((copies @ (p * q)) * copies).sum(axis=1) for p, q in _products(signs_x, signs_y)]
     ranks_x, ranks_y = copies @ signs_x, copies @ signs_y  # twice the centred ranks, negative
-    spearman = [(one * two * copies).sum(axis=1) for one, two in _products(ranks_x, ranks_y)]
+    spearman = [(p * q * copies).sum(axis=1) for p, q in _products(ranks_x, ranks_y)]
     total = copies.sum(axis=1, keepdims=True)
     centred = [values - (copies @ values)[:, None] / total for values in (x - x.mean(), y - y.mean())]
-    pearson = [(one * two * copies).sum(axis=1) for one, two in _products(*centred)]
-    found = []
-    for both, own_x, own_y in (kendall, spearman, pearson):
-        square = np.where((own_x > 0) & (own_y > 0), own_x * own_y, np.nan)
-        found.append(np.clip(both / np.sqrt(square), -1.0, 1.0))
-    return np.stack(found)
+    pearson = [(p * q * copies).sum(axis=1) for p, q in _products(*centred)]
+    coefficients = []
+    for xy, xx, yy in (kendall, spearman, pearson):
+        square = np.where((xx > 0) & (yy > 0), xx * yy, np.nan)
+        coefficients.append(np.clip(xy / np.sqrt(square), -1.0, 1.0))
+    return np.stack(coefficients)
 
 
-def _products(one: Floats, two: Floats) -> tuple[tuple[Floats, Floats], ...]:
-    return (one, two), (one, one), (two, two)
+def _products(x: Floats, y: Floats) -> tuple[tuple[Floats, Floats], ...]:
+    return (x, y), (x, x), (y, y)

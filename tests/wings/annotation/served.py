@@ -14,8 +14,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from figeval.spec.criteria import DescribedScale, Scale, criteria_of
-from figeval.wings.annotation.export import Export, Format, export_items
-from figeval.wings.annotation.texts import WrittenText, WrittenTexts
+from figeval.wings.annotation.export import Export, Format, write_items
+from figeval.wings.annotation.written_texts import WrittenText, WrittenTexts
 from tests.processes import starting
 
 SCALES = {"fluency": "1-5", "coherent": "yes/no"}
@@ -35,7 +35,7 @@ def exported(
     written = tuple(
         WrittenText("someone", f"example-{n}", None, {"proverb": f"Proverb {n}"}, text) for n, text in enumerate(texts)
     )
-    export_items(
+    write_items(
         folder,
         WrittenTexts("a_task", (), written, ("someone",), {}),
         {},
