@@ -9,8 +9,7 @@ import numpy as np
 from clustered import REPLICATES, Row, Sizes, cell, real, seeded, uneven
 from scipy.special import stdtr
 
-from figeval.metrics.caveats import ALPHA, SKEWED
-from figeval.metrics.differences import larger_variance, opposed_skewness
+from figeval.metrics.differences import ALPHA, SKEWED, larger_variance, opposed_skewness
 from figeval.metrics.intervals import spread_of
 from figeval.metrics.paired import paired_over_seeds
 

@@ -26,7 +26,7 @@ from figeval.wings.contamination.api import (
     Contamination as Contamination,
     contamination as contamination,
 )
-from figeval.wings.comparison.difficulty_api import (
+from figeval.wings.comparison.difficulty import (
     Difficulty as Difficulty,
     difficulty as difficulty,
 )
@@ -38,7 +38,7 @@ from figeval.wings.report.api import (
     board as board,
     report as report,
 )
-from figeval.wings.comparison.power_api import (
+from figeval.wings.comparison.power import (
     Power as Power,
     power as power,
 )

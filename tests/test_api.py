@@ -123,6 +123,7 @@ class Stopping(FakePairScorer):
         return super().score_pairs(requests)
 
 
+@pytest.mark.wing("comparison")
 def test_compare_has_the_numbers_of_the_command(done: figeval.Run, capsys: pytest.CaptureFixture[str]) -> None:
     other = figeval.run(TASKS, "overlap", limit=20)
     found = figeval.compare(done, other)
@@ -246,6 +247,7 @@ def test_a_task_and_a_model_that_nobody_registered() -> None:
     assert crows.bound_to is None
 
 
+@pytest.mark.wing("comparison")
 def test_breakdowns_and_comparisons_of_such_a_run() -> None:
     one, other = (figeval.run(crows, FakePairScorer(), name=name) for name in ("one", "other"))
     assert set(one.breakdown("bird")["group"]) == {"b0", "b1", "b2"}
@@ -351,10 +353,6 @@ WRONG: list[tuple[Callable[[], object], type[Exception], str]] = [
     (lambda: figeval.run(crows, FakePairScorer(), model_args={"a": 1}), figeval.OptionError, "model_args"),
     (lambda: figeval.load("nowhere"), figeval.RecordError, "give a run folder"),
     (lambda: figeval.load(5), figeval.OptionError, "path=5: give a string or a path"),
-    (lambda: figeval.compare("nowhere", None), figeval.OptionError, "runs is None; give runs, or their folders"),
-    (lambda: figeval.compare(5, "nowhere"), figeval.OptionError, "runs is an int; give runs"),
-    (lambda: figeval.compare("nowhere", "there"), figeval.RecordError, "give a run folder"),
-    (lambda: figeval.compare("a", "b", prompts=("default",)), figeval.OptionError, "give two strings or None"),
     (lambda: figeval.train("mini_fables", "tfidf", "out", epoch=3), TypeError, "did you mean 'epochs'"),
     (lambda: figeval.train("mini_fables", "tfidf", "out", epochs=0), figeval.TrainError, "epochs"),
     (lambda: figeval.train(crows, "tfidf", "out"), figeval.OptionError, r"task=TaskSpec\(.*: give a string"),
@@ -364,8 +362,6 @@ WRONG: list[tuple[Callable[[], object], type[Exception], str]] = [
     (lambda: figeval.Training("nowhere").record, figeval.TrainError, "not contain a finished training"),
     (lambda: figeval.Training(None), figeval.OptionError, "path=None: give a string or a path"),
     (lambda: figeval.run("mini_fables", "overlap", progress="loud"), figeval.OptionError, "progress='loud': give True"),
-    (lambda: figeval.compare("a", "b", metric=None), figeval.OptionError, "metric=None: give a string"),
-    (lambda: figeval.compare("a", "b", seed="x"), figeval.OptionError, "seed='x': give an integer"),
     (lambda: stored().predictions(None), figeval.OptionError, "task=None: give a string"),
     (lambda: stored().by(3), figeval.OptionError, "key=3: give a string"),
     (lambda: stored().breakdown(["proverb"]), figeval.OptionError, r"by=\['proverb'\]: give a string"),
@@ -417,6 +413,7 @@ def test_a_task_that_is_not_there(done: figeval.Run) -> None:
 # ---- what a program sees --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.wing("comparison")
 def test_nothing_is_printed_and_nothing_is_changed(capfd: pytest.CaptureFixture[str]) -> None:
     figeval.run("mini_fables", "tfidf")  # scikit-learn sets a variable when it is imported
     before = dict(os.environ), Path.cwd(), list(sys.path), sys.argv[:], warnings.showwarning
@@ -461,6 +458,7 @@ def test_in_a_running_event_loop_and_in_threads() -> None:
     assert sys.stdout is stdout
 
 
+@pytest.mark.wing("comparison")
 @pytest.mark.parametrize("what", ["_repr_html_", "__str__", "__repr__"])
 def test_hostile_names_are_shown_as_text(what: str, done: figeval.Run) -> None:
     record = done.record.model_copy(deep=True)

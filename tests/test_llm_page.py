@@ -6,14 +6,15 @@ import json
 
 import pytest
 
-from figeval.wings.comparison.comparisons import compare_runs
 from tests.measured import MEASURED, short, table
+from tests.runs import compare_runs
 
 RUN = MEASURED / "smollm2-case"
 GENERATION = MEASURED / "bench" / "generation.json"
 LINES = list(table("llm.md", "metric | as written | lower case"))
 
 
+@pytest.mark.wing("comparison")
 @pytest.mark.parametrize("cells", LINES, ids=lambda cells: cells[0])
 def test_the_wordings_differ_by_what_the_page_says(cells: list[str]) -> None:
     metric, *numbers = cells

@@ -27,12 +27,11 @@ from figeval.runs.run import run as run_pipeline
 from figeval.runs.score import Aggregator, MetricSet
 from figeval.runs.selection_bias import helper_of, withhold_intervals
 from figeval.runs.stored import with_breakdown
-from figeval.wings.comparison.comparisons import compare_runs
 from figeval.wings.training.pipeline import complete_training
 from figeval.wings.training.sweep import Sweep
 from tests import runs, trainings
 from tests.plugins.tiny import Workshop
-from tests.runs import Deaf
+from tests.runs import Deaf, compare_runs
 from tests.wings.training.linear import Heard
 
 SAYS = "chosen on the test split of mini_retrieval: its score there is a maximum over 25 evaluations"
@@ -279,6 +278,7 @@ def test_what_was_read_without_labels_was_trained_on(models: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.wing("comparison")
 def test_a_comparison_is_over_what_neither_model_has_seen(models: Path) -> None:
     asked(models / "part", models / "a", "mini_retrieval")
     asked("overlap", models / "b", "mini_retrieval")

@@ -10,10 +10,10 @@ import pytest
 from figeval.errors import CapabilityError, RecordError, TaskError
 from figeval.runs.floors import says_nothing
 from figeval.types import Reply
-from figeval.wings.comparison.comparisons import compare_runs
 from figeval.wings.verify.checks import check_run
 from tests.evaluation.conftest import Heard, write_task
 from tests.fakes import FakeChatModel, FakeGenerator, FakeLanguageModel, FakePairScorer
+from tests.runs import compare_runs
 
 LOUD = """
 {% block context %}LOUD {{ query }}{% endblock %}
@@ -99,6 +99,7 @@ def test_a_run_with_prompts_goes_on_where_it_stopped(workshop):
     assert record.status == "complete"
 
 
+@pytest.mark.wing("comparison")
 def test_runs_are_compared_prompt_by_prompt(workshop):
     write_prompted(workshop.folder)
     workshop.backend = FakeLanguageModel()

@@ -13,8 +13,8 @@ from figeval.builtin.plugins.baselines.word_overlap import Overlap
 from figeval.builtin.plugins.lexical.tfidf import Tfidf
 from figeval.errors import FigevalError, RecordError, TaskError
 from figeval.runs.validate import validate
-from figeval.wings.comparison.comparisons import compare_runs
 from tests.evaluation.conftest import Workshop
+from tests.runs import compare_runs
 
 CHOICE = """
 name: t
@@ -142,6 +142,7 @@ def test_a_copy_in_hindi_is_a_copy_and_leakage_says_why_it_has_no_value(workshop
     assert "nc:6|nw:0" in task.settings["signatures"]["chrf"]
 
 
+@pytest.mark.wing("comparison")
 def test_scores_of_other_words_are_not_compared(workshop: Workshop, tmp_path: Path) -> None:
     pytest.importorskip("jieba")
     folders = []

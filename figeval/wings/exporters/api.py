@@ -19,7 +19,7 @@ from figeval.runs.stored_run import stored_runs
 from figeval.wings.exporters.layouts import load_layouts
 
 if TYPE_CHECKING:
-    from figeval.wings.comparison.comparisons import RunComparisons
+    from figeval.wings.comparison.family import RunComparisons
 
 PROVIDED = {"stored", "layouts", "compare"}  # arguments that figeval gives to exporters
 
@@ -136,10 +136,10 @@ def _compare(
 ) -> RunComparisons:
     """Return the comparisons of the runs by one metric on some tasks: of all pairs, or with the run at one place."""
     try:
-        from figeval.wings.comparison.comparisons import Design, compare_all
+        from figeval.wings.comparison.family import ComparisonDesign, compare_all
     except ModuleNotFoundError as error:  # the only format that needs it
         raise OptionError("the layout comparison needs the folder figeval/wings/comparison; restore it") from error
-    design = Design(against=against, tasks=frozenset(tasks))
+    design = ComparisonDesign(against=against, tasks=frozenset(tasks))
     return compare_all([run.folder.path for run in runs], metric, design=design)
 
 

@@ -341,6 +341,7 @@ HOSTILE: list[tuple[Edit, str]] = [
 ]
 
 
+@pytest.mark.wing("report")
 @pytest.mark.parametrize(("change", "words"), HOSTILE, ids=[words for _, words in HOSTILE])
 def test_a_hostile_record_is_one_line_for_every_reader(change: Edit, words: str, cli: Cli, copy: Path) -> None:
     edit(copy, change)
@@ -353,6 +354,7 @@ def test_a_nan_of_an_earlier_version_is_unknown(cli: Cli, copy: Path) -> None:
     assert cli("show", "run").code == 0
 
 
+@pytest.mark.wing("comparison", "report")
 def test_a_number_in_a_row_beyond_64_bits(cli: Cli, copy: Path) -> None:
     edit(copy, lambda content: content["tasks"][0].update(predictions_sha256=None))
     edit_row(copy, 0, lambda row: row.update(gold=10**400))
@@ -361,6 +363,7 @@ def test_a_number_in_a_row_beyond_64_bits(cli: Cli, copy: Path) -> None:
         assert "an integer has more than 64 bits" in outcome.out + outcome.err
 
 
+@pytest.mark.wing("report")
 def test_a_right_answer_that_is_no_index(cli: Cli, copy: Path) -> None:
     edit(copy, lambda content: [task.update(predictions_sha256=None) for task in content["tasks"]])
     edit_row(copy, 0, lambda row: row.update(gold=True, scores=[0.5, 0.5], status="ok"))

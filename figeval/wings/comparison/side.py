@@ -1,4 +1,4 @@
-"""The runs of a comparison, with the values that they stored for each example."""
+"""A run of a comparison, with the values that it stored for each example."""
 
 from __future__ import annotations
 
@@ -7,32 +7,32 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
+from figeval import RunRecord, TaskRecord
 from figeval.records.run_folder import RunFolder
-from figeval.records.schema import RunRecord, TaskRecord
 from figeval.records.sweep import run_or_seeds
 from figeval.runs.stored import Features, Values, seen_ids, stored_features, stored_values
 
-Stored = TypeVar("Stored")
+Value = TypeVar("Value")
 GIVEN = "predictions"  # backend of a run that was made from the predictions of another system
 DEFAULT = "default"  # a task's own prompt
 
 
 @dataclass(frozen=True)
-class Side:
+class RunSide:
     """A run with its predictions, or the runs of several seeds and a record of their means.
 
-    Everything is read once, since a run may be in many comparisons. `only` limits tasks to some of their examples.
+    Everything is read once, since a run may be in many comparisons. `subsets` limits tasks to some of their examples.
     """
 
     record: RunRecord
     runs: list[tuple[RunRecord, RunFolder]]
-    only: Mapping[str, Collection[str]] = field(default_factory=dict)
+    subsets: Mapping[str, Collection[str]] = field(default_factory=dict)
     _values: dict[tuple[str, str], list[Values]] = field(default_factory=dict)
     _features: dict[tuple[str, str], Mapping[str, tuple[Features, str | None]]] = field(default_factory=dict)
     _seen: dict[str, set[str]] = field(default_factory=dict)
 
     @classmethod
-    def at(cls, path: Path) -> Side:
+    def at(cls, path: Path) -> RunSide:
         """Read a run folder, or that of several seeds. Raises `RecordError` if there is no run."""
         return cls(*run_or_seeds(path))
 
@@ -41,7 +41,7 @@ class Side:
         """Folder of the run, or of that of the first seed."""
         return self.runs[0][1]
 
-    def has(self, task: TaskRecord) -> bool:
+    def has_predictions(self, task: TaskRecord) -> bool:
         """Return whether the predictions of a task are there, of every seed."""
         return all(folder.has_predictions(task.task) for _, folder in self.runs)
 
@@ -58,41 +58,42 @@ class Side:
     def is_trained(self) -> bool:
         """True if figeval trained the model, or what it was trained from, with a random seed."""
         lineage = self.runs[0][0].model.lineage
-        return lineage is not None and any("seed" in one.about for one in lineage.ancestors)
+        return lineage is not None and any("seed" in ancestor.about for ancestor in lineage.ancestors)
 
     def values(self, task: str, metric: str) -> list[Values]:
         """Return the values of a mean for every run, each empty if the metric is no mean."""
         if (task, metric) not in self._values:
             self._values[task, metric] = [stored_values(folder, task, metric) for _, folder in self.runs]
-        found = self._values[task, metric]
-        return [only(one, self.only[task]) for one in found] if task in self.only else found
+        return [self._in_subset(values, task) for values in self._values[task, metric]]
 
     def features(self, task: str, metric: str) -> Mapping[str, tuple[Features, str | None]]:
         """Return the numbers of a score that is no mean, for the (first) run; empty if the metric is a mean."""
         if (task, metric) not in self._features:
             self._features[task, metric] = stored_features(self.folder, task, metric)
-        found = self._features[task, metric]
-        return only(found, self.only[task]) if task in self.only else found
+        return self._in_subset(self._features[task, metric], task)
 
-    def answered(self, task: str, metric: str) -> set[str]:
+    def _in_subset(self, values: Mapping[str, Value], task: str) -> Mapping[str, Value]:
+        return keep_ids(values, self.subsets[task]) if task in self.subsets else values
+
+    def answered_ids(self, task: str, metric: str) -> set[str]:
         """Return the ids of the examples to which all runs gave a valid answer that the metric applies to."""
-        values: list[Mapping[str, tuple[object, str | None]]] = [*self.values(task, metric)]
-        if not all(values):
-            values = [self.features(task, metric)]
-        return set.intersection(*({name for name, (value, _) in one.items() if value is not None} for one in values))
+        runs: list[Mapping[str, tuple[object, str | None]]] = [*self.values(task, metric)]
+        if not all(runs):
+            runs = [self.features(task, metric)]
+        return set.intersection(*({name for name, (value, _) in run.items() if value is not None} for run in runs))
 
-    def seen(self, task: str) -> set[str]:
+    def seen_ids(self, task: str) -> set[str]:
         """Return the ids of the examples that a training was trained or chosen on."""
         if task not in self._seen:
             self._seen[task] = set[str]().union(*(seen_ids(folder, task) for _, folder in self.runs))
         return self._seen[task]
 
 
-def only(values: Mapping[str, Stored], members: Collection[str]) -> dict[str, Stored]:
-    """Return the values of these examples."""
-    return {name: value for name, value in values.items() if name in members}
+def keep_ids(values: Mapping[str, Value], ids: Collection[str]) -> dict[str, Value]:
+    """Return the values of the examples with these ids."""
+    return {name: value for name, value in values.items() if name in ids}
 
 
-def without(values: Mapping[str, Stored], seen: Collection[str]) -> dict[str, Stored]:
-    """Return the values of the examples that no model has seen."""
-    return {name: value for name, value in values.items() if name not in seen}
+def drop_ids(values: Mapping[str, Value], ids: Collection[str]) -> dict[str, Value]:
+    """Return the values of the examples with other ids."""
+    return {name: value for name, value in values.items() if name not in ids}

@@ -30,7 +30,7 @@ class BoardRow(Stored):
 
     def score(self, metric: str) -> ScoreRecord | None:
         """Return the score of a metric, or None if there is none."""
-        return next((one for one in self.scores if one.metric == metric), None)
+        return next((score for score in self.scores if score.metric == metric), None)
 
 
 class Leaderboard(Stored):
@@ -49,7 +49,7 @@ class Leaderboard(Stored):
     @property
     def metrics(self) -> list[str]:
         """Metrics of all rows, the one that the ranks are about first."""
-        return list(dict.fromkeys((self.metric, *(one.metric for row in self.rows for one in row.scores))))
+        return list(dict.fromkeys((self.metric, *(score.metric for row in self.rows for score in row.scores))))
 
 
 class Absence(Stored):
@@ -72,7 +72,7 @@ class BoardRecord(Stored):
 
     def benchmarks(self) -> Iterator[tuple[str, list[Leaderboard]]]:
         """Yield the leaderboards of each benchmark."""
-        found: dict[str, list[Leaderboard]] = {}
-        for one in self.leaderboards:
-            found.setdefault(one.benchmark, []).append(one)
-        yield from found.items()
+        boards: dict[str, list[Leaderboard]] = {}
+        for board in self.leaderboards:
+            boards.setdefault(board.benchmark, []).append(board)
+        yield from boards.items()
