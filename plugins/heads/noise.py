@@ -19,7 +19,7 @@ from .language import LABELS, Row, encoder_decoder_row
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class TextPiece:
     """A piece of a text: its token ids, of which `ids[first:end]` are the text's own."""
 
     ids: Sequence[int]
@@ -28,7 +28,7 @@ class Piece:
     origin: str  # source of the text, for messages
 
 
-Noise = Callable[[Piece, Random], Row]
+Noise = Callable[[TextPiece, Random], Row]
 
 MASKED, RANDOM = 0.8, 0.1  # shares of the hidden tokens; the others are left unchanged
 
@@ -41,7 +41,7 @@ class Masks:
     mask: int
     words: Sequence[int]
 
-    def __call__(self, piece: Piece, generator: Random) -> Row:
+    def __call__(self, piece: TextPiece, generator: Random) -> Row:
         """Return a row whose targets are the hidden tokens."""
         ids, labels = list(piece.ids), [IGNORED] * len(piece.ids)
         for position in generator.sample(range(piece.first, piece.end), count_hidden(piece, self.share)):
@@ -61,7 +61,9 @@ class SpanSampler:
     share: float
     mean: float
 
-    def draw_spans(self, piece: Piece, max_spans: int, generator: Random) -> list[tuple[Sequence[int], Sequence[int]]]:
+    def draw_spans(
+        self, piece: TextPiece, max_spans: int, generator: Random
+    ) -> list[tuple[Sequence[int], Sequence[int]]]:
         """Return the piece's own tokens as pairs of kept tokens and the span that follows them."""
         tokens = piece.ids[piece.first : piece.end]
         hidden = count_hidden(piece, self.share)
@@ -83,7 +85,7 @@ class Sentinels:
     sentinels: Sequence[int]
     start: int
 
-    def __call__(self, piece: Piece, generator: Random) -> Row:
+    def __call__(self, piece: TextPiece, generator: Random) -> Row:
         """Return a row whose input is the kept tokens and sentinels."""
         turns = self.spans.draw_spans(piece, len(self.sentinels), generator)
         pairs = list(zip(turns, self.sentinels, strict=False))
@@ -101,7 +103,7 @@ class Holes:
     mask: int
     start: int
 
-    def __call__(self, piece: Piece, generator: Random) -> Row:
+    def __call__(self, piece: TextPiece, generator: Random) -> Row:
         """Return a row whose input is the text with masks."""
         turns = self.spans.draw_spans(piece, len(piece.ids), generator)
         read = chain.from_iterable([*visible, self.mask] for visible, _ in turns)
@@ -109,7 +111,7 @@ class Holes:
         return encoder_decoder_row([*margins[0], *read, *margins[1]], piece.ids, self.start)
 
 
-def count_hidden(piece: Piece, share: float) -> int:
+def count_hidden(piece: TextPiece, share: float) -> int:
     """Return the number of tokens of a piece to hide, at least 1."""
     return max(1, round(share * (piece.end - piece.first)))
 

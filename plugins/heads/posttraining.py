@@ -26,7 +26,7 @@ from ..torch_models.loading import ModelSetup
 from ..torch_models.tokens import IDS, padding_of
 from .base_model import Base, base_of, fresh_head, options_of
 from .language import Row, batch_of, length, weight
-from .noise import Holes, Masks, Noise, Piece, Sentinels, SpanSampler
+from .noise import Holes, Masks, Noise, Sentinels, SpanSampler, TextPiece
 from .writing import decoder_start, writing_head
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ def _field(line: str, location: str) -> str:
     return text
 
 
-def pieces_of(tokenizer: PreTrainedTokenizerBase, texts: dict[str, str], limit: int | None) -> list[Piece]:
+def pieces_of(tokenizer: PreTrainedTokenizerBase, texts: dict[str, str], limit: int | None) -> list[TextPiece]:
     """Split texts into pieces of at most `limit` tokens, special ones included. Raises `TrainError` for none."""
     truncation = {} if limit is None else {"truncation": True, "max_length": limit, "return_overflowing_tokens": True}
     encoded = tokenizer(list(texts), return_special_tokens_mask=True, verbose=False, **truncation)
@@ -120,7 +120,7 @@ def pieces_of(tokenizer: PreTrainedTokenizerBase, texts: dict[str, str], limit: 
     for ids, special, owner in zip(encoded[IDS], encoded[SPECIAL], owners, strict=True):
         text_positions = [index for index, is_special in enumerate(special) if not is_special]
         if text_positions:
-            pieces.append(Piece(ids, text_positions[0], text_positions[-1] + 1, origins[owner]))
+            pieces.append(TextPiece(ids, text_positions[0], text_positions[-1] + 1, origins[owner]))
     if not pieces:
         raise TrainError("there is no text to learn from; give a task with texts, or --head_args texts=FILE")
     return pieces
@@ -134,7 +134,7 @@ class NoisyFeatures:
 
     truncated = 0  # long texts are split instead
 
-    def __init__(self, pieces: Sequence[Piece], noise: Noise, padding: int) -> None:
+    def __init__(self, pieces: Sequence[TextPiece], noise: Noise, padding: int) -> None:
         self.pieces, self.noise, self.padding = pieces, noise, padding
         rows = [self.row(number, 0) for number in range(len(pieces))]
         self.lengths = list(map(length, rows))
