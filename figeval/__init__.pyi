@@ -60,6 +60,8 @@ from figeval.wings.verify.api import (
     Verification as Verification,
     verify as verify,
 )
+from figeval.cli.options import shared_options as shared_options
+from figeval.cli.output import print_result as print_result
 from figeval.config import (
     RunConfig as RunConfig,
 )
@@ -82,6 +84,7 @@ from figeval.errors import (
     UnknownName as UnknownName,
 )
 from figeval.runs.harness import Harness as Harness
+from figeval.runs.outputs import write_output as write_output
 from figeval.runs.stored_run import (
     StoredAnswer as StoredAnswer,
     StoredRun as StoredRun,
@@ -129,6 +132,7 @@ from figeval.models.capabilities import (
 from figeval.prompts import (
     PromptContext as PromptContext,
 )
+from figeval.records.predictions import PredictionRow as PredictionRow
 from figeval.records.schema import (
     RunRecord as RunRecord,
     TaskRecord as TaskRecord,

@@ -191,6 +191,17 @@ def test_predictions_of_a_model_that_writes() -> None:
     assert {"raw", "finish", "meta.bird"} <= set(found.columns)
 
 
+def test_stored_rows_are_read_one_at_a_time(done: figeval.Run) -> None:
+    assert figeval.load(done) is done
+    rows = done.rows("mini_pairs")
+    first = next(rows)
+    assert {"id", "status", "pred", "gold", "metrics"} <= first.keys()
+    frame = done.predictions("mini_pairs")
+    assert [first["id"], *(row["id"] for row in rows)] == list(frame.id)
+    with pytest.raises(figeval.RecordError, match="the run has no task 'mini_pair'; did you mean 'mini_pairs'"):
+        done.rows("mini_pair")
+
+
 def test_breakdowns_need_no_model(done: figeval.Run) -> None:
     found = done.breakdown("idiom")
     assert set(found["by"]) == {"idiom"}
@@ -351,7 +362,7 @@ WRONG: list[tuple[Callable[[], object], type[Exception], str]] = [
     (lambda: figeval.run(crows, FakePairScorer(), processes=2), figeval.OptionError, "leave out processes"),
     (lambda: figeval.run(crows, FakePairScorer(), model_args={"a": 1}), figeval.OptionError, "model_args"),
     (lambda: figeval.load("nowhere"), figeval.RecordError, "give a run folder"),
-    (lambda: figeval.load(5), figeval.OptionError, "path=5: give a string or a path"),
+    (lambda: figeval.load(5), figeval.OptionError, "path=5: give a Run, a string or a path"),
     (lambda: figeval.compare("nowhere", None), figeval.OptionError, "runs is None; give runs, or their folders"),
     (lambda: figeval.compare(5, "nowhere"), figeval.OptionError, "runs is an int; give runs"),
     (lambda: figeval.compare("nowhere", "there"), figeval.RecordError, "give a run folder"),

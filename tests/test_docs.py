@@ -41,7 +41,7 @@ LONG = {  # pages that take more than two seconds
             "paper",
             "plugins",
         ),
-        *("python", "report", "statistics", "task_types", "training"),
+        *("python", "report", "statistics", "task_types", "training", "wings"),
     )
 }
 PAGES = (
@@ -75,6 +75,7 @@ PAGES = (
             "statistics",
             "task_types",
             "training",
+            "wings",
         )
     ),
 )
@@ -134,6 +135,8 @@ class Session:
         for command, expected in commands(block.text):
             if command.startswith("export "):  # holds for the page's later commands too
                 self.variables.append(command)
+                if command.startswith("export PYTHONPATH=") and (path := os.environ.get("PYTHONPATH")):
+                    self.variables.append(f"export PYTHONPATH=$PYTHONPATH:{path}")  # this checkout may be on it
                 continue
             printed = self.run(["bash", "-euo", "pipefail", "-c", "\n".join([*self.variables, command])], command)
             for line in expected:
