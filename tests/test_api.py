@@ -22,10 +22,7 @@ from figeval.config import RunConfig
 from figeval.plugins import load
 from figeval.runs.harness import Guests, Harness
 from figeval.testing.fakes import FakeGenerator, FakePairScorer
-from figeval.wings.training.api import TrainOptions
-from figeval.wings.training.config import TrainConfig
 from tests.plugins.tiny import Workshop
-from tests.trainings import write_tasks
 
 pandas = pytest.importorskip("pandas")
 
@@ -124,6 +121,7 @@ class Stopping(FakePairScorer):
         return super().score_pairs(requests)
 
 
+@pytest.mark.wing("comparison")
 def test_compare_has_the_numbers_of_the_command(done: figeval.Run, capsys: pytest.CaptureFixture[str]) -> None:
     other = figeval.run(TASKS, "overlap", limit=20)
     found = figeval.compare(done, other)
@@ -141,6 +139,13 @@ def test_compare_has_the_numbers_of_the_command(done: figeval.Run, capsys: pytes
 
 def test_the_options_are_those_of_the_commands() -> None:
     assert set(RunOptions.__annotations__) == {one.name for one in dataclasses.fields(RunConfig)} - {"tasks", "model"}
+
+
+@pytest.mark.wing("training")
+def test_the_options_are_those_of_the_command_train() -> None:
+    from figeval.wings.training.api import TrainOptions
+    from figeval.wings.training.config import TrainConfig
+
     assert set(TrainOptions.__annotations__) == set(TrainConfig.model_fields) - {"task", "model", "output"}
 
 
@@ -497,6 +502,7 @@ def test_html_is_the_table_of_the_command_line(done: figeval.Run) -> None:
     assert html.count("<tr>") == 1 + len(done.scores)
 
 
+@pytest.mark.wing("exporters")
 def test_exports(done: figeval.Run) -> None:
     assert "\\begin{tabular}" in done.to_latex()
     assert done.to_markdown().startswith("| task")
@@ -508,7 +514,10 @@ def test_exports(done: figeval.Run) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.wing("training")
 def test_a_training_and_its_run(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    from tests.trainings import write_tasks
+
     model = Workshop(tmp_path / "models")("bert", "Model")
     before = dict(os.environ)
     options: Any = {

@@ -10,9 +10,6 @@ from typing import Any
 import pytest
 
 import figeval
-from figeval.wings.checklist.api import Checklist
-from figeval.wings.checklist.checklist import Answer
-from figeval.wings.comparison.power_api import Power
 from tests.cli.conftest import Cli, cli
 from tests.runs import finished
 
@@ -112,7 +109,11 @@ def test_a_mistake_is_one_line(call: Callable[[], object], words: str, runs: tup
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.wing("checklist")
 def test_names_in_a_checklist_are_no_html() -> None:
+    from figeval.wings.checklist.api import Checklist
+    from figeval.wings.checklist.checklist import Answer
+
     lines = ("models: <script>alert(1)</script>, n < 5",)
     found = Checklist((Answer("B1", "Creators of the artifacts used", lines),))
     assert found.to_markdown().endswith(r"- models: \<script>alert(1)\</script>, n < 5")
@@ -130,7 +131,10 @@ def test_a_task_of_the_program_has_a_plan() -> None:
     assert (plan.n, plan.clusters, plan.effect) == (40, 40, 1.0)
 
 
+@pytest.mark.wing("comparison")
 def test_a_small_disagreement_is_not_printed_as_none() -> None:
+    from figeval.wings.comparison.power_api import Power
+
     (note,) = Power({}, 0.005, 0.8, 1).notes()
     assert note.endswith("if exactly one of the two models is right on 0.5% of the examples")
 

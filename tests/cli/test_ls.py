@@ -8,8 +8,11 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from figeval.cli.ls import LISTINGS
+from figeval.cli.ls import listings
+from figeval.plugins import plugin_manager
 from tests.cli.conftest import Cli
+
+LISTINGS = listings(plugin_manager())
 
 MORE = {"mini_situations", "mini_alignment", "mini_joint", "mini_narrative", "mini_motif"}
 MINI = {"mini_proverbs", "mini_retrieval", "mini_pairs", "mini_fables"} | MORE
@@ -119,6 +122,7 @@ def test_nothing_of_that_name(arguments: tuple[str, ...], words: str, cli: Cli) 
     assert words in cli("ls", *arguments).complaint
 
 
+@pytest.mark.wing("exporters")
 def test_layouts(cli: Cli) -> None:
     found = {row["name"]: row for row in rows(cli, "layouts")}
     assert next(iter(found)) == "comparison"

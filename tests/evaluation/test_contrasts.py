@@ -20,7 +20,6 @@ from figeval.runs.contrasts import ContrastAnswer, contrasts_of, scores
 from figeval.runs.rescore import rescore
 from figeval.runs.seeds import scores_of
 from figeval.runs.selection_bias import withhold_intervals
-from figeval.wings.exporters.side_by_side import baseline_names, lines
 from tests.evaluation.conftest import Heard
 from tests.fakes import FakeGenerator, FakeLanguageModel, FakePairScorer
 
@@ -350,8 +349,11 @@ def test_a_baseline_that_fails_is_told_and_costs_nothing_else(workshop, monkeypa
     assert told == ["neg, for the contrasts: the baseline overlap has no scores: ZeroDivisionError: no words"]
 
 
+@pytest.mark.wing("exporters")
 def test_floors_of_two_models_stand_in_lines_of_their_own(workshop):
     """Beside another model the floor of a model is no column: both would have the numbers of the last one."""
+    from figeval.wings.exporters.side_by_side import baseline_names, lines
+
     write_suite(workshop.folder, more="floor: no_query")
     workshop.backend = FakePairScorer(function=lambda left, right: len(set(left) & set(right)) + len(right) / 100)
     one = workshop.run("s")
@@ -370,6 +372,7 @@ def test_floors_of_two_models_stand_in_lines_of_their_own(workshop):
             assert line.scores[place] == floor.scores[0]
 
 
+@pytest.mark.wing("exporters")
 def test_exports_say_what_the_numbers_of_contrasts_are(workshop):
     write_suite(workshop.folder)
     record = workshop.run("s")

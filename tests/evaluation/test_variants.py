@@ -10,8 +10,6 @@ import pytest
 from figeval.errors import CapabilityError, RecordError, TaskError
 from figeval.runs.floors import says_nothing
 from figeval.types import Reply
-from figeval.wings.comparison.comparisons import compare_runs
-from figeval.wings.verify.verify import verify
 from tests.evaluation.conftest import Heard, write_task
 from tests.fakes import FakeChatModel, FakeGenerator, FakeLanguageModel, FakePairScorer
 
@@ -99,7 +97,10 @@ def test_a_run_with_prompts_goes_on_where_it_stopped(workshop):
     assert record.status == "complete"
 
 
+@pytest.mark.wing("comparison")
 def test_runs_are_compared_prompt_by_prompt(workshop):
+    from figeval.wings.comparison.comparisons import compare_runs
+
     write_prompted(workshop.folder)
     workshop.backend = FakeLanguageModel()
     workshop.run(prompts=("all",))
@@ -254,7 +255,10 @@ def test_candidates_that_all_tie_say_nothing():
 
 
 @pytest.mark.parametrize("keeps", [True, False])
+@pytest.mark.wing("verify")
 def test_which_probe_is_the_floor_is_verified(keeps, workshop):
+    from figeval.wings.verify.verify import verify
+
     with_floor(workshop.folder, "no_query")
     workshop.run()
     file = workshop.path / "run" / "run.json"
