@@ -62,6 +62,7 @@ _PUBLIC = {
         "tied_answers"
     ),
     "figeval.metrics.arguments": "MetricContext MetricModel",
+    "figeval.models.chat_api": "ApiAnswer ApiOptions ChatApi api_backend",
     "figeval.models.learner": "Features Learner Setup",
     "figeval.data": "DataContext",
     "figeval.records.predictions": "PredictionRow",

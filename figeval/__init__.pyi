@@ -200,6 +200,12 @@ from figeval.task_types.similarity import (
 from figeval.task_types.spans import (
     SpanExample as SpanExample,
 )
+from figeval.models.chat_api import (
+    ApiAnswer as ApiAnswer,
+    ApiOptions as ApiOptions,
+    ChatApi as ChatApi,
+    api_backend as api_backend,
+)
 from figeval.models.learner import (
     Features as Features,
     Learner as Learner,
