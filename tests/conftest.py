@@ -8,6 +8,7 @@ import signal
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import NoReturn
@@ -48,10 +49,31 @@ def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> 
     return WithoutWing.from_parent(parent, path=module_path) if missing else None
 
 
-def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Skip a test that needs a wing which is not here."""
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
+    """Skip a test that is marked for a wing which is not here, or a fixture of which imports it."""
     if reason := wings_here.absent(wing for mark in item.iter_markers("wing") for wing in mark.args):
         pytest.skip(reason)
+    with without_wings():
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    """Skip a test that imports a wing which is not here."""
+    with without_wings():
+        return (yield)
+
+
+@contextmanager
+def without_wings() -> Iterator[None]:
+    """Skip the test if it imports a wing which is not here."""
+    try:
+        yield
+    except ImportError as error:
+        if reason := wings_here.absent_import(error):
+            pytest.skip(reason)
+        raise
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -1,14 +1,16 @@
 """The wings of this checkout: a wing is a folder that may be deleted, and what needs it is skipped then.
 
-A test elsewhere than in `tests/wings/` that uses the Python function of a wing is marked `@pytest.mark.wing("NAME")`.
-Its commands need no mark: a test that calls one is skipped by the helper that calls it, because the table of
-`docs/wings.md` says which wing has which command. A module of tests that imports a wing at its top is skipped.
+A test that itself imports a wing, names its public function or calls its command needs no mark. The error of an import
+is a reason to skip only if the import is in a test: one in the product is a failure. The helpers that call commands
+know from the table of `docs/wings.md` which wing has which. A test that needs a wing in another way, for example since
+it lists the wing's layouts, is marked `@pytest.mark.wing("NAME")`.
 """
 
 from __future__ import annotations
 
 import ast
 import re
+import traceback
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
@@ -49,6 +51,15 @@ def require_command(words: Sequence[object]) -> None:
         pytest.skip(reason)
 
 
+def absent_import(error: ImportError) -> str:
+    """The reason to skip a test that has imported a wing which is not here; empty if anything else has done it."""
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith("<frozen")]
+    if frames[-1].name == "__getattr__" and Path(frames[-1].filename) == Path(figeval.__file__):
+        frames.pop()
+    missing = re.findall(r"figeval[./]wings[./](\w+)", str(error))
+    return absent(missing) if Path(frames[-1].filename).is_relative_to(ROOT / "tests") else ""
+
+
 def wings_in(text: str) -> Iterator[str]:
     """Yield the wings whose commands or public names a text of documentation uses."""
     for command in re.findall(r"\bfigeval (\w+)", text):
@@ -74,6 +85,8 @@ def imported_by(file: Path) -> set[str]:
             parts = name.split(".")
             if parts[:2] == ["figeval", "wings"] and len(parts) > 2:
                 found.add(parts[2])
+            elif len(parts) == 2 and parts[0] == "figeval" and wing_of_name(parts[1]):
+                found.add(wing_of_name(parts[1]))
             elif parts[0] == "tests":
                 candidates = (ROOT.joinpath(*parts[:end]).with_suffix(".py") for end in (len(parts), len(parts) - 1))
                 waiting += [path for path in candidates if path.is_file() and path not in seen]

@@ -7,6 +7,7 @@ import zlib
 
 import pytest
 
+from figeval import plugins
 from figeval.config import RunConfig
 from figeval.errors import TaskError
 from figeval.metrics.discrimination import Judged, auc
@@ -376,7 +377,7 @@ def test_floors_of_two_models_stand_in_lines_of_their_own(workshop):
 def test_exports_say_what_the_numbers_of_contrasts_are(workshop):
     write_suite(workshop.folder)
     record = workshop.run("s")
-    exporters = load_exporters(workshop.harness("exporters").manager)
+    exporters = load_exporters(plugins.load(modules=["figeval.wings.exporters"]))
     markdown, latex = (exporters.get(name)([record]) for name in ("markdown", "latex"))
     assert "| s:within | auc | 6 × idiom |" in markdown
     assert "auc: how often an example whose right answer is yes has a higher score" in markdown
