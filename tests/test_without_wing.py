@@ -11,6 +11,7 @@ import pytest
 from figeval.cli.main import Figeval
 from figeval.plugins import builtin_modules, plugin_manager
 from tests.wings_here import ROOT, absent, commands, imported_by, wings_in
+from tests.without_wing import with_dependants
 
 CORE = (
     *("tests/cli", "tests/wings", "tests/test_public.py", "tests/test_plugins.py", "tests/test_registry.py"),
@@ -39,6 +40,13 @@ def test_the_page_says_which_wing_has_which_command() -> None:
     assert here == {command: wing for command, wing in commands().items() if not absent([wing])}
     wings = {name.rpartition(".")[2] for name in builtin_modules() if name.startswith("figeval.wings.")}
     assert wings == set(here.values())
+
+
+def test_a_wing_goes_with_those_that_import_it() -> None:
+    assert with_dependants("verify") == ["verify"]
+    assert with_dependants("comparison")[0] == "comparison"
+    imported = {wing for file in (ROOT / "figeval/wings/report").rglob("*.py") for wing in imported_by(file)}
+    assert ("report" in with_dependants("comparison")) == ("comparison" in imported)
 
 
 def test_what_a_text_needs() -> None:

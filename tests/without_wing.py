@@ -13,6 +13,8 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from tests.wings_here import imported_by
+
 ROOT = Path(__file__).resolve().parent.parent
 PARTS = {"training": ("plugins/heads", "tests/plugins/heads")}  # what else belongs to a wing
 
@@ -25,6 +27,16 @@ def copy(target: Path) -> None:
         if (ROOT / name).is_file():
             (target / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(ROOT / name, target / name)
+
+
+def with_dependants(wing: str) -> list[str]:
+    """A wing, and the wings that cannot be loaded without it: `comparison` is one that others may import."""
+    wings = {file.parent.name: file.parent for file in sorted((ROOT / "figeval/wings").glob("*/__init__.py"))}
+    needs = {name: set().union(*map(imported_by, folder.rglob("*.py"))) - {name} for name, folder in wings.items()}
+    found = [wing]
+    for name in found:
+        found += [other for other in needs if name in needs[other] and other not in found]
+    return found
 
 
 def delete(wing: str, checkout: Path) -> None:
@@ -52,10 +64,12 @@ def main(arguments: Sequence[str]) -> int:
     with tempfile.TemporaryDirectory(prefix=f"without-{wing}-") as folder:
         checkout = Path(folder).resolve() / "figeval"
         copy(checkout)
-        delete(wing, checkout)
+        deleted = with_dependants(wing)
+        for name in deleted:
+            delete(name, checkout)
         command = [sys.executable, "-m", "pytest", "-m", "not slow and not system", "-p", "no:cacheprovider", *options]
         code = subprocess.run(command, cwd=checkout, env=environment(checkout), check=False).returncode
-    print(f"without {wing}: {'all tests that remain pass' if code == 0 else f'pytest ended with {code}'}")
+    print(f"without {', '.join(deleted)}: {'all tests that remain pass' if code == 0 else f'pytest ended with {code}'}")
     return code
 
 
