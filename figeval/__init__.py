@@ -62,13 +62,18 @@ _PUBLIC = {
         "tied_answers"
     ),
     "figeval.metrics.arguments": "MetricContext MetricModel",
+    "figeval.models.chat_api": "ApiAnswer ApiOptions ChatApi api_backend",
     "figeval.models.learner": "Features Learner Setup",
     "figeval.data": "DataContext",
+    "figeval.records.predictions": "PredictionRow",
     "figeval.records.schema": "RunRecord TaskRecord",
     "figeval.reporting.grid": "Grid",
     "figeval.reporting.html": "html_document",
     "figeval.reporting.result": "Result",
     "figeval.config": "RunConfig",
+    "figeval.cli.options": "shared_options",
+    "figeval.cli.output": "print_result",
+    "figeval.runs.outputs": "write_output",
     "figeval.errors": (
         "CapabilityError DataError DuplicateName FigevalError FigevalWarning ModelError NotFinished OptionError "
         "PluginError RecordError TaskError TrainError UnknownName"

@@ -59,6 +59,8 @@ from figeval.wings.verify.api import (
     Verification as Verification,
     verify as verify,
 )
+from figeval.cli.options import shared_options as shared_options
+from figeval.cli.output import print_result as print_result
 from figeval.config import (
     RunConfig as RunConfig,
 )
@@ -81,6 +83,7 @@ from figeval.errors import (
     UnknownName as UnknownName,
 )
 from figeval.runs.harness import Harness as Harness
+from figeval.runs.outputs import write_output as write_output
 from figeval.runs.stored_run import (
     StoredAnswer as StoredAnswer,
     StoredRun as StoredRun,
@@ -128,6 +131,7 @@ from figeval.models.capabilities import (
 from figeval.prompts import (
     PromptContext as PromptContext,
 )
+from figeval.records.predictions import PredictionRow as PredictionRow
 from figeval.records.schema import (
     RunRecord as RunRecord,
     TaskRecord as TaskRecord,
@@ -194,6 +198,12 @@ from figeval.task_types.similarity import (
 )
 from figeval.task_types.spans import (
     SpanExample as SpanExample,
+)
+from figeval.models.chat_api import (
+    ApiAnswer as ApiAnswer,
+    ApiOptions as ApiOptions,
+    ChatApi as ChatApi,
+    api_backend as api_backend,
 )
 from figeval.models.learner import (
     Features as Features,

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 import figeval
-from figeval.wings.checklist.api import Checklist, ChecklistAnswer
 from tests.cli.conftest import Cli, cli
 from tests.runs import finished
 
@@ -96,7 +95,10 @@ def test_a_mistake_is_one_line(call: Callable[[], object], words: str, runs: tup
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.wing("checklist")
 def test_names_in_a_checklist_are_no_html() -> None:
+    from figeval.wings.checklist.api import Checklist, ChecklistAnswer
+
     lines = ("models: <script>alert(1)</script>, n < 5",)
     found = Checklist((ChecklistAnswer("B1", "Creators of the artifacts used", lines),))
     assert found.to_markdown().endswith(r"- models: \<script>alert(1)\</script>, n < 5")

@@ -43,6 +43,7 @@ def floors(task: TaskRecord, metric: str) -> str:
     return ", ".join(f"{name} {shown(score).partition(' ')[0]}" for name, score in found) or "–"
 
 
+@pytest.mark.wing("training")
 @pytest.mark.parametrize("cells", COSTS, ids=[row[0] for row in COSTS])
 def test_what_a_training_cost(cells: list[str]) -> None:
     assert cells == cost(cells[0])

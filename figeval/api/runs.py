@@ -21,6 +21,7 @@ from figeval.errors import OptionError, RecordError, near
 from figeval.io.text import one_line
 from figeval.io.validation import checked_arguments, reworded
 from figeval.models.capabilities import KNOWN, capabilities
+from figeval.records.predictions import PredictionRow
 from figeval.records.run_folder import RunFolder
 from figeval.records.schema import RunRecord
 from figeval.registry import a_type
@@ -102,8 +103,10 @@ def run(
 
 
 @checked_arguments
-def load(path: str | Path) -> Run:
+def load(path: Run | str | Path) -> Run:
     """Return the run in a folder (or in its `run.json`), finished or not; for a folder of several seeds, their means.
+
+    A `Run` is returned as it is, so that a function which takes either needs no check.
 
     Raises:
         OptionError: `path` is not a path.
@@ -114,6 +117,8 @@ def load(path: str | Path) -> Run:
         figeval.load("results/runs/demo").breakdown("idiom")
         ```
     """
+    if isinstance(path, Run):
+        return path
     from figeval.records.sweep import run_or_mean  # not needed by a new run
 
     folder = Path(path)
@@ -186,6 +191,23 @@ class Run(Result):
         return frames.macro(self.record)
 
     @checked_arguments
+    def rows(self, task: str) -> Iterator[PredictionRow]:
+        """Yield the stored answers to a task as dictionaries, one at a time, in the order of its examples.
+
+        Each has at least `id`, `status`, `pred` (the answer), `gold` and `metrics`, a number or numbers by the name of
+        the metric. This neither reads the benchmark's texts nor needs pandas. `figeval schema predictions` describes
+        all keys.
+
+        Raises:
+            RecordError: the run has no such task or no predictions, or they have been changed.
+        """
+        if task not in self.tasks:
+            raise RecordError(f"the run has no task {task!r}{near(task, self.tasks)}; it has {', '.join(self.tasks)}")
+        folder = RunFolder(self.path)
+        if not folder.has_predictions(task):
+            raise RecordError(f"{self.path} has no predictions of {task}; run the same command again")
+        return folder.rows(task)
+
     def predictions(self, task: str) -> pandas.DataFrame:
         """Return the stored answers to a task, one row per example in the task's order.
 
@@ -198,14 +220,9 @@ class Run(Result):
             RecordError: the run has no such task or no predictions, or they have been changed.
             FigevalError: pandas is not installed.
         """
-        if task not in self.tasks:
-            raise RecordError(f"the run has no task {task!r}{near(task, self.tasks)}; it has {', '.join(self.tasks)}")
-        folder = RunFolder(self.path)
-        if not folder.has_predictions(task):
-            raise RecordError(f"{self.path} has no predictions of {task}; run the same command again")
         from figeval.api import frames
 
-        return frames.predictions(folder.rows(task))
+        return frames.predictions(self.rows(task))
 
     @checked_arguments
     def by(self, key: str) -> Run:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from figeval.reporting.grid import Grid
+    from figeval.reporting.result import Result
 
 
 def echo(text: object = "") -> None:
@@ -44,3 +45,16 @@ def echo_result(grids: Iterable[Grid], notes: Iterable[str]) -> None:
         grid.print(console)
     for note in notes:
         say(console, f"  {note}")
+
+
+def print_result(result: Result, *, as_json: bool = False) -> None:
+    """Print a result on stdout as figeval's own commands do: its tables and notes, or with `as_json` its JSON.
+
+    On a terminal, tables have its width; elsewhere they are plain lines. Control characters are escaped.
+    """
+    if as_json:
+        echo_json(result.to_dict())
+        return
+    from rich.console import Console
+
+    result.print(Console())

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from figeval.cli.options import include_path
-from figeval.cli.output import echo, echo_json, echo_json_text
+from figeval.cli.output import echo, echo_json, echo_json_text, print_result
 from figeval.errors import DuplicateName
 from figeval.registry import fill, loaded
 
@@ -162,7 +162,7 @@ def show_named(name: str, include: tuple[Path, ...], as_json: bool) -> None:
         if name not in views:
             names = [*(entry.name for entry in (*catalogue.tasks, *catalogue.suites)), *views]
             raise UnknownName("run or task", name, names, see="figeval ls tasks")
-        show_result(views[name](), as_json)
+        print_result(views[name](), as_json=as_json)
 
 
 def views_by_name(harness: Harness) -> dict[str, Callable[[], Result]]:
@@ -177,16 +177,6 @@ def views_by_name(harness: Harness) -> dict[str, Callable[[], Result]]:
 
     fill(harness.manager, "register_views", add)
     return views
-
-
-def show_result(result: Result, as_json: bool) -> None:
-    """Print a result as tables, or as JSON."""
-    if as_json:
-        echo_json(result.to_dict())
-        return
-    from rich.console import Console
-
-    result.print(Console())
 
 
 def show_task(facts: TaskInfo, as_json: bool) -> None:

@@ -123,4 +123,6 @@ def test_what_is_kept_takes_little_room_and_holds_what_the_pages_need() -> None:
 
 @pytest.mark.wing("comparison")
 def test_compare_needs_predictions_packed_or_not(kept: Path) -> None:
+    from figeval.wings.comparison.comparisons import compare_runs
+
     assert compare_runs(kept / "overlap", kept / "random", "acc").tasks

@@ -7,6 +7,7 @@ import zlib
 
 import pytest
 
+from figeval import plugins
 from figeval.config import RunConfig
 from figeval.errors import TaskError
 from figeval.metrics.discrimination import Judged, auc
@@ -20,7 +21,6 @@ from figeval.runs.contrasts import ContrastAnswer, contrasts_of, scores
 from figeval.runs.rescore import rescore
 from figeval.runs.seeds import scores_of
 from figeval.runs.selection_bias import withhold_intervals
-from figeval.wings.exporters.score_table import baseline_names, score_lines
 from tests.evaluation.conftest import Heard
 from tests.fakes import FakeGenerator, FakeLanguageModel, FakePairScorer
 
@@ -350,8 +350,11 @@ def test_a_baseline_that_fails_is_told_and_costs_nothing_else(workshop, monkeypa
     assert told == ["neg, for the contrasts: the baseline overlap has no scores: ZeroDivisionError: no words"]
 
 
+@pytest.mark.wing("exporters")
 def test_floors_of_two_models_stand_in_lines_of_their_own(workshop):
     """Beside another model the floor of a model is no column: both would have the numbers of the last one."""
+    from figeval.wings.exporters.score_table import baseline_names, score_lines
+
     write_suite(workshop.folder, more="floor: no_query")
     workshop.backend = FakePairScorer(function=lambda left, right: len(set(left) & set(right)) + len(right) / 100)
     one = workshop.run("s")
@@ -370,10 +373,11 @@ def test_floors_of_two_models_stand_in_lines_of_their_own(workshop):
             assert line.scores[place] == floor.scores[0]
 
 
+@pytest.mark.wing("exporters")
 def test_exports_say_what_the_numbers_of_contrasts_are(workshop):
     write_suite(workshop.folder)
     record = workshop.run("s")
-    exporters = load_exporters(workshop.harness("exporters").manager)
+    exporters = load_exporters(plugins.load(modules=["figeval.wings.exporters"]))
     markdown, latex = (exporters.get(name)([record]) for name in ("markdown", "latex"))
     assert "| s:within | auc | 6 × idiom |" in markdown
     assert "auc: how often an example whose right answer is yes has a higher score" in markdown

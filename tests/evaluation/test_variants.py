@@ -10,7 +10,6 @@ import pytest
 from figeval.errors import CapabilityError, RecordError, TaskError
 from figeval.runs.floors import says_nothing
 from figeval.types import Reply
-from figeval.wings.verify.checks import check_run
 from tests.evaluation.conftest import Heard, write_task
 from tests.fakes import FakeChatModel, FakeGenerator, FakeLanguageModel, FakePairScorer
 from tests.runs import compare_runs
@@ -101,6 +100,7 @@ def test_a_run_with_prompts_goes_on_where_it_stopped(workshop):
 
 @pytest.mark.wing("comparison")
 def test_runs_are_compared_prompt_by_prompt(workshop):
+
     write_prompted(workshop.folder)
     workshop.backend = FakeLanguageModel()
     workshop.run(prompts=("all",))
@@ -255,7 +255,10 @@ def test_candidates_that_all_tie_say_nothing():
 
 
 @pytest.mark.parametrize("keeps", [True, False])
+@pytest.mark.wing("verify")
 def test_which_probe_is_the_floor_is_verified(keeps, workshop):
+    from figeval.wings.verify.checks import check_run
+
     with_floor(workshop.folder, "no_query")
     workshop.run()
     file = workshop.path / "run" / "run.json"
