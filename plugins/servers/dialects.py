@@ -24,7 +24,7 @@ from figeval.io.text import whole_number
 from figeval.models.archive import Usage
 from figeval.types import JSON, Reply
 
-from ..api.dialects import ApiAnswer, Dialect, OpenAI, Unreadable, counts_of, first, mapping, usage
+from ..api.dialects import ApiAnswer, Dialect, OpenAI, Unreadable, counts_of, first_object, mapping, read_usage
 from ..causal.engine.prefix_tree import TokenRequest
 from .settings import ServerSettings
 
@@ -76,7 +76,7 @@ class VllmServer(Completions):
 
     def read(self, answer: JSONObject) -> ApiAnswer:
         """Return the log-probabilities of all tokens but the first. Raises `Unreadable`."""
-        known = listed(first(answer.get("choices")).get("prompt_logprobs"))
+        known = listed(first_object(answer.get("choices")).get("prompt_logprobs"))
         rows = [next(iter(mapping(row).items()), ("", {})) for row in known[1:]]
         tokens = [whole_number(token) for token, _ in rows]
         if None in tokens:
@@ -138,7 +138,7 @@ class LlamaCpp(Completions):
         Raises:
             ModelError: the text does not begin with such a token.
         """
-        about, used = mapping(first(answer.get("choices")).get("logprobs")), counts_of(answer)
+        about, used = mapping(first_object(answer.get("choices")).get("logprobs")), counts_of(answer)
         tokens, values = listed(about.get("tokens")), listed(about.get("token_logprobs"))
         count, wrote = used.get("prompt_tokens"), used.get("completion_tokens")
         if not isinstance(count, int) or not isinstance(wrote, int) or len(tokens) != len(values):
@@ -167,7 +167,7 @@ def stored(found: Iterable[tuple[JSONValue, JSONValue]], answer: JSONObject) -> 
             raise Unreadable("a log-probability that is no number")
         if not isinstance(token, int | str):
             raise Unreadable("a token that is neither an id nor a text")
-    spent: Usage | None = usage(counts_of(answer), "prompt_tokens", "completion_tokens")
+    spent: Usage | None = read_usage(counts_of(answer), "prompt_tokens", "completion_tokens")
     return ApiAnswer(Reply(text=json.dumps(pairs)), spent, str(answer.get("model") or ""))
 
 

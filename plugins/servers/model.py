@@ -19,13 +19,13 @@ from figeval.models.capabilities import Outputs
 from figeval.models.progress import advance
 from figeval.types import JSON, Continuation, Message, Prompt, Reply
 
-from ..api.api_model import DEEP, ApiModel, remembered
-from ..api.budget import Call
+from ..api.api_model import REQUESTS_PER_WORKER, ApiModel, read_replies
+from ..api.budget import ApiCall
 from ..api.cache import key_of
 from ..api.client import Client, run_async
 from ..api.dialects import OpenAI
 from ..api.request_batch import RequestBatch, is_usable
-from ..api.settings import endpoint
+from ..api.settings import resolve_endpoint
 from ..causal.chat import opening, rendered
 from ..causal.engine.prefix_tree import TokenRequest
 from ..causal.lm_eval_requests import CausalTokenizer
@@ -57,11 +57,11 @@ class ServedModel:
         self.dialect = dialect
         self.settings = settings
         self.checkpoint = checkpoint
-        place = endpoint(settings, dialect.url, dialect.variable)
+        place = resolve_endpoint(settings, dialect.url, dialect.variable)
         words = OpenAI(settings)
         self.api = ApiModel(words, Client(words, place, settings), settings)
         self.client = Client(dialect, replace(place, url=dialect.address(place.url)), settings)
-        self.min_batch_size = DEEP * settings.max_concurrent
+        self.min_batch_size = REQUESTS_PER_WORKER * settings.max_concurrent
         self.first_prompt: list[int] | None = None
         self.scored = ""  # a prompt after which options were scored
         self.options = OptionEncoder(by_text=dialect.by_text)
@@ -126,17 +126,17 @@ class ServedModel:
         bos = self.tokenizer.bos_token_id
         return bos is not None and list(self.tokenizer("")["input_ids"])[:1] == [bos]
 
-    def _call(self, request: TokenRequest) -> Call:
+    def _call(self, request: TokenRequest) -> ApiCall:
         ids = request.ids[1:] if self._begins_texts else request.ids  # or the server would add a second such token
         text = self.tokenizer.decode(ids, clean_up_tokenization_spaces=False) if self.dialect.by_text else ""
         body = json.dumps(self.dialect.scoring(request, text), separators=(",", ":")).encode("ascii")
-        key = key_of(self.client.url, self.api.client.served(), body, self.settings)
-        return Call(key, body, Usage(len(request.ids), 1), may_keep=partial(self._may_keep, request))
+        key = key_of(self.client.url, self.api.client.served_models(), body, self.settings)
+        return ApiCall(key, body, Usage(len(request.ids), 1), may_keep=partial(self._may_keep, request))
 
-    def _answered(self, calls: Sequence[Call]) -> dict[str, Reply]:
+    def _answered(self, calls: Sequence[ApiCall]) -> dict[str, Reply]:
         """Return the reply to every call by key; those that are stored already are not asked for."""
         with self.api.archive() as archive:
-            stored = remembered(archive, [call.key for call in calls]) if self.settings.memo else {}
+            stored = read_replies(archive, [call.key for call in calls]) if self.settings.memo else {}
             replies = {call.key: reply for call in calls if (reply := stored.get(call.key)) and is_usable(call, reply)}
             self.api.session.from_memo += len(replies)
             fresh = [call for call in calls if call.key not in replies]
