@@ -19,10 +19,10 @@ from figeval.errors import TrainError
 from figeval.task_types.generation import GenerationExample
 from figeval.types import JSON, Example
 
-from ..causal.engine.encoder_decoder import IGNORED
+from ..causal.engine.encoder_decoder import IGNORED_LABEL
 from ..causal.writer import (
-    BEAMS,
-    LONGEST,
+    MAX_TEXT_TOKENS,
+    NUM_BEAMS,
     Form,
     Values,
     WriterModel,
@@ -67,8 +67,8 @@ class WritingOptions:
     marker: str | None = None
     inputs: str | None = None
     max_target: int | None = None
-    num_beams: int = BEAMS
-    max_new_tokens: int = LONGEST
+    num_beams: int = NUM_BEAMS
+    max_new_tokens: int = MAX_TEXT_TOKENS
 
     def __post_init__(self) -> None:
         for name in ("max_target", "num_beams", "max_new_tokens"):
@@ -226,7 +226,7 @@ class Causal(Writing):
     def row(self, prompt: Sequence[int], target: Sequence[int]) -> Row:
         """Return a row that predicts the next token at every position, except within the inputs."""
         whole = [*prompt, *target]
-        return {IDS: whole[:-1], LABELS: [IGNORED] * (len(prompt) - 1) + whole[len(prompt) :]}
+        return {IDS: whole[:-1], LABELS: [IGNORED_LABEL] * (len(prompt) - 1) + whole[len(prompt) :]}
 
 
 def seq2seq(setup: Setup) -> Seq2Seq:

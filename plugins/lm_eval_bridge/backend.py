@@ -22,7 +22,7 @@ from figeval.models.progress import advance, loading
 from figeval.types import JSON, Continuation, Message, Prompt, Reply
 
 from ..causal.chat import opening_warnings
-from ..causal.lm_eval_requests import decoding, reply, split, written_tokens
+from ..causal.lm_eval_requests import count_tokens, decoding, reply, split_pair
 from ..torch_models.checkpoint import Checkpoint, backend_of, check_chat_template, locate
 from ..torch_models.files import fingerprint
 from ..torch_models.loading import choose_device, load_errors, one_line, parameters, suppress_logging
@@ -187,7 +187,7 @@ class LmEvalModel:
         return self.request.build()
 
     def _loglikelihood(self, requests: Sequence[Continuation]) -> Outputs[float]:
-        pairs = [split(request.context, request.continuation) for request in requests]
+        pairs = [split_pair(request.context, request.continuation) for request in requests]
         self._note(pairs[0][0])
         scored = [index for index, pair in enumerate(pairs) if self._is_scored(*pair)]
         answers = self._ask("loglikelihood", [pairs[index] for index in scored]) if scored else []
@@ -243,7 +243,7 @@ class LmEvalModel:
 
     def _note(self, prompt: object) -> None:
         """Record the tokens of the first prompt, which show what a tokenizer or template put before it."""
-        if self.first_prompt is None and isinstance(prompt, str) and written_tokens(self.lm, "") is not None:
+        if self.first_prompt is None and isinstance(prompt, str) and count_tokens(self.lm, "") is not None:
             self.first_prompt = [int(token) for token in self.lm.tok_encode(prompt)]
 
     # ---- what did not fit, where the LM has its tokenizer at hand ----------------------------------------------------
@@ -260,7 +260,7 @@ class LmEvalModel:
 
     @property
     def _encodes_pairs(self) -> bool:
-        return written_tokens(self.lm, "") is not None and hasattr(self.lm, "_encode_pair")
+        return count_tokens(self.lm, "") is not None and hasattr(self.lm, "_encode_pair")
 
     def _is_cut(self, context: str, continuation: str) -> bool:
         """Return whether lm-eval cut off the beginning of a context."""
@@ -275,7 +275,7 @@ class LmEvalModel:
     def _is_long(self, prompt: str, new: int) -> bool:
         """Return whether a prompt leaves too little room for an answer."""
         limit = getattr(self.lm, "max_length", None)
-        tokens = None if written_tokens(self.lm, "") is None else len(self.lm.tok_encode(prompt))
+        tokens = None if count_tokens(self.lm, "") is None else len(self.lm.tok_encode(prompt))
         causal = getattr(self.lm, "backend", "causal") == "causal"
         return limit is not None and tokens is not None and tokens + new * causal > limit
 

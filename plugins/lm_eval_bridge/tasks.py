@@ -34,7 +34,7 @@ from figeval.runs.task_metrics import metrics_of
 from figeval.spec.survey import survey
 from figeval.types import Continuation, Example, Message, Prediction, Prompt, Reply, Request, plain_text
 
-from ..causal.lm_eval_requests import decoding, reply, split
+from ..causal.lm_eval_requests import decoding, reply, split_pair
 from ..torch_models.loading import suppress_logging
 from . import releases
 from .lm_eval_models import Rendered, model_registry
@@ -180,7 +180,7 @@ class FigevalTask(Task):  # type: ignore[misc]  # lm-eval is not typed
     def _arguments(self, request: Request) -> tuple[str, tuple[object, ...]]:
         """Return the method of an LM that answers a request, and its arguments."""
         if isinstance(request, Continuation):
-            return "loglikelihood", split(request.context, request.continuation)
+            return "loglikelihood", split_pair(request.context, request.continuation)
         assert isinstance(request, Prompt), request  # stubs are made for such routes only
         return "generate_until", ((self.setting or Setting()).shown(request), self._decoding(request))
 

@@ -26,7 +26,7 @@ from ..api.client import Client, run_async
 from ..api.dialects import OpenAI
 from ..api.request_batch import RequestBatch, is_usable
 from ..api.settings import resolve_endpoint
-from ..causal.chat import opening, rendered
+from ..causal.chat import opening, render_chat
 from ..causal.engine.prefix_tree import TokenRequest
 from ..causal.lm_eval_requests import CausalTokenizer
 from ..causal.option_tokens import OptionEncoder
@@ -202,7 +202,9 @@ class ServedModel:
 
     def _chat(self, messages: Sequence[Message]) -> str:
         """Return the turns rendered by the model's chat template, up to the beginning of the answer."""
-        return rendered(self.tokenizer, messages, self.checkpoint.model, enable_thinking=self.settings.enable_thinking)
+        return render_chat(
+            self.tokenizer, messages, self.checkpoint.model, enable_thinking=self.settings.enable_thinking
+        )
 
     def fingerprint(self) -> str:
         """Return the server's model and options, and the tokenizer's name, which fix the requests."""

@@ -145,7 +145,7 @@ class VllmLanguageModel(VllmModel):
 
     def _chat(self, messages: Sequence[Message]) -> str:
         """Return the turns rendered by the model's chat template, up to the beginning of the answer."""
-        return self.prompting.rendered(messages)
+        return self.prompting.render(messages)
 
     def details(self, engine: Engine) -> JSON:
         """Return how log-likelihoods were computed, and the tokens of the first prompt."""
@@ -186,7 +186,7 @@ def decoding(row: Row, answer: AnswerFormat | None, penalty: float = 1.0) -> Sam
         held = StructuredOutputsParams(grammar=grammar_of(answer))
     return SamplingParams(
         temperature=0.0,
-        max_tokens=row.left,
+        max_tokens=row.remaining,
         repetition_penalty=penalty,
         stop=stop,
         skip_special_tokens=False,  # a mark may be one, and would not be found

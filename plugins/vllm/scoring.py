@@ -24,8 +24,8 @@ import numpy as np
 
 from figeval.types import JSON
 
-from ..causal.engine.judgement import FACTOR
-from ..causal.engine.prefix_tree import PrefixTree, TokenRequest, build
+from ..causal.engine.judgement import MAX_ERROR_RATIO
+from ..causal.engine.prefix_tree import PrefixTree, TokenRequest, build_tree
 from ..causal.engine.self_test import HALF_TOLERANCE, TOLERANCE
 
 if TYPE_CHECKING:
@@ -104,13 +104,13 @@ def predicted(output: RequestOutput, request: TokenRequest) -> float:
 
 def tree(engine: Engine, requests: Sequence[TokenRequest]) -> Found:
     """Ask at every inner node of the prefix tree for the words that follow it; nodes with many are asked repeatedly."""
-    prefixes = build(requests)
-    values = np.full(len(prefixes.asked), np.nan)
+    prefixes = build_tree(requests)
+    values = np.full(len(prefixes.predictions), np.nan)
     sent, words = [], []
     for path, first, last in nodes(prefixes):
         for begin in range(first, last, MOST_WORDS):
             places = slice(begin, min(last, begin + MOST_WORDS))
-            ids = prefixes.asked[places, 1].tolist()
+            ids = prefixes.predictions[places, 1].tolist()
             words.append((places, ids))
             sent.append((path, one_token(logprob_token_ids=ids)))
     waiting = {index: len(places) for index, places in enumerate(prefixes.answers)}
@@ -130,8 +130,8 @@ def tree(engine: Engine, requests: Sequence[TokenRequest]) -> Found:
 
 
 def nodes(prefixes: PrefixTree) -> Generator[tuple[list[int], int, int], None, None]:
-    """Yield the tokens up to every node that predicts something, and the range of its predictions in `asked`."""
-    first = np.searchsorted(prefixes.asked[:, 0], np.arange(len(prefixes.tokens) + 1))
+    """Yield the tokens up to every node that predicts something, and the range of its predictions in `predictions`."""
+    first = np.searchsorted(prefixes.predictions[:, 0], np.arange(len(prefixes.tokens) + 1))
     path: list[int] = []
     for node, (token, depth) in enumerate(zip(prefixes.tokens.tolist(), prefixes.depth.tolist(), strict=True)):
         del path[depth:]
@@ -142,7 +142,7 @@ def nodes(prefixes: PrefixTree) -> Generator[tuple[list[int], int, int], None, N
 
 def owners_of(prefixes: PrefixTree) -> list[list[int]]:
     """Return for every prediction the indexes of the requests that need it."""
-    owners: list[list[int]] = [[] for _ in prefixes.asked]
+    owners: list[list[int]] = [[] for _ in prefixes.predictions]
     for index, places in enumerate(prefixes.answers):
         for place in places.tolist():
             owners[place].append(index)
@@ -231,7 +231,7 @@ class Scorer:
             self.engine.forget()
             again[start::2] = self.values("rows", part)
         predicted = max(request.predicted for request in sample)
-        allowed = max(HALF_TOLERANCE * predicted, FACTOR * float(np.max(np.abs(again - plain))))
+        allowed = max(HALF_TOLERANCE * predicted, MAX_ERROR_RATIO * float(np.max(np.abs(again - plain))))
         return allowed if allowed < float(np.max(np.abs(np.roll(plain, 1) - plain))) else 0.0
 
     def values(self, way: str, requests: Sequence[TokenRequest], deadline: float = math.inf) -> NDArray[np.float64]:
