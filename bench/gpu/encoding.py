@@ -94,7 +94,7 @@ def ways(rates: Rates, encoder: Any) -> dict[str, dict[str, float]]:
 def forward_passes(encoder: Any, asked: list[str]) -> Callable[[], None]:
     """Return what reads all texts in figeval's batches, which lie ready on the device."""
     from figeval.builtin.plugins.torch_models.batching import finished_batches
-    from figeval.builtin.plugins.torch_models.overlapping import copied
+    from figeval.builtin.plugins.torch_models.overlapping import copy_batch
     from figeval.builtin.plugins.torch_models.tokens import tokenize
 
     network, device = encoder.network, encoder.setup.device
@@ -102,7 +102,7 @@ def forward_passes(encoder: Any, asked: list[str]) -> Callable[[], None]:
     ready: list[dict[str, Any]] = []
 
     def keep(rows: list[int]) -> list[int]:
-        ready.append(copied(tokens.on_host(rows), device))
+        ready.append(copy_batch(tokens.on_host(rows), device))
         return rows
 
     list(finished_batches(tokens.lengths, keep, encoder.budget))

@@ -19,7 +19,7 @@ from figeval.models.progress import within
 
 from ..torch_models.batching import TokenBudget
 from ..torch_models.loading import check_weights
-from ..torch_models.tokens import padded
+from ..torch_models.tokens import pad
 from .engine.encoder_decoder import EncoderDecoder
 from .engine.packed import Answer, PackedEngine
 from .engine.self_test import settle
@@ -147,7 +147,7 @@ class FigevalHF(HFLM):  # type: ignore[misc]
             rows = [Row(ids[real].tolist(), room, end) for ids, real in pairs]
             for _ in self.write(rows):
                 pass
-            texts, _ = padded([row.written for row in rows], self.tokenizer.pad_token_id, context.device)
+            texts, _ = pad([row.written for row in rows], self.tokenizer.pad_token_id, context.device)
             return torch.cat([context, texts], 1)
         return super()._model_generate(context, max_length, stop, **options)
 

@@ -31,7 +31,7 @@ from ..torch_models.loading import (
     suppress_logging,
 )
 from ..torch_models.settings import Configured, Settings
-from ..torch_models.tokens import padded
+from ..torch_models.tokens import pad
 from .engine.bodies import cache_bytes_per_token, vocabulary
 from .engine.packed import logits_at_once
 from .generation.grammar import Grammars, check_installed
@@ -243,7 +243,7 @@ def token_scores(lm: FigevalHF, rows: Sequence[list[int]], indices: list[int]) -
     """Return log P of each token after the first, and its mean and deviation over the vocabulary, for some rows."""
     import torch
 
-    ids, mask = padded([rows[index] for index in indices], 0, lm.device)
+    ids, mask = pad([rows[index] for index in indices], 0, lm.device)
     with torch.inference_mode():
         logits = lm.model(input_ids=ids, attention_mask=mask).logits[:, :-1].float()
         logprobs = logits.log_softmax(-1).clamp_min(MIN_LOGPROB)  # or 0 · −∞ would be NaN

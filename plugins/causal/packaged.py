@@ -24,7 +24,7 @@ from figeval.io.files import home
 from figeval.types import JSON
 
 from ..torch_models.checkpoint import CONFIG
-from ..torch_models.files import DECLARED
+from ..torch_models.files import DECLARATION
 from ..torch_models.loading import one_line, suppress_logging
 
 
@@ -92,7 +92,7 @@ class PackagedModel:
             raise
         except Exception as error:  # damaged bytes raise struct.error, IndexError, or a bare Exception of tokenizers
             raise ModelError(f"transformers cannot read {source}: {one_line(error)}") from error
-        (draft / DECLARED).write_text(json.dumps({"about": description}, indent=2) + "\n", encoding="utf-8")
+        (draft / DECLARATION).write_text(json.dumps({"about": description}, indent=2) + "\n", encoding="utf-8")
         draft.replace(folder)
 
 

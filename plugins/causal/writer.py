@@ -33,7 +33,7 @@ from ..torch_models.loading import (
     suppress_logging,
 )
 from ..torch_models.settings import Configured, Settings, positive
-from ..torch_models.tokens import IDS, Tokens, bare_ids, padded, padding_of, tokenize
+from ..torch_models.tokens import IDS, Tokens, bare_ids, pad, padding_of, tokenize
 from .engine.bodies import cache_bytes_per_token
 
 if TYPE_CHECKING:
@@ -200,7 +200,7 @@ class WriterNetwork:
         """Return rows as tensors, padded on the left for a causal model, because a text continues its prompt."""
         if not self.causal:
             return tokens.tensors(rows, device)
-        ids, mask = padded([tokens.fields[IDS][row][::-1] for row in rows], tokens.padding, device)
+        ids, mask = pad([tokens.fields[IDS][row][::-1] for row in rows], tokens.padding, device)
         return {IDS: ids.flip(1), "attention_mask": mask.flip(1)}
 
     def room(self, max_new_tokens: int) -> int:

@@ -16,7 +16,7 @@ from figeval.types import JSON
 
 from ..torch_models.checkpoint import Checkpoint, locate, require, with_declared
 from ..torch_models.loading import ModelSetup, prepare
-from ..torch_models.reading import Inputs
+from ..torch_models.reading import ModelTexts
 from ..torch_models.settings import Configured
 from ..torch_models.tokens import Floats
 from .pairs import PairModel, PairNetwork, PairSettings, classes_of, label_scores, parse_labels, prescribed
@@ -57,7 +57,7 @@ class TextClassifier(PairModel):
             )
         asked = {labels: prescribed(self.classes, labels) for labels in {request.labels for request in requests}}
         network = self.network
-        outputs = self.outputs(Inputs(network.tokenizer, [request.text for request in requests], network.limit))
+        outputs = self.outputs(ModelTexts(network.tokenizer, [request.text for request in requests], network.limit))
         reading = _sigmoids if self.several else _shares
         rows = zip(outputs.values, requests, strict=True)
         return Outputs([reading(logits, asked[request.labels]) for logits, request in rows], outputs.truncated)

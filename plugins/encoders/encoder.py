@@ -36,7 +36,7 @@ from ..torch_models.loading import (
     suppress_logging,
 )
 from ..torch_models.overlapping import Copy, fetched_rows
-from ..torch_models.reading import Inputs
+from ..torch_models.reading import ModelTexts
 from ..torch_models.settings import Configured, Settings, one_of
 from ..torch_models.tokens import IDS, Floats, tokenize
 from ..torch_models.unpadded import read_without_padding
@@ -330,7 +330,7 @@ class Encoder(Neural[EncoderSettings, EncoderNetwork]):
         if network.encode is not None:
             encoded: Any = np.asarray(network.encode(list(texts), self.setup.settings.rows or 32, side), np.float32)
             return Outputs(encoded)
-        inputs = Inputs(network.tokenizer, [side.prompt + text for text in texts], network.limit, skip_empty=True)
+        inputs = ModelTexts(network.tokenizer, [side.prompt + text for text in texts], network.limit, skip_empty=True)
         skipped = {} if network.pools_prompt or not side.prompt else {PROMPT_LENGTH: self._prompt_length(side.prompt)}
 
         def start(batch: dict[str, Any], _rows: list[int]) -> Copy:

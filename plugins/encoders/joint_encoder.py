@@ -135,7 +135,7 @@ class JointEncoder(Encoder):
                 return Copy(logits.float())
 
         def fetch(logits: Copy, rows: list[int]) -> list[Floats]:
-            return found.within(fetched_rows(logits, rows), rows)
+            return found.crop(fetched_rows(logits, rows), rows)
 
         logits = self.read_batches(found.tokens.lengths, prepare, start, fetch)
         return Outputs(found_spans(found, logits, texts, self.max_span), pooled.truncated)

@@ -35,7 +35,7 @@ from ..torch_models.checkpoint import locate, require, with_declared
 from ..torch_models.loading import Neural, input_limit, load_model, load_tokenizer, measures, prepare
 from ..torch_models.overlapping import Copy
 from ..torch_models.settings import Configured, Settings
-from ..torch_models.tokens import IDS, LEAST, Tokens, bare_ids, padded, padding_of
+from ..torch_models.tokens import IDS, MIN_WINDOW_TOKENS, Tokens, bare_ids, pad, padding_of
 
 if TYPE_CHECKING:
     import torch
@@ -119,9 +119,9 @@ class MarkedTokens:
 
         batch = self.read.tensors(rows, device)
         if self.written:
-            batch[WRITTEN], _ = padded([self.written[row] for row in rows], self.read.padding, device)
+            batch[WRITTEN], _ = pad([self.written[row] for row in rows], self.read.padding, device)
         batch[QUERY] = torch.tensor([self.queries[row] for row in rows], device=device)
-        batch[MARKERS], _ = padded([self.markers[row] for row in rows], -1, device)
+        batch[MARKERS], _ = pad([self.markers[row] for row in rows], -1, device)
         return batch
 
 
@@ -181,7 +181,7 @@ class _Frame:
     def is_full(self, head: Sequence[int], text: Sequence[int]) -> bool:
         """Return whether a head leaves too little room for a text."""
         taken = len(self.before) + len(head) + len(self.after)
-        return self.limit is not None and self.limit - taken < min(len(text), LEAST)
+        return self.limit is not None and self.limit - taken < min(len(text), MIN_WINDOW_TOKENS)
 
 
 def _together(

@@ -19,7 +19,7 @@ from figeval.types import JSON, PairLabel, TextPair
 from ..torch_models.checkpoint import locate, require, with_declared
 from ..torch_models.loading import ModelSetup, Neural, input_limit, load_model, load_tokenizer, measures, prepare
 from ..torch_models.overlapping import Copy, fetched_rows
-from ..torch_models.reading import Inputs
+from ..torch_models.reading import ModelTexts
 from ..torch_models.settings import Configured, Settings, one_of
 from ..torch_models.tokens import Floats
 from .label_order import label_order_warnings, may_be_mixed_up
@@ -170,9 +170,9 @@ class PairModel(Neural[PairSettings, PairNetwork]):
         """Return the head's raw outputs as an array (n, classes), float64."""
         network = self.network
         lefts, rights = [pair.left for pair in pairs], [pair.right for pair in pairs]
-        return self.outputs(Inputs(network.tokenizer, lefts, network.limit, rights))
+        return self.outputs(ModelTexts(network.tokenizer, lefts, network.limit, rights))
 
-    def outputs(self, inputs: Inputs) -> Outputs[Any]:
+    def outputs(self, inputs: ModelTexts) -> Outputs[Any]:
         """Return the head's raw outputs for texts or pairs, as `logits` does."""
         import numpy as np
 

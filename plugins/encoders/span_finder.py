@@ -94,7 +94,7 @@ def found_spans(
     for window, null in zip(passages.windows, () if nulls is None else nulls, strict=nulls is not None):
         if window.owner not in least or sum(null) < sum(least[window.owner]):
             least[window.owner] = null
-    joined = enumerate(zip(texts, passages.places, passages.joined(outputs), strict=True))
+    joined = enumerate(zip(texts, passages.offsets, passages.join(outputs), strict=True))
     return [best_span(*found, longest, least.get(owner)) for owner, found in joined]
 
 
@@ -197,7 +197,7 @@ class SpanFinder(Neural[SpanSettings, SpanNetwork]):
 
         def fetch(copy: Copy, rows: list[int]) -> list[tuple[Floats, Floats]]:
             logits = fetched_rows(copy, rows)
-            return list(zip(found.within(logits, rows), logits[:, 0].astype(float), strict=True))
+            return list(zip(found.crop(logits, rows), logits[:, 0].astype(float), strict=True))
 
         outputs = self.read_batches(found.tokens.lengths, found.tokens.on_host, start, fetch)
         logits, nulls = [own for own, _ in outputs], [null for _, null in outputs]

@@ -114,7 +114,7 @@ class JointFeatures:
         self.parts: list[list[SpanPart]] = []
         self.cut, number = 0, 0
         for row, one in enumerate(rows):
-            stretches = [gold_tokens(part, shown.places[row]) for part in one.parts]
+            stretches = [gold_tokens(part, shown.offsets[row]) for part in one.parts]
             place, *places = searched(shown, firsts[row], one.query)
             self.searched.append([place, *places])
             window = shown.windows[firsts[row]]

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import torch
 from torch.nn import Module, functional
 
-from ..causal.engine.encoder_decoder import IGNORED_LABEL
+from ..causal.engine.encoder_decoder import IGNORED
 from ..encoders.masked import masked_logits
-from ..torch_models.tokens import IDS, padded
+from ..torch_models.tokens import IDS, pad
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -28,7 +28,7 @@ def batch_of(rows: Sequence[Row], padding: int) -> Batch:
     """Return rows as tensors (rows, longest) with labels padded with IGNORED, and the attention mask of the inputs."""
     batch = {}
     for name in rows[0]:
-        batch[name], mask = padded([row[name] for row in rows], IGNORED_LABEL if name == LABELS else padding, "cpu")
+        batch[name], mask = pad([row[name] for row in rows], IGNORED if name == LABELS else padding, "cpu")
         if name == IDS:
             batch["attention_mask"] = mask
     return batch
@@ -41,7 +41,7 @@ def length(row: Row) -> int:
 
 def weight(row: Row) -> float:
     """Return the number of targets of a row: the loss is the mean over targets."""
-    return float(sum(label != IGNORED_LABEL for label in row[LABELS]))
+    return float(sum(label != IGNORED for label in row[LABELS]))
 
 
 def read_and_written(read: Sequence[int], target: Sequence[int], start: int) -> Row:
@@ -68,7 +68,7 @@ class LanguageNetwork(Module):  # type: ignore[misc]
     def losses(self, batch: Batch) -> Tensor:
         """Return losses (rows,) of one batch."""
         labels = batch[LABELS]
-        rows, columns = (labels != IGNORED_LABEL).nonzero(as_tuple=True)
+        rows, columns = (labels != IGNORED).nonzero(as_tuple=True)
         inputs: dict[str, Tensor | bool] = {name: tensor for name, tensor in batch.items() if name != LABELS}
         logits = masked_logits(self.model, inputs | self.options, rows, columns, sparse=self.sparse)
         losses = functional.cross_entropy(logits.float(), labels[rows, columns], reduction="none")

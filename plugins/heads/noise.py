@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import chain
 from random import Random
 
-from ..causal.engine.encoder_decoder import IGNORED_LABEL
+from ..causal.engine.encoder_decoder import IGNORED
 from ..torch_models.tokens import IDS
 from .language import LABELS, Row, read_and_written
 
@@ -43,7 +43,7 @@ class Masks:
 
     def __call__(self, piece: Piece, generator: Random) -> Row:
         """Return a row whose targets are the hidden tokens."""
-        ids, labels = list(piece.ids), [IGNORED_LABEL] * len(piece.ids)
+        ids, labels = list(piece.ids), [IGNORED] * len(piece.ids)
         for place in generator.sample(range(piece.first, piece.end), hidden(piece, self.share)):
             labels[place] = ids[place]
             fate = generator.random()

@@ -19,7 +19,7 @@ from figeval.errors import TrainError
 from figeval.task_types.generation import GenerationExample
 from figeval.types import JSON, Example
 
-from ..causal.engine.encoder_decoder import IGNORED_LABEL
+from ..causal.engine.encoder_decoder import IGNORED
 from ..causal.writer import (
     MAX_TEXT_TOKENS,
     NUM_BEAMS,
@@ -226,7 +226,7 @@ class Causal(Writing):
     def row(self, prompt: Sequence[int], target: Sequence[int]) -> Row:
         """Return a row that predicts the next token at every position, except within the inputs."""
         whole = [*prompt, *target]
-        return {IDS: whole[:-1], LABELS: [IGNORED_LABEL] * (len(prompt) - 1) + whole[len(prompt) :]}
+        return {IDS: whole[:-1], LABELS: [IGNORED] * (len(prompt) - 1) + whole[len(prompt) :]}
 
 
 def seq2seq(setup: Setup) -> Seq2Seq:

@@ -59,13 +59,13 @@ class WordPieces:
 def word_pieces(texts: Sequence[Sequence[str]], tokenizer: PreTrainedTokenizerBase, limit: int | None) -> WordPieces:
     """Return words as inputs of at most `limit` tokens, with the first piece of each word."""
     found = passages(tokenizer, [[" ".join(words) for words in texts]], 0, limit)
-    return WordPieces(found, [first_pieces(*one) for one in zip(texts, found.places, strict=True)])
+    return WordPieces(found, [first_pieces(*one) for one in zip(texts, found.offsets, strict=True)])
 
 
 def first_pieces(words: Sequence[str], places: Sequence[tuple[int, int]]) -> list[int]:
     """Return the first piece of each word, or -1 for a word without one.
 
-    `places` are the characters of the pieces in the joined words. A piece may begin with the blank before its word, as
+    `offsets` are the characters of the pieces in the joined words. A piece may begin with the blank before its word, as
     in SentencePiece, so its end decides; a piece of blanks alone belongs to no word.
     """
     starts = list(accumulate((len(word) + 1 for word in words), initial=0))
@@ -101,10 +101,10 @@ class Tagger(Neural[TaggerSettings, TaggerNetwork]):
                 return Copy(network.model(**batch).logits.float().softmax(dim=-1))
 
         def fetch(copy: Copy, rows: list[int]) -> list[Floats]:
-            return pieces.passages.within(fetched_rows(copy, rows), rows)
+            return pieces.passages.crop(fetched_rows(copy, rows), rows)
 
         outputs = self.read_batches(pieces.passages.tokens.lengths, pieces.passages.tokens.on_host, start, fetch)
-        whole = zip(requests, pieces.passages.joined(outputs), pieces.first, strict=True)
+        whole = zip(requests, pieces.passages.join(outputs), pieces.first, strict=True)
         return [
             [probabilities(own, table[piece] if piece >= 0 else None, request.labels) for piece in first]
             for request, table, first in whole

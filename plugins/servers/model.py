@@ -32,7 +32,7 @@ from ..causal.lm_eval_requests import CausalTokenizer
 from ..causal.option_tokens import OptionEncoder
 from ..causal.plausible import cannot_all_be_certain, first_contexts, is_positive
 from ..torch_models.checkpoint import Checkpoint, check_chat_template, locate
-from ..torch_models.loading import UNLIMITED, load_tokenizer
+from ..torch_models.loading import MAX_LIMIT, load_tokenizer
 from ..torch_models.settings import Configured
 from .dialects import UNBEGUN, LlamaCpp, ScoringDialect, SGLang, VllmServer, pairs_of, sum_of
 from .settings import ServerSettings
@@ -89,7 +89,7 @@ class ServedModel:
             ModelError: none of them says.
         """
         known = (self.settings.max_length, self.api.context_length, self.tokenizer.model_max_length)
-        found = next((int(limit) for limit in known if isinstance(limit, int) and 0 < limit < UNLIMITED), None)
+        found = next((int(limit) for limit in known if isinstance(limit, int) and 0 < limit < MAX_LIMIT), None)
         if found is None:
             raise ModelError(
                 "neither the server nor the tokenizer says how long a text may be; set --model_args max_length=…"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from figeval.types import JSON
 
 from ...torch_models.batching import TokenBudget, run_batches
-from ...torch_models.tokens import padded
+from ...torch_models.tokens import pad
 from .packed import Answer, TokenCount, logits_at_once
 from .prefix_tree import TokenRequest
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from torch import Tensor
     from transformers import PreTrainedModel
 
-IGNORED_LABEL = -100
+IGNORED = -100
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class EncoderDecoder:
         self, requests: Sequence[TokenRequest], stories: Sequence[Story], indices: list[int]
     ) -> list[list[tuple[int, Answer]]]:
         """Encode some contexts, then decode the continuations of each in batches of similar length."""
-        ids, mask = padded([stories[index].ids for index in indices], 0, self.device)
+        ids, mask = pad([stories[index].ids for index in indices], 0, self.device)
         states = self.model.get_encoder()(input_ids=ids, attention_mask=mask).last_hidden_state
         targets = [(line, index) for line, story in enumerate(indices) for index in stories[story].requests]
 
@@ -76,13 +76,13 @@ class EncoderDecoder:
     def _decode(self, states: Tensor, mask: Tensor, continuations: list[tuple[int, ...]]) -> list[Answer]:
         from transformers.modeling_outputs import BaseModelOutput
 
-        labels, _ = padded(continuations, IGNORED_LABEL, self.device)
+        labels, _ = pad(continuations, IGNORED, self.device)
         inputs = self.model.prepare_decoder_input_ids_from_labels(labels)
         encoder_output = BaseModelOutput(last_hidden_state=states)
         logits = self.model(
             encoder_outputs=encoder_output, attention_mask=mask, decoder_input_ids=inputs
         ).logits.float()
-        is_token = labels != IGNORED_LABEL
+        is_token = labels != IGNORED
         words = labels.clamp_min(0)
         logprobs = logits.gather(-1, words.unsqueeze(-1)).squeeze(-1) - logits.logsumexp(-1)
         sums = logprobs.double().masked_fill(~is_token, 0).sum(-1).tolist()

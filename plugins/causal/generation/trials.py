@@ -23,7 +23,7 @@ from figeval.models.devices import is_exhausted
 from ...torch_models.batching import TokenBudget
 from ...torch_models.loading import one_line, positions
 from ...torch_models.precision import computing_in, exact_products, is_single, truth_of
-from ...torch_models.tokens import padded
+from ...torch_models.tokens import pad
 from ..engine.bodies import REFUSALS
 from ..engine.judgement import Floats, ScoreTrial
 from ..engine.self_test import MIN_FAULT_NATS, refusal, sample_for
@@ -94,7 +94,7 @@ class WriterTrial(ABC, Generic[W]):
         tables: Tables = []
         with torch.inference_mode(), autocast_of(self.writer):
             for batch in batches:
-                ids, mask = padded([ids for ids, _ in batch], 0, model.device)
+                ids, mask = pad([ids for ids, _ in batch], 0, model.device)
                 mask_argument = {"attention_mask": mask} if together else {}
                 logits = model(input_ids=ids, **mask_argument).logits.float().log_softmax(-1)
                 tables += [

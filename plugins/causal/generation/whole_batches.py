@@ -17,7 +17,7 @@ from figeval.types import JSON
 
 from ...torch_models.batching import TokenBudget, finished_batches
 from ...torch_models.loading import one_line
-from ...torch_models.tokens import padded
+from ...torch_models.tokens import pad
 from ..engine.bodies import cache_argument
 from .attention import grouped_attention
 from .row import Row
@@ -139,9 +139,9 @@ class WholeBatches:
         """Return the prompts, padded on the left unless a decoder of its own continues them."""
         device = str(self.model.device)
         if self.model.config.is_encoder_decoder:
-            ids, mask = padded([row.prompt for row in rows], self.padding, device)
+            ids, mask = pad([row.prompt for row in rows], self.padding, device)
             return {"input_ids": ids, "attention_mask": mask}
-        ids, mask = padded([row.prompt[::-1] for row in rows], self.padding, device)
+        ids, mask = pad([row.prompt[::-1] for row in rows], self.padding, device)
         return {"input_ids": ids.flip(1), "attention_mask": mask.flip(1)}
 
     def describe(self) -> JSON:
