@@ -14,7 +14,7 @@ from figeval.models.capabilities import Outputs
 from figeval.models.progress import advance
 from figeval.types import JSON, Text, TextPair
 
-from ..encoders.prompts import INSTRUCTOR, NAMES, Prompts
+from ..encoders.prompts import INSTRUCTOR, PROMPT_NAMES, Prompts
 from ..torch_models.checkpoint import Checkpoint, load_json
 from ..torch_models.loading import load_errors
 from ..torch_models.tokens import IDS, tokenize
@@ -80,7 +80,7 @@ class VllmEncoder(VllmModel):
 
     def _check_pooling(self) -> None:
         """Raise `ModelError` if the states of a prompt's tokens must be left out, which vLLM does not do."""
-        if not any(map(self.prompts.of, NAMES)):
+        if not any(map(self.prompts.of, PROMPT_NAMES)):
             return
         pooling = load_json(self.checkpoint.folder_here() / POOLING) or {}
         if pooling.get("include_prompt") is False or self.checkpoint.model.startswith(INSTRUCTOR):
