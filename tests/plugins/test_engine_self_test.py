@@ -256,7 +256,7 @@ def test_rows_are_read_if_the_user_wants_them(counted: Callable[[], int]) -> Non
 def test_packed_trees_are_read_if_the_user_wants_them_and_the_architecture_can(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(self_test.Trial, "failure", lambda *_: "it rounds too much")
+    monkeypatch.setattr(self_test.ScoreTrial, "failure", lambda *_: "it rounds too much")
     described = settled(build("Llama").to(torch.bfloat16)).describe()
     assert described["scoring"] == "plain rows"
     assert "scoring=packed" in described["cure"]
