@@ -34,13 +34,13 @@ from ..causal.plausible import cannot_all_be_certain, first_contexts, is_positiv
 from ..torch_models.checkpoint import Checkpoint, check_chat_template, locate
 from ..torch_models.loading import MAX_LIMIT, load_tokenizer
 from ..torch_models.settings import Configured
-from .dialects import UNBEGUN, LlamaCpp, ScoringDialect, SGLang, VllmServer, pairs_of, sum_of
+from .dialects import NO_BEGIN_TOKEN, LlamaCpp, ScoringDialect, SGLang, VllmServer, pairs_of, sum_of
 from .settings import ServerSettings
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-ANSWER = 2  # tokens of the server's limit that a text leaves for the one token that it must be allowed to write
+ANSWER_TOKENS = 2  # tokens of the server's limit that a text leaves for the one token that it must be allowed to write
 NO_SCORES = (
     "it does not score the texts of a prompt, so nothing was scored; use a server that does (docs/engines.md), or "
     "openai:NAME for answers in words"
@@ -57,10 +57,10 @@ class ServedModel:
         self.dialect = dialect
         self.settings = settings
         self.checkpoint = checkpoint
-        place = resolve_endpoint(settings, dialect.url, dialect.variable)
+        endpoint = resolve_endpoint(settings, dialect.url, dialect.variable)
         words = OpenAI(settings)
-        self.api = ApiModel(words, Client(words, place, settings), settings)
-        self.client = Client(dialect, replace(place, url=dialect.address(place.url)), settings)
+        self.api = ApiModel(words, Client(words, endpoint, settings), settings)
+        self.client = Client(dialect, replace(endpoint, url=dialect.address(endpoint.url)), settings)
         self.min_batch_size = REQUESTS_PER_WORKER * settings.max_concurrent
         self.first_prompt: list[int] | None = None
         self.scored = ""  # a prompt after which options were scored
@@ -88,13 +88,13 @@ class ServedModel:
         Raises:
             ModelError: none of them says.
         """
-        known = (self.settings.max_length, self.api.context_length, self.tokenizer.model_max_length)
-        found = next((int(limit) for limit in known if isinstance(limit, int) and 0 < limit < MAX_LIMIT), None)
-        if found is None:
+        limits = (self.settings.max_length, self.api.context_length, self.tokenizer.model_max_length)
+        limit = next((int(limit) for limit in limits if isinstance(limit, int) and 0 < limit < MAX_LIMIT), None)
+        if limit is None:
             raise ModelError(
                 "neither the server nor the tokenizer says how long a text may be; set --model_args max_length=…"
             )
-        return found - ANSWER
+        return limit - ANSWER_TOKENS
 
     def loglikelihood(self, requests: Sequence[Continuation]) -> Outputs[float]:
         """Return Σ log P(token) per request; a context that is too long loses its beginning.
@@ -107,14 +107,16 @@ class ServedModel:
         batch = self.options.batch(self.texts, requests, self.limit)
         if self.first_prompt is None:
             self.first_prompt, self.scored = list(batch.first), requests[0].context
-        scored = batch.requests
-        if self.dialect.by_text and not all(map(self._is_begun, scored)):
-            raise ModelError(UNBEGUN)
-        calls = {request: self._call(request) for request in sorted(set(scored), key=lambda request: request.ids)}
-        replies = self._answered(list(calls.values())) if calls else {}
-        known = {request: self._value(request, replies[call.key]) for request, call in calls.items()}
-        self._check_certainty(scored, known)
-        return batch.outputs([known[request] for request in scored])
+        token_requests = batch.requests
+        if self.dialect.by_text and not all(map(self._is_begun, token_requests)):
+            raise ModelError(NO_BEGIN_TOKEN)
+        calls = {
+            request: self._call(request) for request in sorted(set(token_requests), key=lambda request: request.ids)
+        }
+        replies = self._fetch_replies(list(calls.values())) if calls else {}
+        values = {request: self._value(request, replies[call.key]) for request, call in calls.items()}
+        self._check_certainty(token_requests, values)
+        return batch.outputs([values[request] for request in token_requests])
 
     def _is_begun(self, request: TokenRequest) -> bool:
         """Return whether a text begins with the token for that, and another token before what is scored."""
@@ -133,17 +135,19 @@ class ServedModel:
         key = key_of(self.client.url, self.api.client.served_models(), body, self.settings)
         return ApiCall(key, body, Usage(len(request.ids), 1), may_keep=partial(self._may_keep, request))
 
-    def _answered(self, calls: Sequence[ApiCall]) -> dict[str, Reply]:
+    def _fetch_replies(self, calls: Sequence[ApiCall]) -> dict[str, Reply]:
         """Return the reply to every call by key; those that are stored already are not asked for."""
         with self.api.archive() as archive:
-            stored = read_replies(archive, [call.key for call in calls]) if self.settings.memo else {}
-            replies = {call.key: reply for call in calls if (reply := stored.get(call.key)) and is_usable(call, reply)}
+            stored_replies = read_replies(archive, [call.key for call in calls]) if self.settings.memo else {}
+            replies = {
+                call.key: reply for call in calls if (reply := stored_replies.get(call.key)) and is_usable(call, reply)
+            }
             self.api.session.from_memo += len(replies)
-            fresh = [call for call in calls if call.key not in replies]
+            new_calls = [call for call in calls if call.key not in replies]
             advance(len(replies) / len(calls))
-            if fresh:
+            if new_calls:
                 work = RequestBatch(self.client, self.api.session, self.api.budget, archive, per_reply=1 / len(calls))
-                replies |= run_async(work.run(fresh))
+                replies |= run_async(work.run(new_calls))
         return replies
 
     def _value(self, request: TokenRequest, reply: Reply) -> float:
@@ -168,7 +172,7 @@ class ServedModel:
             raise ModelError(
                 f"{address} gave a log-probability of {above:g}, but that of a probability is at most 0; {NO_SCORES}"
             )
-        value = sum_of(pairs, request, self._named(request.ids[-request.predicted :]))
+        value = sum_of(pairs, request, self._name_words(request.ids[-request.predicted :]))
         if value is None:
             raise ModelError(
                 f"the model at {address} splits texts into other tokens than the tokenizer of "
@@ -190,7 +194,7 @@ class ServedModel:
                 f"{NO_SCORES}"
             )
 
-    def _named(self, words: Sequence[int]) -> list[int | str | None]:
+    def _name_words(self, words: Sequence[int]) -> list[int | str | None]:
         """Return tokens as the server names them; None for one that is no text by itself, such as half a letter."""
         if not self.dialect.by_text:
             return list(words)
