@@ -213,16 +213,18 @@ class ServedModel:
     def fingerprint(self) -> str:
         """Return the server's model and options, and the tokenizer's name, which fix the requests."""
         settings = self.settings
-        own = (settings.tokenizer, settings.revision, settings.add_bos_token, settings.prefix_token_id)
-        return f"{self.api.fingerprint()} {json.dumps([type(self.dialect).__name__, *own, settings.enable_thinking])}"
+        options = (settings.tokenizer, settings.revision, settings.add_bos_token, settings.prefix_token_id)
+        return (
+            f"{self.api.fingerprint()} {json.dumps([type(self.dialect).__name__, *options, settings.enable_thinking])}"
+        )
 
     def describe(self) -> JSON:
         """Return the address, options and statistics of the server, and the tokens of the first prompt."""
-        found = self.api.describe()
+        description = self.api.describe()
         if self.first_prompt is not None:
-            found |= {"max_length": self.limit}
+            description |= {"max_length": self.limit}
         warnings, chat = self.options.warnings(), hasattr(self, "chat")
-        return found | opening(self.tokenizer, self.first_prompt, warnings, chat=chat, scored=self.scored)
+        return description | opening(self.tokenizer, self.first_prompt, warnings, chat=chat, scored=self.scored)
 
 
 def open_served(dialect: type[VllmServer | SGLang | LlamaCpp], settings: ServerSettings) -> ServedModel:
@@ -243,8 +245,8 @@ def open_served(dialect: type[VllmServer | SGLang | LlamaCpp], settings: ServerS
             f"({error})"
         ) from error
     check_chat_template(checkpoint, settings.apply_chat_template)
-    here, way = settings.base_url or dialect.url, settings.structured or dialect.structured
-    settings = replace(settings, base_url=here, structured=way)
+    base_url, structured = settings.base_url or dialect.url, settings.structured or dialect.structured
+    settings = replace(settings, base_url=base_url, structured=structured)
     return ServedModel(dialect(settings), settings, checkpoint)
 
 
