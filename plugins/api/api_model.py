@@ -119,7 +119,7 @@ class ApiModel:
         return replies
 
     def call(self, request: Prompt, thinking: Reasoning | None = None) -> ApiCall:
-        """Return a request as it is sent."""
+        """Encode a request as it is sent, with its key and likely usage."""
         body = json.dumps(self.dialect.body(request, thinking), separators=(",", ":")).encode("ascii")
         key = key_of(self.client.url, self.client.served_models(), body, self.settings)
         guess = estimate_usage(request, self.settings.room(request, thinking))

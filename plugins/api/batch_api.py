@@ -124,7 +124,7 @@ class OpenAIBatches:
         )
 
     def state(self, http: BatchHttp, name: str) -> BatchState:
-        """Return the state of a batch."""
+        """Ask the server how far it is with a batch."""
         response = http.get(f"/batches/{quote(name, safe='')}")
         status, counts = response.get("status"), counts_in(response)
         done = counts.get("completed", 0) + counts.get("failed", 0)
@@ -199,7 +199,7 @@ class AnthropicBatches:
         )
 
     def state(self, http: BatchHttp, name: str) -> BatchState:
-        """Return the state of a batch."""
+        """Ask the server how far it is with a batch."""
         response = http.get(f"/messages/batches/{quote(name, safe='')}")
         counts = counts_in(response)
         has_ended = response.get("processing_status") == "ended"
@@ -267,7 +267,7 @@ def find_batch(
 
 
 def counts_in(batch: JSONObject) -> dict[str, int]:
-    """Return the numbers of requests by state."""
+    """Count the requests of a batch by state, leaving out what is no count."""
     raw_counts = batch.get("request_counts")
     counts = raw_counts if isinstance(raw_counts, dict) else {}
     return {key: value for key, value in counts.items() if type(value) is int and value >= 0}

@@ -188,7 +188,6 @@ class BatchedModel(ApiModel):
             yield part
 
     def _submit_calls(self, archive: BatchArchive, http: BatchHttp, calls: Sequence[ApiCall]) -> Pending:
-        """Submit a batch."""
         account, keys = self.settings.account, [call.key for call in calls]
         number = archive.count(account)
         while archive.has(label := label_of([account, self.client.url, number, sorted(keys)])):
@@ -391,7 +390,6 @@ class BatchedModel(ApiModel):
         return self.client.endpoint.scrub(batch.name)
 
     def _format_progress(self, pending: Sequence[Pending]) -> str:
-        """Return the line about batches that are being processed."""
         parts = []
         for entry in pending:
             if entry.state is None:

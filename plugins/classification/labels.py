@@ -97,7 +97,6 @@ def _of_task(task: TaskRecord, rows: Any, seed: int) -> Iterator[dict[str, Any]]
 
 
 def _score(measure: str, counts: Sequence[tuple[str | None, tuple[float, ...]]], seed: int) -> Score:
-    """Return one measure of one label."""
     import numpy as np
 
     from figeval.metrics.aggregation import MetricAggregator
@@ -116,7 +115,6 @@ def _score(measure: str, counts: Sequence[tuple[str | None, tuple[float, ...]]],
 
 
 def _grid(title: str, lines: Sequence[dict[str, Any]]) -> Any:
-    """Return the table of one task."""
     from figeval.reporting.grid import Grid
     from figeval.reporting.table import number
 

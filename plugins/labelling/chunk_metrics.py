@@ -96,7 +96,7 @@ class ChunkDistribution:
         return self.goes_on[index].get(kind, 0.0) + self.ends[index].get(kind, 0.0)
 
     def expected_count(self) -> float:
-        """Return the expected number of chunks."""
+        """Return the number of chunks, averaged over all ways to break the ties."""
         parts = zip(self.begins, self.goes_on, self.ends, self.single, strict=True)
         all_kinds = {kind for shares in parts for part in shares for kind in part if kind is not None}
         return math.fsum(self.starts(index, kind) for index in range(self.words) for kind in all_kinds)

@@ -64,7 +64,7 @@ USUAL = Scheme()
 
 @lru_cache(maxsize=4096)
 def parse_tag(tag: str, scheme: Scheme = USUAL) -> Tag:
-    """Return the parts of a tag."""
+    """Split a tag into the position in a chunk and the kind."""
     if tag == OUTSIDE:
         return Tag("", None)
     if scheme.name:

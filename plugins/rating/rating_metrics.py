@@ -100,7 +100,6 @@ def correlations(
 
 
 def _rating(row: Mapping[str, Any]) -> float | None:
-    """Return the stored rating of a row."""
     details = row.get("details") or {}
     return details.get("rating") if row["status"] == "ok" else None
 

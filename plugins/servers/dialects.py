@@ -69,7 +69,7 @@ class VllmServer(Completions):
     structured: ClassVar[str] = "structured_outputs"  # a bare letter; `guided` before release 0.11
 
     def scoring(self, request: TokenRequest, text: str) -> JSON:
-        """Return the body of a request."""
+        """Build the body of a request that scores a text."""
         del text
         options = {"prompt": list(request.ids), "max_tokens": 1, "temperature": 0.0, "prompt_logprobs": 0}
         return {"model": self.settings.model, **options, **self.settings.extra_body}
@@ -100,7 +100,7 @@ class SGLang(Completions):
         return url.removesuffix("/v1")
 
     def scoring(self, request: TokenRequest, text: str) -> JSON:
-        """Return the body of a request."""
+        """Build the body of a request that scores a text."""
         del text
         start = len(request.ids) - request.predicted - 1
         options = {"input_ids": list(request.ids), "return_logprob": True, "logprob_start_len": start}
@@ -124,7 +124,7 @@ class LlamaCpp(Completions):
     structured: ClassVar[str] = "json_object"
 
     def scoring(self, request: TokenRequest, text: str) -> JSON:
-        """Return the body of a request."""
+        """Build the body of a request that scores a text."""
         del request
         options = {"prompt": text, "max_tokens": 1, "temperature": 0.0, "echo": True, "logprobs": 1}
         return {"model": self.settings.model, **options, **self.settings.extra_body}

@@ -37,7 +37,7 @@ class TokenBudget:
 
     @classmethod
     def on(cls, device: str, rows: int | None = None) -> TokenBudget:
-        """Return the initial budget for a kind of device."""
+        """Start from the usual budget for a kind of device."""
         return cls(MAX_TOKENS.get(device, MAX_TOKENS_ON_ACCELERATOR), rows)
 
     @classmethod

@@ -230,7 +230,6 @@ class RowReader:
     # ---- the decision -----------------------------------------------------------------------------------------------
 
     def _conditions(self) -> Conditions:
-        """Return the conditions under which a batch is read now."""
         import torch
 
         kind = self.body.device.type

@@ -126,6 +126,6 @@ class VllmCrossEncoder(VllmModel):
         return Outputs(scores, truncated)
 
     def details(self, engine: VllmEngine) -> JSON:
-        """Return nothing more than every model."""
+        """Add nothing to what every model describes."""
         del engine
         return {}

@@ -96,7 +96,7 @@ class EncoderDecoder:
 
 
 def group_by_context(requests: Sequence[TokenRequest]) -> list[Story]:
-    """Return the requests grouped by context."""
+    """Group requests that share a context, so that it is encoded once."""
     stories: dict[tuple[int, ...], list[int]] = {}
     for index, request in enumerate(requests):
         stories.setdefault(request.ids[: -request.predicted], []).append(index)

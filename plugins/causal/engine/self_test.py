@@ -263,7 +263,6 @@ class SelfTest:
         return float(np.abs(self._score_sample(self._itself, strategy) - self.rows[0]).max())
 
     def _score_sample(self, reader: EngineReader, strategy: ReadStrategy) -> Floats:
-        """Return the log-likelihoods of the sample."""
         return log_likelihoods(reader.scores(strategy, self._sample))
 
 
@@ -323,7 +322,7 @@ def refusal(error: Exception) -> str:
 
 
 def log_likelihoods(answers: Sequence[Answer]) -> Floats:
-    """Return the log-likelihoods alone."""
+    """Drop whether each answer is the greedy one."""
     return np.array([value for value, _ in answers])
 
 

@@ -52,7 +52,7 @@ class SelfTestVerdict(BaseModel):
         return self.strategy in {strategy.name for strategy in strategies}
 
     def find_strategy(self, strategies: Sequence[ReadStrategy], fallback: ReadStrategy) -> ReadStrategy:
-        """Return the strategy of this verdict."""
+        """Look up the strategy by the name in this verdict; `fallback` if there is none of it."""
         by_name = {strategy.name: strategy for strategy in strategies}
         strategy = by_name.get(self.strategy, fallback)
         return strategy if strategy is fallback else replace(strategy, reach=self.reach)
