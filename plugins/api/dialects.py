@@ -288,8 +288,8 @@ def read_usage(counts: JSONObject, input_key: str, output_key: str, *other_input
     A budget holds only if nothing is refunded, and every request reads something, so such counts are not used.
     """
     tokens_out, *tokens_in = counts.get(output_key), *(counts.get(name) or 0 for name in (input_key, *other_input_keys))
-    valid = [count for count in (tokens_out, *tokens_in) if type(count) is int and 0 <= count <= MAX_TOKENS]
-    return Usage(sum(valid[1:]), valid[0]) if len(valid) == len(tokens_in) + 1 and any(valid[1:]) else None
+    numbers = [count for count in (tokens_out, *tokens_in) if type(count) is int and 0 <= count <= MAX_TOKENS]
+    return Usage(sum(numbers[1:]), numbers[0]) if len(numbers) == len(tokens_in) + 1 and any(numbers[1:]) else None
 
 
 def read_chat_usage(counts: JSONObject) -> Usage | None:

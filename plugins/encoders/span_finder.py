@@ -120,10 +120,10 @@ def best_span(
     first, last, score = best_pair(starts[spare:], ends[spare:], longest)
     start, end = offsets[solid[first]][0], offsets[solid[last]][1]
     words = text[start:end]
-    spans = [ScoredSpan(Span(end - len(words.lstrip()), start + len(words.rstrip())), score)]
+    scored_spans = [ScoredSpan(Span(end - len(words.lstrip()), start + len(words.rstrip())), score)]
     if spare:
-        spans.append(ScoredSpan(NO_SPAN, float(starts[0] + ends[0])))
-    return sorted(spans, key=lambda span: -span.score)
+        scored_spans.append(ScoredSpan(NO_SPAN, float(starts[0] + ends[0])))
+    return sorted(scored_spans, key=lambda span: -span.score)
 
 
 def solid_tokens(text: str, offsets: Sequence[tuple[int, int]]) -> list[int]:

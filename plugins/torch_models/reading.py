@@ -83,9 +83,9 @@ class Tokenizing:
     def _tokenize(self, rows: list[int]) -> None:
         part = self.inputs.tokens(rows)
         for name, values in part.fields.items():
-            field = self.tokens.fields.setdefault(name, [()] * len(self.lengths))
+            column = self.tokens.fields.setdefault(name, [()] * len(self.lengths))
             for row, value in zip(rows, values, strict=True):
-                field[row] = value
+                column[row] = value
         for row, length in zip(rows, part.lengths, strict=True):
             self.lengths[row] = length
         self.truncated |= {rows[index] for index in part.truncated}
