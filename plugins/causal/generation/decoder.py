@@ -53,7 +53,7 @@ class Decoder:
             returns the scores to use instead; None for the scores as they are.
         refill: whether prompts join before all rows of the batch have ended.
         autocast: lower precision of the passes, if it is not that of the weights.
-        grouped_attention: whether attention is computed by groups (see `attention`).
+        grouped: whether attention is computed by groups (see `attention`).
     """
 
     model: PreTrainedModel

@@ -48,7 +48,7 @@ class WholeBatches:
         padding: id of the token that fills rows up.
         reason: why rows stay until the end of a batch.
         autocast: lower precision of the passes, if it is not that of the weights.
-        grouped_attention: whether attention is computed by groups (see `attention`).
+        grouped: whether attention is computed by groups (see `attention`).
         fixed: rows and columns of every batch, with the cache that holds them; None for batches of any shape.
     """
 
