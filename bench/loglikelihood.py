@@ -236,10 +236,10 @@ def cost_of_forest(texts: list[Texts], lm: Any) -> Cost:
     """Return the cost of reading every token once, and of scoring the vocabulary only at predicted positions."""
     import numpy as np
 
-    from figeval.builtin.plugins.causal.engine.prefix_tree import build
-    from figeval.builtin.plugins.causal.lm_eval_requests import encode_pairs, fitted
+    from figeval.builtin.plugins.causal.engine.prefix_tree import build_tree
+    from figeval.builtin.plugins.causal.lm_eval_requests import encode_pairs, fit_request
 
-    forest = build([fitted("causal", *pair, lm.max_length) for pair in encode_pairs(lm, texts)])
+    forest = build_tree([fit_request("causal", *pair, lm.max_length) for pair in encode_pairs(lm, texts)])
     predicted = len(np.unique(forest.asked[:, 0]))
     return Cost(len(forest.tokens), int((forest.depth + 1).sum()), predicted)
 

@@ -41,10 +41,10 @@ def measure(machine: Machine, shape: str) -> dict[str, Any]:
         dtype = str(machine.dtype).removeprefix("torch.")
         encoder = open_encoder(PromptedSettings(model=model, device=machine.device, dtype=dtype, pooling="mean"))
         asked = texts(NUMBER[machine.kind], WORDS, ROBERTA[shape]["vocab_size"])
-        vectors = encoder.pooled(asked[:64]).values
+        vectors = encoder.pool_texts(asked[:64]).values
         rates = Rates(machine, asked, multiply_adds(encoder.network.model))
         return {
-            "throughput": rates.of(lambda: encoder.pooled(asked)),
+            "throughput": rates.of(lambda: encoder.pool_texts(asked)),
             "padding": encoder.describe().get("padding"),
             "ways": ways(rates, encoder),
             "sentence_transformers": peer(rates, model, vectors),
@@ -77,7 +77,7 @@ def ways(rates: Rates, encoder: Any) -> dict[str, dict[str, float]]:
     """Return the rates of reading without one of the means that make it fast, and of forward passes alone."""
 
     def read() -> object:
-        return encoder.pooled(rates.asked)
+        return encoder.pool_texts(rates.asked)
 
     forward = forward_passes(encoder, rates.asked)
     found = {"forward_passes": rates.of(forward)}
@@ -94,7 +94,7 @@ def ways(rates: Rates, encoder: Any) -> dict[str, dict[str, float]]:
 def forward_passes(encoder: Any, asked: list[str]) -> Callable[[], None]:
     """Return what reads all texts in figeval's batches, which lie ready on the device."""
     from figeval.builtin.plugins.torch_models.batching import finished_batches
-    from figeval.builtin.plugins.torch_models.overlapping import copied
+    from figeval.builtin.plugins.torch_models.overlapping import copy_batch
     from figeval.builtin.plugins.torch_models.tokens import tokenize
 
     network, device = encoder.network, encoder.setup.device
@@ -102,7 +102,7 @@ def forward_passes(encoder: Any, asked: list[str]) -> Callable[[], None]:
     ready: list[dict[str, Any]] = []
 
     def keep(rows: list[int]) -> list[int]:
-        ready.append(copied(tokens.on_host(rows), device))
+        ready.append(copy_batch(tokens.on_host(rows), device))
         return rows
 
     list(finished_batches(tokens.lengths, keep, encoder.budget))
@@ -165,7 +165,7 @@ def memory(machine: Machine, encoder: Any, asked: list[str]) -> dict[str, Any]:
     found: dict[str, Any] = {"mib_by_tokens": {}}
     for halvings in range(HALVINGS + 1):
         encoder.budget.tokens = whole >> halvings
-        found["mib_by_tokens"][str(whole >> halvings)] = machine.peak_memory(lambda: encoder.pooled(asked))
+        found["mib_by_tokens"][str(whole >> halvings)] = machine.peak_memory(lambda: encoder.pool_texts(asked))
     encoder.budget.tokens = whole
     if machine.kind == "cuda":
         found["exhausted"] = exhausted(encoder, asked, max(found["mib_by_tokens"].values()))
@@ -176,13 +176,13 @@ def exhausted(encoder: Any, asked: list[str], needed: float) -> dict[str, Any]:
     """Return how often batches are halved in too little memory, and how far vectors are from those in enough."""
     import torch
 
-    wanted = encoder.pooled(asked).values
+    wanted = encoder.pool_texts(asked).values
     torch.cuda.empty_cache()
     tight = torch.cuda.memory_allocated() + TIGHT * needed * 2**20
     room = max(tight, torch.cuda.memory_reserved() + SLACK)
     torch.cuda.set_per_process_memory_fraction(room / torch.cuda.get_device_properties(0).total_memory)
     try:
-        got = encoder.pooled(asked).values
+        got = encoder.pool_texts(asked).values
     except ModelError as error:  # the throughput is not lost by it
         return {"failed": str(error)}
     finally:

@@ -61,8 +61,8 @@ def tried(way: Callable[[], dict[str, Any]]) -> dict[str, Any]:
 def by_figeval(machine: Machine, model: Any, words: Any, prompts: list[str]) -> dict[str, Any]:
     """Return the rate in the way that figeval chooses, and what its record says about all of them."""
     from figeval.builtin.plugins.causal.figeval_hf import FigevalHF
-    from figeval.builtin.plugins.causal.generation.fastest import Fastest
-    from figeval.builtin.plugins.causal.generation.ways import Way, disagreement, way_of
+    from figeval.builtin.plugins.causal.generation.fastest import FastestWriter
+    from figeval.builtin.plugins.causal.generation.ways import WritingWay, disagreement, way_of
     from figeval.builtin.plugins.causal.options import OTHER_WAYS
     from figeval.builtin.plugins.lm_eval_bridge.releases import instances
 
@@ -75,7 +75,7 @@ def by_figeval(machine: Machine, model: Any, words: Any, prompts: list[str]) -> 
     options = {"until": [], "max_gen_toks": WRITTEN[machine.kind], "do_sample": False}
     asked = instances("generate_until", [(prompt, dict(options)) for prompt in prompts])
     lm.generate_until(asked[:2], disable_tqdm=True)
-    vars(lm)["writer"] = Fastest(Way("own", own), ways, partial(disagreement, own))
+    vars(lm)["writer"] = FastestWriter(WritingWay("own", own), ways, partial(disagreement, own))
 
     def write() -> None:
         lm.generate_until(asked, disable_tqdm=True)
