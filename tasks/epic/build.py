@@ -157,7 +157,8 @@ def score_all(model: Model, material: Material) -> Scores:
     from figeval.models.capabilities import ask
     from figeval.task_types.routes import cosines
 
-    model.fit(material.examples())
+    if model.learns:
+        model.fit(material.examples())
     if "embed" in model.offers:
         texts = [
             *(Text(narrative, "query") for narrative in material.narratives),

@@ -50,7 +50,8 @@ def ambiguous(examples: Sequence[ChoiceExample], model: Model) -> JSON:
         FigevalError: the model can neither embed nor score pairs.
     """
     closer = closest = 0
-    model.fit(examples)
+    if model.learns:
+        model.fit(examples)
     for example in examples:
         scores = _scores(example, model)
         right = scores[example.gold or 0]
