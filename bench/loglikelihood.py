@@ -40,12 +40,12 @@ from store import FOLDER, store
 
 TEMPLATE = "epic/proverb.en.jinja"
 BATCH_SIZES = (8, 16, 32)
-TRIED = 32  # requests on which batch sizes are tried
-CLOSE = {
+TRIAL_REQUESTS = 32  # requests on which batch sizes are tried
+MAX_DIFFERENCE = {
     "gpt2": 1e-4,
     "smollm2": 5e-4,
 }  # nats per request; real weights: see rounding.py
-ROUNDED = 4  # documents whose requests are also scored in double precision
+ROUNDING_DOCUMENTS = 4  # documents whose requests are also scored in double precision
 SHOTS = 4
 ROWS = 512  # tokens in a product of matrices: those of the engine's batches
 PRODUCTS = 5  # of all matrices, of which the fastest counts
@@ -249,7 +249,7 @@ def best_batch(theirs: Any, instances: list[Any]) -> int:
     tries = {}
     for size in BATCH_SIZES:
         theirs.batch_size_per_gpu = size
-        tries[size] = timed(lambda part: theirs.loglikelihood(part, disable_tqdm=True), instances[:TRIED])[1]
+        tries[size] = timed(lambda part: theirs.loglikelihood(part, disable_tqdm=True), instances[:TRIAL_REQUESTS])[1]
     print("  lm-eval on the first requests: " + ", ".join(f"batch {size} {s:.1f} s" for size, s in tries.items()))
     return min(tries, key=tries.__getitem__)
 
@@ -269,8 +269,8 @@ class Side:
     answers: Answers = field(default_factory=list)
 
     def take_turn(self, instances: list[Any]) -> None:
-        found = timed(lambda part: self.lm.loglikelihood(part, disable_tqdm=True), instances)
-        seconds, processor, memory, answers = found
+        costs = timed(lambda part: self.lm.loglikelihood(part, disable_tqdm=True), instances)
+        seconds, processor, memory, answers = costs
         self.seconds.append(seconds)
         self.processor.append(processor)
         self.memory = max(self.memory, memory)
@@ -309,7 +309,7 @@ def compare(workload: Workload, ours: Any, theirs: Any, close: float) -> tuple[b
             f"{side.share:.0%} of the bound"
         )
     print(f"  fewer: tokens by {rows.tokens / forest.tokens:.1f}, multiply-adds by {fewer:.1f}")
-    reached, judgement = judged(workload, us, them, close)
+    reached, judgement = compare_sides(workload, us, them, close)
     figures = {
         "documents": workload.documents,
         "requests": len(texts),
@@ -322,12 +322,12 @@ def compare(workload: Workload, ours: Any, theirs: Any, close: float) -> tuple[b
     return reached, figures
 
 
-def judged(workload: Workload, us: Side, them: Side, close: float) -> tuple[bool, dict[str, float]]:
+def compare_sides(workload: Workload, us: Side, them: Side, close: float) -> tuple[bool, dict[str, float]]:
     """Print how the two sides' answers and times compare, and return whether the bar is reached, with the figures."""
     pairs = list(zip(us.answers, them.answers, strict=True))
-    apart = max(abs(a - b) for (a, _), (b, _) in pairs)
+    difference = max(abs(a - b) for (a, _), (b, _) in pairs)
     same = sum(a == b for (_, a), (_, b) in pairs)
-    print(f"  largest difference {apart:.1e}, is_greedy the same for {same:,} of {len(pairs):,}")
+    print(f"  largest difference {difference:.1e}, is_greedy the same for {same:,} of {len(pairs):,}")
     ratio, processor = sum(them.seconds) / sum(us.seconds), sum(them.processor) / sum(us.processor)
     turns = [b / a for a, b in zip(us.seconds, them.seconds, strict=True)]
     bar = f"{MIN_SHARE:.0%} of the bound" if workload.bar is None else f"{workload.bar:g} times"
@@ -337,12 +337,12 @@ def judged(workload: Workload, us: Side, them: Side, close: float) -> tuple[bool
         flush=True,
     )
     fast = us.share >= MIN_SHARE if workload.bar is None else ratio >= workload.bar
-    return fast and apart <= close and same == len(pairs), {
+    return fast and difference <= close and same == len(pairs), {
         "ratio": ratio,
         "processor_ratio": processor,
         "lowest": min(turns),
         "highest": max(turns),
-        "apart": apart,
+        "apart": difference,
         "greedy_same": same,
     }
 
@@ -361,9 +361,12 @@ def arguments() -> argparse.Namespace:
 
 def chosen_workloads(only: list[str] | None, share: float) -> list[Workload]:
     """Return the workloads of these names, or all, with a share of their documents, at least one."""
-    wanted = [each for each in WORKLOADS if not only or each.name in only]
-    sizes = [max(1, round(share * each.documents)) for each in wanted]
-    return [replace(each, documents=n, turns=min(each.turns, n)) for each, n in zip(wanted, sizes, strict=True)]
+    workloads = [workload for workload in WORKLOADS if not only or workload.name in only]
+    sizes = [max(1, round(share * workload.documents)) for workload in workloads]
+    return [
+        replace(workload, documents=n, turns=min(workload.turns, n))
+        for workload, n in zip(workloads, sizes, strict=True)
+    ]
 
 
 def stored_figures(name: str) -> dict[str, Any]:
@@ -374,34 +377,34 @@ def stored_figures(name: str) -> dict[str, Any]:
 
 def main() -> int:
     """Print the figures and return 1 if a bar is missed."""
-    chosen = arguments()
+    flags = arguments()
     import torch
     from lm_eval.models.huggingface import HFLM
 
     from figeval.builtin.plugins.causal.figeval_hf import FigevalHF
 
-    torch.set_num_threads(chosen.threads)
-    model, tokenizer = MODELS[chosen.model]()
+    torch.set_num_threads(flags.threads)
+    model, tokenizer = MODELS[flags.model]()
     theirs = HFLM(pretrained=model, tokenizer=tokenizer, batch_size=8)
     # It replaces parts of its model, so pass a copy.
     ours = FigevalHF(pretrained=copy.deepcopy(model), tokenizer=tokenizer)
-    print(f"{chosen.model}, {len(tokenizer):,} words known, {ours.engine.describe()}, {chosen.threads} threads")
+    print(f"{flags.model}, {len(tokenizer):,} words known, {ours.engine.describe()}, {flags.threads} threads")
     warm = instances_of(requests(Workload("", "epic_mcq", 2, 0, 0)))
     for lm in (ours, theirs):
         lm.loglikelihood(warm, disable_tqdm=True)
-    name = "loglikelihood" if chosen.model == "gpt2" else f"loglikelihood_{chosen.model}"
-    figures = stored_figures(name) if chosen.resume else {}
-    figures |= {"model": chosen.model, "threads": chosen.threads}
-    if chosen.model != "gpt2" and "rounding" not in figures:
-        few = instances_of(requests(Workload("", "epic_mcq", ROUNDED, 0, 0)))
-        figures["rounding"] = rounding(ours, theirs, few)
+    name = "loglikelihood" if flags.model == "gpt2" else f"loglikelihood_{flags.model}"
+    figures = stored_figures(name) if flags.resume else {}
+    figures |= {"model": flags.model, "threads": flags.threads}
+    if flags.model != "gpt2" and "rounding" not in figures:
+        sample = instances_of(requests(Workload("", "epic_mcq", ROUNDING_DOCUMENTS, 0, 0)))
+        figures["rounding"] = rounding(ours, theirs, sample)
     reached = True
-    for workload in chosen_workloads(chosen.only, chosen.share):
+    for workload in chosen_workloads(flags.only, flags.share):
         if workload.name in figures:
             continue
-        good, figures[workload.name] = compare(workload, ours, theirs, CLOSE[chosen.model])
+        good, figures[workload.name] = compare(workload, ours, theirs, MAX_DIFFERENCE[flags.model])
         reached &= good
-        if chosen.store:  # after each, since the next one may take long
+        if flags.store:  # after each, since the next one may take long
             store(name, figures)
     return 0 if reached else 1
 

@@ -11,7 +11,7 @@ from statistics import NormalDist
 from typing import TypeAlias
 
 import numpy as np
-from clustered import Row, cell, score_interval, seeded
+from clustered import Row, cell, score_interval, seeded_generator
 from scipy.special import stdtrit
 
 from figeval.metrics.intervals import LEVEL
@@ -75,17 +75,17 @@ def _cells(case: str, name: str, shares: Floats, judge: Floats) -> Iterator[Row]
     truth = float(shares @ levels)
     for n in LABELLED:
         for unlabelled in OTHERS:
-            generator = seeded("powered", case, name, truth, n, unlabelled)
+            generator = seeded_generator("powered", case, name, truth, n, unlabelled)
             pairs = generator.multinomial(n, (shares[:, None] * judge).ravel(), REPLICATES).astype(float)
             rest = generator.multinomial(unlabelled, shares @ judge, REPLICATES).astype(float)
-            about = cell("powered", name, np.ones(n, dtype=int), f"{case}, {unlabelled} others", round(truth, 4))
+            columns = cell("powered", name, np.ones(n, dtype=int), f"{case}, {unlabelled} others", round(truth, 4))
             alone = of_labels(pairs, levels)
             methods = {"labels alone": alone, "figeval": intervals(pairs, rest, levels)}
             check(pairs, rest, levels, methods["figeval"])
             for rule, (low, high) in methods.items():
                 holds = (low <= truth + 1e-9) & (truth - 1e-9 <= high)
                 width = float((high - low).mean() / (alone[1] - alone[0]).mean())
-                yield {**about, "rule": rule, "share": float(holds.mean()), "width": width}
+                yield {**columns, "rule": rule, "share": float(holds.mean()), "width": width}
 
 
 def of_labels(pairs: Floats, levels: Floats) -> tuple[Floats, Floats]:

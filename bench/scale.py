@@ -41,7 +41,7 @@ fields: {id: row.id, left: row.left, right: row.right, label: row.label}
 metrics: [acc, macro_f1]
 """
 WORDS = 30_000
-MOST = {"minilm": 4}  # decades that take too long on a CPU are left out
+MAX_DECADES = {"minilm": 4}  # decades that take too long on a CPU are left out
 MACHINE = {"name": "one server with two AMD EPYC 9554, 128 cores, 768 GB memory", "cores": 128}
 BILLION = 1_000_000_000
 
@@ -62,9 +62,12 @@ def write_pairs(folder: Path, n: int) -> None:
     with (folder / "pairs.jsonl").open("w", encoding="ascii") as file:
         for number in range(n):
             left = draw.choices(words, cum_weights=weights, k=draw.randint(8, 20))
-            others = draw.choices(words, cum_weights=weights, k=len(left))
+            replacements = draw.choices(words, cum_weights=weights, k=len(left))
             alike = number % 2 == 0
-            right = [one if alike and draw.random() < 0.7 else other for one, other in zip(left, others, strict=True)]
+            right = [
+                word if alike and draw.random() < 0.7 else replacement
+                for word, replacement in zip(left, replacements, strict=True)
+            ]
             row = {
                 "id": str(number),
                 "left": " ".join(left),
@@ -140,12 +143,12 @@ def billion(largest: dict[str, Any], base: dict[str, Any]) -> dict[str, float]:
     }
 
 
-def scaled(model: str, most: int) -> dict[str, Any]:
+def measure_model(model: str, max_decade: int) -> dict[str, Any]:
     """Measure one model and return its figures, printing them."""
     base = measure(model, 10)
     print(f"{model}: 10 pairs take {base['seconds']:.1f} s and {base['memory_mb']:.0f} MiB", flush=True)
     runs = {}
-    for decade in range(3, min(most, MOST.get(model, most)) + 1):
+    for decade in range(3, min(max_decade, MAX_DECADES.get(model, max_decade)) + 1):
         runs[f"10^{decade}"] = run = measure(model, 10**decade)
         print(
             f"{model}: 10^{decade} pairs  {run['seconds']:9.1f} s  {run['memory_mb']:7.1f} MiB, "
@@ -153,20 +156,22 @@ def scaled(model: str, most: int) -> dict[str, Any]:
             flush=True,
         )
     pairs = [run["pairs"] for run in runs.values()]
-    found: dict[str, Any] = {"ten": base, "runs": runs}
-    for what in ("seconds", "memory_mb"):
-        found[f"exponent_{what}"] = fitted = exponent(pairs, [run[what] for run in runs.values()], base[what])
-        if fitted["value"] is not None:
-            interval = "" if fitted["low"] is None else f" [{fitted['low']:.2f}, {fitted['high']:.2f}]"
-            print(f"{model}: exponent of {what} {fitted['value']:.2f}{interval}")
-    found["billion"] = cost = billion(runs[f"10^{decade}"], base)
+    figures: dict[str, Any] = {"ten": base, "runs": runs}
+    for quantity in ("seconds", "memory_mb"):
+        figures[f"exponent_{quantity}"] = power = exponent(
+            pairs, [run[quantity] for run in runs.values()], base[quantity]
+        )
+        if power["value"] is not None:
+            interval = "" if power["low"] is None else f" [{power['low']:.2f}, {power['high']:.2f}]"
+            print(f"{model}: exponent of {quantity} {power['value']:.2f}{interval}")
+    figures["billion"] = cost = billion(runs[f"10^{decade}"], base)
     print(
         f"{model}: 10^9 pairs on {MACHINE['name']}: {cost['hours_of_all_cores']:,} h for the answers and "
         f"{cost['hours_of_one_process']:,} h in one process, {cost['memory_gb']:,} GB memory, "
         f"{cost['disk_gb']:,} GB disk",
         flush=True,
     )
-    return found
+    return figures
 
 
 def main() -> int:
@@ -177,15 +182,15 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="overlap only, up to 10^4 pairs")
     parser.add_argument("--store", action="store_true", help="write results/measured/bench/scale.json")
     parser.add_argument("--resume", action="store_true", help="keep what is stored of other models")
-    asked = parser.parse_args()
-    if asked.most < 3:
+    options = parser.parse_args()
+    if options.most < 3:
         parser.error("--most must be at least 3")
-    models, most = (["overlap"], 4) if asked.quick else (asked.models, asked.most)
-    stored = (benched("scale") or {}).get("figures", {}) if asked.resume else {}
+    models, max_decade = (["overlap"], 4) if options.quick else (options.models, options.most)
+    stored = (benched("scale") or {}).get("figures", {}) if options.resume else {}
     figures: dict[str, Any] = {**stored, "machine": MACHINE}
     for model in models:
-        figures[model] = scaled(model, most)
-        if asked.store:  # a larger model may take hours
+        figures[model] = measure_model(model, max_decade)
+        if options.store:  # a larger model may take hours
             print(store("scale", figures))
     return 0
 

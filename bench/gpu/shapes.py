@@ -31,13 +31,13 @@ def tokenizer(size: int) -> Any:
     from transformers import PreTrainedTokenizerFast
 
     words = {name: number for number, name in enumerate([*SPECIAL, *(f"w{n}" for n in range(len(SPECIAL), size))])}
-    made = Tokenizer(models.WordLevel(words, unk_token="<unk>"))
-    made.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    made.post_processor = processors.TemplateProcessing(
+    word_tokenizer = Tokenizer(models.WordLevel(words, unk_token="<unk>"))
+    word_tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    word_tokenizer.post_processor = processors.TemplateProcessing(
         single="<s> $A", pair="<s> $A </s> $B", special_tokens=[("<s>", 0), ("</s>", 2)]
     )
     names = dict(zip(("bos_token", "pad_token", "eos_token", "unk_token", "mask_token"), SPECIAL, strict=True))
-    return PreTrainedTokenizerFast(tokenizer_object=made, model_max_length=2_048, **names)
+    return PreTrainedTokenizerFast(tokenizer_object=word_tokenizer, model_max_length=2_048, **names)
 
 
 def llama(shape: str, device: str, dtype: torch.dtype) -> Any:
