@@ -36,7 +36,7 @@ Limits = tuple[np.ndarray, np.ndarray]
 
 
 @dataclass(frozen=True)
-class Design:
+class TwoKindDesign:
     """A design: `sizes`, of shape (G, 2), has the number of positive and of negative examples in each cluster."""
 
     sizes: np.ndarray
@@ -52,14 +52,14 @@ class Design:
         return bool((self.sizes.sum(axis=1) == 1).all())
 
 
-def designs() -> dict[str, Design]:
-    def separate(positive: list[int], negative: list[int]) -> Design:
+def designs() -> dict[str, TwoKindDesign]:
+    def separate(positive: list[int], negative: list[int]) -> TwoKindDesign:
         """Return a design with clusters of one kind each."""
-        return Design(np.array([*((size, 0) for size in positive), *((0, size) for size in negative)]))
+        return TwoKindDesign(np.array([*((size, 0) for size in positive), *((0, size) for size in negative)]))
 
-    def mixed(clusters: int, positive: int, negative: int) -> Design:
+    def mixed(clusters: int, positive: int, negative: int) -> TwoKindDesign:
         """Return a design with the same numbers of positive and negative examples in every cluster."""
-        return Design(np.full((clusters, 2), (positive, negative)))
+        return TwoKindDesign(np.full((clusters, 2), (positive, negative)))
 
     areas = {
         f"{m} and {n}": separate([1] * m, [1] * n) for m, n in ((10, 1000), (30, 300), (18, 18), (30, 30), (200, 200))
@@ -69,7 +69,7 @@ def designs() -> dict[str, Design]:
         areas[f"{clusters} × ({m} + {n})"] = mixed(clusters, m, n)
     for name, sizes in (uneven() | real()).items():
         if name in ("lognormal 50 (c)", "impli_idioms_gold_ent"):
-            areas[f"{name}, mixed"] = Design(np.stack([(sizes + 1) // 2, sizes // 2], axis=1))
+            areas[f"{name}, mixed"] = TwoKindDesign(np.stack([(sizes + 1) // 2, sizes // 2], axis=1))
     return areas
 
 
@@ -118,14 +118,14 @@ def accuracies() -> Iterator[Row]:
                     yield {**columns, "rule": rule, **measure_coverage(*limits, float(np.mean(pair)))}
 
 
-def describe_cell(study: str, name: str, design: Design, case: str, p: float | str) -> Row:
+def describe_cell(study: str, name: str, design: TwoKindDesign, case: str, p: float | str) -> Row:
     """Return the columns that describe a cell; its clusters are those of the kind that has fewer."""
     kinds = [counts[counts > 0] for counts in design.sizes.T]
     columns = cell(study, name, np.concatenate(kinds), case, p, 0.0 if design.is_unclustered else CORRELATION)
     return columns | {"clusters": min(map(len, kinds)), "effective": round(min(map(effective, kinds)), 1)}
 
 
-def normal_rows(generator: np.random.Generator, design: Design, correlation: float) -> list[np.ndarray]:
+def normal_rows(generator: np.random.Generator, design: TwoKindDesign, correlation: float) -> list[np.ndarray]:
     """Draw standard normal numbers for positive and for negative examples, shape (R, n) each."""
     common = np.sqrt(correlation) * generator.standard_normal((clustered.REPLICATES, len(design.sizes)))
     return [
@@ -146,7 +146,7 @@ def placements(scores: list[np.ndarray]) -> list[np.ndarray]:
 # ---- rules ----------------------------------------------------------------------------------------------------------
 
 
-def over_kinds(shares: list[np.ndarray], design: Design, reach: float) -> Limits:
+def over_kinds(shares: list[np.ndarray], design: TwoKindDesign, reach: float) -> Limits:
     """Combine the intervals of both kinds' means as figeval does."""
     sums = [
         sum_by_cluster(kind_shares, rows, len(design.sizes))
@@ -192,7 +192,7 @@ def correlations(
     return np.where(alike, max_rho, rho)
 
 
-def one_variance(shares: list[np.ndarray], design: Design, part: float) -> Limits:
+def one_variance(shares: list[np.ndarray], design: TwoKindDesign, part: float) -> Limits:
     """Return Wilson's interval with one variance for both kinds, as in an earlier version of figeval.
 
     The sample size is that implied by the CR2 variance of the clusters' influences; the degrees of freedom are at most
@@ -226,7 +226,7 @@ def sum_by_cluster(values: np.ndarray, rows: np.ndarray, clusters: int) -> np.nd
     return sums
 
 
-def check(values: list[np.ndarray], design: Design, limits: Limits) -> None:
+def check(values: list[np.ndarray], design: TwoKindDesign, limits: Limits) -> None:
     """Compare the first replicates with figeval's own results."""
     metric, key = (balanced_accuracy, "right") if set(np.unique(values[0][:CHECKED])) <= {0.0, 1.0} else (auc, "score")
     for replicate in range(min(CHECKED, 3)):

@@ -34,7 +34,7 @@ ROUTES: dict[str, tuple[str, ...]] = {"loglikelihood": (), "letter": LETTER, "co
 
 
 @dataclass(frozen=True)
-class Engine:
+class BenchedEngine:
     """An engine: the model's name in figeval, its options, and the command of its server if it is one.
 
     Attributes:
@@ -49,23 +49,23 @@ class Engine:
     exact: bool = True
 
 
-def engines(arguments: argparse.Namespace, folder: Path) -> Iterator[Engine]:
+def engines(arguments: argparse.Namespace, folder: Path) -> Iterator[BenchedEngine]:
     """Yield the engines whose environments are given, `causal` first."""
     python = Path(sys.executable)
-    yield Engine("causal", python, f"causal:{folder}", {"dtype": "float32"})
+    yield BenchedEngine("causal", python, f"causal:{folder}", {"dtype": "float32"})
     server_options = {"tokenizer": str(folder), "base_url": "http://127.0.0.1:{port}/v1", "timeout": "600"}
     if arguments.vllm:
         size = {"dtype": "float32", "enforce_eager": "true", "max_model_len": str(MAX_TOKENS)}
-        yield Engine("vllm", arguments.vllm, f"vllm:{folder}", size)
+        yield BenchedEngine("vllm", arguments.vllm, f"vllm:{folder}", size)
         flags = ["--dtype", "float32", "--enforce-eager", "--max-model-len", str(MAX_TOKENS), "--port", "{port}"]
         program = ["-m", "vllm.entrypoints.openai.api_server"]  # `vllm serve` looks for a distribution called vllm
         serve = [*program, "--model", str(folder), "--served-model-name", "smollm2", *flags]
-        yield Engine("vllm_server", python, "vllm_server:smollm2", server_options, [str(arguments.vllm), *serve])
+        yield BenchedEngine("vllm_server", python, "vllm_server:smollm2", server_options, [str(arguments.vllm), *serve])
     if arguments.llama:
         flags = ["--model", str(weights()), "--logits_all", "true", "--n_ctx", str(MAX_TOKENS), "--port", "{port}"]
         serve = [str(arguments.llama), "-m", "llama_cpp.server", *flags]
         options = {**server_options, "max_length": str(MAX_TOKENS), "max_concurrent": "1"}
-        yield Engine("llama_cpp", python, "llama_cpp:smollm2", options, serve, exact=False)
+        yield BenchedEngine("llama_cpp", python, "llama_cpp:smollm2", options, serve, exact=False)
 
 
 def weights() -> Path:
@@ -78,7 +78,7 @@ def weights() -> Path:
 
 
 @contextmanager
-def running(engine: Engine, log: Path) -> Iterator[dict[str, str]]:
+def running(engine: BenchedEngine, log: Path) -> Iterator[dict[str, str]]:
     """Start the engine's server, if it has one, and yield the options with its address."""
     port_file = log.with_suffix(".port")  # a run that is continued has the same address
     with socket.socket() as probe:
@@ -115,7 +115,7 @@ def wait(process: subprocess.Popen[bytes], url: str, log: Path) -> None:
     raise RuntimeError(f"no answer from {url} within {PATIENCE} s: see {log}")
 
 
-def run(engine: Engine, options: dict[str, str], task: str, route: str, arguments: argparse.Namespace) -> float:
+def run(engine: BenchedEngine, options: dict[str, str], task: str, route: str, arguments: argparse.Namespace) -> float:
     """Run a task, and return the seconds."""
     model_args = ",".join(f"{name}={value}" for name, value in options.items())
     command = [
@@ -128,14 +128,14 @@ def run(engine: Engine, options: dict[str, str], task: str, route: str, argument
     return time.monotonic() - began
 
 
-def rows(engine: Engine, task: str, route: str, output: Path) -> dict[str, dict[str, object]]:
+def rows(engine: BenchedEngine, task: str, route: str, output: Path) -> dict[str, dict[str, object]]:
     """Return the rows of a run by example."""
     file = output / f"{engine.name}-{task}-{route}" / "predictions" / f"{task}.jsonl"
     records = map(json.loads, file.read_text(encoding="utf-8").splitlines())
     return {row["id"]: row for row in records}
 
 
-def compare(engine: Engine, other: Engine, task: str, route: str, output: Path) -> tuple[int, int, float]:
+def compare(engine: BenchedEngine, other: BenchedEngine, task: str, route: str, output: Path) -> tuple[int, int, float]:
     """Return the examples, those with the same prediction, and the largest difference of scores in nats."""
     left, right = rows(engine, task, route, output), rows(other, task, route, output)
     assert left.keys() == right.keys()

@@ -28,7 +28,7 @@ Answers = dict[int, list[int]]  # index of a prompt → ids of its answer
 
 
 @dataclass(frozen=True)
-class Workload:
+class PromptWorkload:
     """Prompts, and how many times faster than the best batch figeval has to be (`bar`)."""
 
     name: str
@@ -38,9 +38,9 @@ class Workload:
 
 
 WORKLOADS = (
-    Workload("short answers", 1),
-    Workload("four shots", 1.5, shots=4),
-    Workload("lengths that differ widely", 1.5, room=192),
+    PromptWorkload("short answers", 1),
+    PromptWorkload("four shots", 1.5, shots=4),
+    PromptWorkload("lengths that differ widely", 1.5, room=192),
 )
 
 
@@ -52,7 +52,7 @@ class PromptIds:
     room: int
 
 
-def read_prompts(workload: Workload, lm: Any, n: int) -> list[PromptIds]:
+def read_prompts(workload: PromptWorkload, lm: Any, n: int) -> list[PromptIds]:
     """Return the first n questions."""
     from figeval.config import RunConfig
     from figeval.runs import Harness
@@ -126,7 +126,7 @@ def ours(lm: Any) -> Callable[[Sequence[PromptIds]], Answers]:
 
 
 @dataclass(frozen=True)
-class Side:
+class WayFigures:
     """One way, with its seconds, those of the processor, peak memory in MiB, and answers."""
 
     seconds: float
@@ -135,7 +135,7 @@ class Side:
     answers: list[list[int]]
 
     @classmethod
-    def of(cls, write: Callable[[Sequence[PromptIds]], Answers], prompts: Sequence[PromptIds]) -> Side:
+    def of(cls, write: Callable[[Sequence[PromptIds]], Answers], prompts: Sequence[PromptIds]) -> WayFigures:
         """Measure one way."""
         with Memory() as memory:
             began, computed = time.perf_counter(), time.process_time()
@@ -144,15 +144,15 @@ class Side:
         return cls(seconds, cpu, memory.grown, [answers[index] for index in range(len(prompts))])
 
 
-def compare(workload: Workload, lm: Any, n: int) -> tuple[bool, dict[str, Any]]:
+def compare(workload: PromptWorkload, lm: Any, n: int) -> tuple[bool, dict[str, Any]]:
     """Print the figures of one workload, and return whether it reaches its bar, with the figures."""
     prompts = read_prompts(workload, lm, n)
     lengths = [len(prompt.ids) for prompt in prompts]
     print(f"\n{workload.name}: {n} prompts of {min(lengths)} to {max(lengths)} tokens")
     ways = {"alone": in_batches(lm, 1)} | {f"batches of {size}": in_batches(lm, size) for size in BATCH_SIZES}
-    sides: dict[str, Side] = {}
+    sides: dict[str, WayFigures] = {}
     for name, write in (ways | {"figeval": ours(lm)}).items():
-        side = sides[name] = Side.of(write, prompts)
+        side = sides[name] = WayFigures.of(write, prompts)
         same = sum(a == b for a, b in zip(side.answers, sides["alone"].answers, strict=True))
         times = f"{side.seconds:7.1f} s ({side.cpu_seconds:.1f} s of the processor)"
         print(f"  {name:14s} {times} {side.memory:6.0f} MiB more; {same} of {n} answers as alone", flush=True)

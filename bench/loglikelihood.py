@@ -188,7 +188,7 @@ def instances_of(texts: list[Texts]) -> list[Any]:
 
 
 @dataclass
-class Cost:
+class OperationCount:
     """Number of operations of one way to process some requests."""
 
     tokens: int = 0
@@ -226,13 +226,13 @@ def product_rate(model: Any) -> float:
     return ROWS * sum(weight.numel() for weight in weights) / min(times)
 
 
-def cost_of_rows(texts: list[Texts], encode: Callable[[str], list[int]]) -> Cost:
+def cost_of_rows(texts: list[Texts], encode: Callable[[str], list[int]]) -> OperationCount:
     """Return the cost of one row per request, with every position scored and without padding."""
     lengths = [len(encode(context + continuation)) - 1 for context, continuation in texts]
-    return Cost(sum(lengths), sum(length * (length + 1) // 2 for length in lengths), sum(lengths))
+    return OperationCount(sum(lengths), sum(length * (length + 1) // 2 for length in lengths), sum(lengths))
 
 
-def cost_of_forest(texts: list[Texts], lm: Any) -> Cost:
+def cost_of_forest(texts: list[Texts], lm: Any) -> OperationCount:
     """Return the cost of reading every token once, and of scoring the vocabulary only at predicted positions."""
     import numpy as np
 
@@ -241,7 +241,7 @@ def cost_of_forest(texts: list[Texts], lm: Any) -> Cost:
 
     forest = build([fitted("causal", *pair, lm.max_length) for pair in encode_pairs(lm, texts)])
     predicted = len(np.unique(forest.asked[:, 0]))
-    return Cost(len(forest.tokens), int((forest.depth + 1).sum()), predicted)
+    return OperationCount(len(forest.tokens), int((forest.depth + 1).sum()), predicted)
 
 
 def best_batch(theirs: Any, instances: list[Any]) -> int:
@@ -255,7 +255,7 @@ def best_batch(theirs: Any, instances: list[Any]) -> int:
 
 
 @dataclass
-class Side:
+class Implementation:
     """One of the two implementations, with its seconds and processor time per turn, peak memory, and answers.
 
     `share` is that of the bound: the time of its multiply-adds at the rate of the machine, divided by its time.
@@ -290,7 +290,7 @@ def compare(workload: Workload, ours: Any, theirs: Any, close: float) -> tuple[b
     instances = instances_of(texts)
     theirs.batch_size_per_gpu = best_batch(theirs, instances)
     ours.engine.tokens.read = 0
-    us, them = Side(ours), Side(theirs)
+    us, them = Implementation(ours), Implementation(theirs)
     rate = product_rate(theirs.model)
     size = len(instances) // workload.turns
     for start in range(0, len(instances), size):
@@ -322,7 +322,9 @@ def compare(workload: Workload, ours: Any, theirs: Any, close: float) -> tuple[b
     return reached, figures
 
 
-def compare_sides(workload: Workload, us: Side, them: Side, close: float) -> tuple[bool, dict[str, float]]:
+def compare_sides(
+    workload: Workload, us: Implementation, them: Implementation, close: float
+) -> tuple[bool, dict[str, float]]:
     """Print how the two sides' answers and times compare, and return whether the bar is reached, with the figures."""
     pairs = list(zip(us.answers, them.answers, strict=True))
     difference = max(abs(a - b) for (a, _), (b, _) in pairs)

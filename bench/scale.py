@@ -47,7 +47,7 @@ BILLION = 1_000_000_000
 
 
 @dataclass(frozen=True)
-class Cost:
+class ProcessCost:
     """Processor seconds and peak memory in MiB of one process."""
 
     seconds: float
@@ -78,14 +78,14 @@ def write_pairs(folder: Path, n: int) -> None:
     (folder / "synthetic_pairs.task.yaml").write_text(TASK, encoding="ascii")
 
 
-def timed(command: Sequence[str]) -> Cost:
+def timed(command: Sequence[str]) -> ProcessCost:
     """Run a command and return its cost. Raises `SystemExit` if it fails."""
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     _, status, used = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
         sys.exit(f"{' '.join(command)} ended with exit code {process.returncode}")
-    return Cost(used.ru_utime + used.ru_stime, used.ru_maxrss / (1024 if sys.platform != "darwin" else 1024**2))
+    return ProcessCost(used.ru_utime + used.ru_stime, used.ru_maxrss / (1024 if sys.platform != "darwin" else 1024**2))
 
 
 def measure(model: str, n: int) -> dict[str, Any]:

@@ -30,7 +30,7 @@ from bench.store import FOLDER, record_of, store
 from figeval.models.devices import avoid_cudnn_attention
 
 from .machine import Machine
-from .parts import PARTS, Part
+from .parts import PARTS, GpuPart
 
 NO_GPU = "no GPU is available here; `python -m bench.gpu --device cpu --tiny` tries the code in tiny shapes"
 ROOT = Path(__file__).resolve().parents[2]
@@ -106,7 +106,7 @@ def has_gpu() -> bool:
     return torch.cuda.is_available()
 
 
-def measure_part(part: Part, options: argparse.Namespace, seconds: float) -> dict[str, Any]:
+def measure_part(part: GpuPart, options: argparse.Namespace, seconds: float) -> dict[str, Any]:
     """Return the figures of a part, measured by another process, or {"failed": why}."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "figures.json"

@@ -44,8 +44,7 @@ def test_the_documentation_tells_apart_what_an_earlier_sample_has_word_for_word(
         told.append(f"{right} of {of} ({right / of:.0%})".replace("%", " %"))
         known |= rows.keys()
     assert (
-        f"of the replies that no earlier sample has, each counted once, {told[0]} and {told[1]} are read right"
-        in page
+        f"of the replies that no earlier sample has, each counted once, {told[0]} and {told[1]} are read right" in page
     )
 
 
