@@ -210,12 +210,12 @@ def one_variance(shares: list[np.ndarray], design: TwoKindDesign, part: float) -
     freedom = 1 / ((share**2).sum() + b.sum() ** 2 - (b**2).sum())
     kinds = [counts[counts > 0] for counts in design.sizes.T]
     quantile = stdtrit(max(1.0, min(freedom, min(map(effective, kinds)) - 1)), 0.975)
-    alike = variance < 1e-18
+    is_constant = variance < 1e-18
     with np.errstate(divide="ignore", invalid="ignore"):
-        size = np.where(alike, min(map(len, kinds)), value * (1 - value) / variance)
-    low, high = score_interval(value, size, np.where(alike, norm.ppf(0.975), quantile))
-    none = alike & (value > 0) & (value < 1)  # that rule gave no interval here, which does not cover
-    return np.where(none, np.nan, low), np.where(none, np.nan, high)
+        size = np.where(is_constant, min(map(len, kinds)), value * (1 - value) / variance)
+    low, high = score_interval(value, size, np.where(is_constant, norm.ppf(0.975), quantile))
+    has_no_interval = is_constant & (value > 0) & (value < 1)  # that rule gave no interval here, which does not cover
+    return np.where(has_no_interval, np.nan, low), np.where(has_no_interval, np.nan, high)
 
 
 def sum_by_cluster(values: np.ndarray, rows: np.ndarray, clusters: int) -> np.ndarray:
@@ -230,11 +230,11 @@ def check(values: list[np.ndarray], design: TwoKindDesign, limits: Limits) -> No
     """Compare the first replicates with figeval's own results."""
     metric, key = (balanced_accuracy, "right") if set(np.unique(values[0][:CHECKED])) <= {0.0, 1.0} else (auc, "score")
     for replicate in range(min(CHECKED, 3)):
-        judged = [
+        examples = [
             Judged(positive=kind == 0, cluster=None if design.is_unclustered else str(cluster), **{key: float(value)})
             for kind, (kind_values, rows) in enumerate(zip(values, design.rows, strict=True))
             for value, cluster in zip(kind_values[replicate], rows, strict=True)
         ]
-        score = metric(judged)
+        score = metric(examples)
         bounds = (limits[0][replicate], limits[1][replicate])
         assert np.allclose((score.low, score.high), bounds, atol=1e-7), (score, bounds)

@@ -117,8 +117,8 @@ def variance_of(sums: np.ndarray, sizes: Sizes, within: np.ndarray) -> np.ndarra
         correlation = np.clip((across - inside) / np.where(total > 0, total, 1.0), 0, 1)
     max_variance = mean * (1 - mean)
     events = (sizes * (sizes - 1)).sum() / 2 * max_variance**2
-    drawn = (events * correlation + 0.2) / (events + 1)
-    effect = 1 + (k - 1) * drawn
+    shrunk_correlation = (events * correlation + 0.2) / (events + 1)
+    effect = 1 + (k - 1) * shrunk_correlation
     rows = (between + within) / (n - 1)
     with np.errstate(divide="ignore", invalid="ignore"):
         prior = np.minimum(1.0, rows / np.minimum(mean, 1 - mean) ** 2) / 2
@@ -164,8 +164,8 @@ def ignoring_clusters(sums: np.ndarray, sizes: Sizes) -> tuple[np.ndarray, ...]:
 def percentile_bootstrap(sums: np.ndarray, sizes: Sizes, resamples: int = 999) -> tuple[np.ndarray, ...]:
     """Return percentiles of the means of resampled clusters, with the same resamples for all replicates."""
     generator = np.random.default_rng(0)
-    drawn = generator.multinomial(len(sizes), np.full(len(sizes), 1 / len(sizes)), size=resamples).astype(float)
-    means = (sums @ drawn.T) / (drawn @ sizes)
+    weights = generator.multinomial(len(sizes), np.full(len(sizes), 1 / len(sizes)), size=resamples).astype(float)
+    means = (sums @ weights.T) / (weights @ sizes)
     low, high = np.quantile(means, [0.025, 0.975], axis=1)
     return low, high
 

@@ -136,11 +136,11 @@ def over_seeds(a: np.ndarray, b: np.ndarray) -> Iterator[tuple[str, np.ndarray]]
             variance = first.mean(axis=2).var(axis=1, ddof=1)
             parts.append((variance * (1 / first.shape[1] + borrowed), first.shape[1] - 1))
     mean = np.abs(sums.sum(axis=1) / 200)
-    both, alone = (t_of(mean, chosen) for chosen in (parts, parts[1:]))
+    combined, seeds_only = (t_of(mean, subset) for subset in (parts, parts[1:]))
     result = paired_over_seeds(a[0].tolist(), b[0].tolist(), [str(row // 4) for row in range(200)], varies=(True, True))
-    assert np.isclose(result.p, max(both[0], alone[0]))
-    yield "one t test", both
-    yield "figeval", np.maximum(both, alone)
+    assert np.isclose(result.p, max(combined[0], seeds_only[0]))
+    yield "one t test", combined
+    yield "figeval", np.maximum(combined, seeds_only)
     with np.errstate(divide="ignore"):
         yield "single training ignored", 2 * stdtr(49, -mean / np.sqrt(examples))
 

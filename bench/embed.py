@@ -133,12 +133,15 @@ def report(name: str, texts: list[str], backend: Any, sides: list[Contender], re
         print(f"  {contender.name:18s} {len(texts) * repeats / sum(contender.seconds):8.1f} texts/s")
     ours, *theirs = sides
     ratios = {side.name: [b / a for a, b in zip(ours.seconds, side.seconds, strict=True)] for side in theirs}
-    best = min(ratios, key=lambda each: median(ratios[each]))
+    best = min(ratios, key=lambda name: median(ratios[name]))
     low, high = min(ratios[best]), max(ratios[best])
     print(f"  figeval / {best}: {median(ratios[best]):.3f} (turns {low:.2f} to {high:.2f}); the bar is {BAR}")
     print(f"  largest difference of a component: {difference:.1e}")
-    done = operations(backend, texts) * repeats / sum(ours.seconds)
-    print(f"  {done / 1e9:.0f} of {rate / 1e9:.0f} GFLOP/s: {done / rate:.0%} of the matrix rate", flush=True)
+    operation_rate = operations(backend, texts) * repeats / sum(ours.seconds)
+    print(
+        f"  {operation_rate / 1e9:.0f} of {rate / 1e9:.0f} GFLOP/s: {operation_rate / rate:.0%} of the matrix rate",
+        flush=True,
+    )
     return median(ratios[best])
 
 

@@ -159,7 +159,7 @@ def main() -> int:
 
     arguments.output.mkdir(parents=True, exist_ok=True)
     all_engines = list(engines(arguments, SMOLLM2.folder()))
-    wrong = False
+    has_failed = False
     print(f"{'engine':12} {'task':16} {'route':14} {'n':>4} {'same':>5} {'largest difference':>19} {'seconds':>8}")
     for engine in all_engines:
         with running(engine, arguments.output / f"{engine.name}.log") as options:
@@ -170,8 +170,8 @@ def main() -> int:
                     print(
                         f"{engine.name:12} {task:16} {route:14} {n:4} {same:5} {gap:19.1e} {seconds:8.1f}", flush=True
                     )
-                    wrong |= engine.exact and same < n
-    return int(wrong)
+                    has_failed |= engine.exact and same < n
+    return int(has_failed)
 
 
 if __name__ == "__main__":

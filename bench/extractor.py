@@ -56,9 +56,9 @@ def confusion(cases: Iterable[Case]) -> Counter[tuple[str, str]]:
     """Count pairs of expected and extracted status; an extracted "ok" with the wrong index counts as "wrong"."""
     pairs: Counter[tuple[str, str]] = Counter()
     for case in cases:
-        got, expected = extract(case), case["expect"]
-        wrong = got.status == expected["status"] == "ok" and got.index != expected["index"]
-        pairs[expected["status"], "wrong" if wrong else got.status] += 1
+        extracted, expected = extract(case), case["expect"]
+        has_wrong_index = extracted.status == expected["status"] == "ok" and extracted.index != expected["index"]
+        pairs[expected["status"], "wrong" if has_wrong_index else extracted.status] += 1
     return pairs
 
 
@@ -86,8 +86,11 @@ def print_rules(cases: list[Case]) -> None:
     """Print how often each rule decided, and the time per reply."""
     started = time.perf_counter()
     rules = Counter(extract(case).rule for case in cases)
-    each = 1_000 * (time.perf_counter() - started) / len(cases)
-    print(f"\nrules ({each:.1f} ms per reply): " + ", ".join(f"{rule} {count}" for rule, count in rules.most_common()))
+    milliseconds = 1_000 * (time.perf_counter() - started) / len(cases)
+    print(
+        f"\nrules ({milliseconds:.1f} ms per reply): "
+        + ", ".join(f"{rule} {count}" for rule, count in rules.most_common())
+    )
 
 
 def print_peer(cases: list[Case]) -> None:
@@ -101,10 +104,10 @@ def print_peer(cases: list[Case]) -> None:
     print(f"\n{'':32}{'right of ' + str(len(committed)):>16}{'wrong':>8}{'invented of ' + str(len(uncommitted)):>18}")
     for name, read in readers.items():
         right = sum(read(case) == case["expect"]["index"] for case in committed)
-        none = sum(read(case) is None for case in committed)
+        missed = sum(read(case) is None for case in committed)
         invented = sum(read(case) is not None for case in uncommitted)
         print(
-            f"{name:32}{right:>9} {right / len(committed):>6.1%}{len(committed) - right - none:>8}"
+            f"{name:32}{right:>9} {right / len(committed):>6.1%}{len(committed) - right - missed:>8}"
             f"{invented:>11} {invented / len(uncommitted):>6.1%}"
         )
 

@@ -156,16 +156,16 @@ def compare(workload: PromptWorkload, lm: Any, n: int) -> tuple[bool, dict[str, 
         same = sum(a == b for a, b in zip(side.answers, sides["alone"].answers, strict=True))
         times = f"{side.seconds:7.1f} s ({side.cpu_seconds:.1f} s of the processor)"
         print(f"  {name:14s} {times} {side.memory:6.0f} MiB more; {same} of {n} answers as alone", flush=True)
-    alone, us = sides["alone"], sides["figeval"]
+    one_by_one, figeval = sides["alone"], sides["figeval"]
     best = min(side.seconds for name, side in sides.items() if name.startswith("batches"))
-    same = sum(a == b for a, b in zip(us.answers, alone.answers, strict=True))
-    ratio, written = best / us.seconds, list(map(len, alone.answers))
-    print(f"  {min(written)} to {max(written)} tokens written, {sum(written) / n:.0f} on average")
+    same = sum(a == b for a, b in zip(figeval.answers, one_by_one.answers, strict=True))
+    ratio, answer_lengths = best / figeval.seconds, list(map(len, one_by_one.answers))
+    print(f"  {min(answer_lengths)} to {max(answer_lengths)} tokens written, {sum(answer_lengths) / n:.0f} on average")
     print(f"  {ratio:.1f} times as fast as the best batch; the bar is {workload.bar:g}", flush=True)
     figures = {
         "prompts": n,
         "tokens_read": sum(lengths),
-        "tokens_written": sum(written),
+        "tokens_written": sum(answer_lengths),
         **{
             name: {"seconds": side.seconds, "cpu_seconds": side.cpu_seconds, "memory_mib": side.memory}
             for name, side in sides.items()

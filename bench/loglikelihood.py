@@ -198,16 +198,20 @@ class OperationCount:
     def of(self, model: Any) -> float:
         """Return the multiply-adds in a model's layers, in attention and in its output layer."""
         config, head = model.config, model.get_output_embeddings().weight
-        weights = sum(each.numel() for each in matrices(model))
+        weights = sum(matrix.numel() for matrix in matrices(model))
         attention = 2 * config.num_hidden_layers * config.hidden_size * self.attended
         return float(weights * self.tokens + attention + head.numel() * self.predicted)
 
 
 def matrices(model: Any) -> list[Any]:
     """Return the matrices of a model's layers."""
-    layers = [each for name, each in model.base_model.named_parameters() if each.dim() == 2 and ".weight" in name]
-    vectors = {id(each.weight) for each in model.modules() if type(each).__name__ == "Embedding"}
-    return [each for each in layers if id(each) not in vectors]
+    layers = [
+        parameter
+        for name, parameter in model.base_model.named_parameters()
+        if parameter.dim() == 2 and ".weight" in name
+    ]
+    vectors = {id(module.weight) for module in model.modules() if type(module).__name__ == "Embedding"}
+    return [layer for layer in layers if id(layer) not in vectors]
 
 
 def product_rate(model: Any) -> float:
@@ -290,17 +294,17 @@ def compare(workload: Workload, ours: Any, theirs: Any, close: float) -> tuple[b
     instances = instances_of(texts)
     theirs.batch_size_per_gpu = best_batch(theirs, instances)
     ours.engine.tokens.read = 0
-    us, them = Implementation(ours), Implementation(theirs)
+    our_side, their_side = Implementation(ours), Implementation(theirs)
     rate = product_rate(theirs.model)
     size = len(instances) // workload.turns
     for start in range(0, len(instances), size):
-        for side in (us, them):
+        for side in (our_side, their_side):
             side.take_turn(instances[start : start + size])
     rows, forest = cost_of_rows(texts, theirs.tok_encode), cost_of_forest(texts, ours)
     fewer = rows.of(theirs.model) / forest.of(theirs.model)
     for name, side, tokens, cost in (
-        (f"lm-eval, batch {theirs.batch_size}", them, rows.tokens, rows),
-        ("figeval", us, ours.engine.tokens.read, forest),
+        (f"lm-eval, batch {theirs.batch_size}", their_side, rows.tokens, rows),
+        ("figeval", our_side, ours.engine.tokens.read, forest),
     ):
         seconds = sum(side.seconds)
         side.share = cost.of(theirs.model) / rate / sum(side.processor)
@@ -309,13 +313,13 @@ def compare(workload: Workload, ours: Any, theirs: Any, close: float) -> tuple[b
             f"{side.share:.0%} of the bound"
         )
     print(f"  fewer: tokens by {rows.tokens / forest.tokens:.1f}, multiply-adds by {fewer:.1f}")
-    reached, judgement = compare_sides(workload, us, them, close)
+    reached, judgement = compare_sides(workload, our_side, their_side, close)
     figures = {
         "documents": workload.documents,
         "requests": len(texts),
         "batch_size": theirs.batch_size,
-        "lm_eval": them.figures(rows.tokens),
-        "figeval": us.figures(ours.engine.tokens.read),
+        "lm_eval": their_side.figures(rows.tokens),
+        "figeval": our_side.figures(ours.engine.tokens.read),
         "multiply_adds": fewer,
         **judgement,
     }
@@ -323,22 +327,23 @@ def compare(workload: Workload, ours: Any, theirs: Any, close: float) -> tuple[b
 
 
 def compare_sides(
-    workload: Workload, us: Implementation, them: Implementation, close: float
+    workload: Workload, our_side: Implementation, their_side: Implementation, close: float
 ) -> tuple[bool, dict[str, float]]:
     """Print how the two sides' answers and times compare, and return whether the bar is reached, with the figures."""
-    pairs = list(zip(us.answers, them.answers, strict=True))
+    pairs = list(zip(our_side.answers, their_side.answers, strict=True))
     difference = max(abs(a - b) for (a, _), (b, _) in pairs)
     same = sum(a == b for (_, a), (_, b) in pairs)
     print(f"  largest difference {difference:.1e}, is_greedy the same for {same:,} of {len(pairs):,}")
-    ratio, processor = sum(them.seconds) / sum(us.seconds), sum(them.processor) / sum(us.processor)
-    turns = [b / a for a, b in zip(us.seconds, them.seconds, strict=True)]
+    ratio = sum(their_side.seconds) / sum(our_side.seconds)
+    processor = sum(their_side.processor) / sum(our_side.processor)
+    turns = [b / a for a, b in zip(our_side.seconds, their_side.seconds, strict=True)]
     bar = f"{MIN_SHARE:.0%} of the bound" if workload.bar is None else f"{workload.bar:g} times"
     print(
         f"  {ratio:.1f} times as fast (turns {min(turns):.1f} to {max(turns):.1f}), {processor:.1f} in processor time; "
         f"the bar is {bar}",
         flush=True,
     )
-    fast = us.share >= MIN_SHARE if workload.bar is None else ratio >= workload.bar
+    fast = our_side.share >= MIN_SHARE if workload.bar is None else ratio >= workload.bar
     return fast and difference <= close and same == len(pairs), {
         "ratio": ratio,
         "processor_ratio": processor,

@@ -39,7 +39,7 @@ def study_proportions(study: str, designs_by_name: dict[str, Sizes]) -> Iterator
                 generator = seeded_generator(study, name, p, correlation)
                 right = generator.binomial(sizes, accuracies(generator, len(sizes), p, correlation)).astype(float)
                 columns = cell(study, name, sizes, p=p, correlation=correlation)
-                yield from ({**columns, "rule": rule, **got} for rule, got in of_sums(right, sizes, p))
+                yield from ({**columns, "rule": rule, **metrics} for rule, metrics in of_sums(right, sizes, p))
 
 
 def grid() -> Iterator[Row]:
@@ -51,7 +51,8 @@ def grid() -> Iterator[Row]:
         right = generator.binomial(sizes, accuracies(generator, g, 0.7, 0.2)).astype(float)
         columns = cell("page", f"{g} × {m}", sizes, p=0.7, correlation=0.2)
         yield from (
-            {**columns, "rule": rule, **got} for rule, got in of_sums(right, sizes, 0.7, with_further_rules=True)
+            {**columns, "rule": rule, **metrics}
+            for rule, metrics in of_sums(right, sizes, 0.7, with_further_rules=True)
         )
 
 
@@ -67,16 +68,16 @@ def harder() -> Iterator[Row]:
             generator = seeded_generator("harder", name, p)
             # two kinds of clusters, one without any right row, with correlation .3
             good = 0.3 * (1 - p) + p
-            either = generator.random((REPLICATES, g)) < p / good
+            is_good = generator.random((REPLICATES, g)) < p / good
             cases = {
-                "two-point clusters": (np.where(either, good, 0.0), 0.3),
+                "two-point clusters": (np.where(is_good, good, 0.0), 0.3),
                 "Beta": (accuracies(generator, g, p, 0.5), 0.5),
                 "Beta ": (accuracies(generator, g, p, 0.8), 0.8),
             }
             for case, (chances, correlation) in cases.items():
                 right = generator.binomial(sizes, chances).astype(float)
                 columns = cell("harder", name, sizes, case.strip(), p, correlation)
-                yield from ({**columns, "rule": rule, **got} for rule, got in of_sums(right, sizes, p))
+                yield from ({**columns, "rule": rule, **metrics} for rule, metrics in of_sums(right, sizes, p))
             # accuracies correlate with the sizes (rank correlation about .5); the truth is the mean over these sizes
             cluster_accuracies = accuracies(generator, g, p, 0.2)
             noisy = np.argsort(np.argsort(np.log(sizes) + generator.normal(0, 1.5, (REPLICATES, g))))
@@ -84,7 +85,7 @@ def harder() -> Iterator[Row]:
             truth = float((chances @ sizes).mean() / sizes.sum())
             right = generator.binomial(sizes, chances).astype(float)
             columns = cell("harder", name, sizes, "sizes go with accuracies", p, 0.2)
-            yield from ({**columns, "rule": rule, **got} for rule, got in of_sums(right, sizes, truth))
+            yield from ({**columns, "rule": rule, **metrics} for rule, metrics in of_sums(right, sizes, truth))
 
 
 HARDER = ("10 × 25", "20 × 12", "50 × 10", "lognormal 50 (c)", "lognormal 200 (a)", "impli_idioms_silver_lit")

@@ -130,11 +130,11 @@ def compare_neighbours(ours: Any, theirs: Any, rows: list[int]) -> tuple[int, fl
 
     other, excess, undefined = 0, 0.0, 0
     for i in rows:
-        mine, its = np.delete(ours[i], i), np.delete(theirs[i], i)
-        undefined += bool(np.isnan(its).any())
-        its = np.nan_to_num(its, nan=0.0)
-        other += bool(mine.argmin() != its.argmin())
-        excess = max(excess, float(its[mine.argmin()] - its.min()))
+        our_distances, scipy_distances = np.delete(ours[i], i), np.delete(theirs[i], i)
+        undefined += bool(np.isnan(scipy_distances).any())
+        scipy_distances = np.nan_to_num(scipy_distances, nan=0.0)
+        other += bool(our_distances.argmin() != scipy_distances.argmin())
+        excess = max(excess, float(scipy_distances[our_distances.argmin()] - scipy_distances.min()))
     return other, excess, undefined
 
 

@@ -261,9 +261,9 @@ def with_demo(text: str) -> str:
 # ---- prose ----------------------------------------------------------------------------------------------------------
 
 
-def value_of(kind: str, about: str) -> Value | None:
+def value_of(kind: str, reference: str) -> Value | None:
     """Return the value that a mark refers to, or None if no record has it."""
-    words = about.split()
+    words = reference.split()
     if kind == "paper":
         cell = (words[1], " ".join(words[2:]))
         values = [number.value for number in published(words[0]) if (number.metric, number.model) == cell]
@@ -299,14 +299,14 @@ def printed_like(number: str, value: float) -> str:
 def with_marks(text: str) -> str:
     """Return the page with every marked number updated; a number without a record stays, and `--check` reports it."""
 
-    def anew(match: re.Match[str]) -> str:
-        number, kind, about = match["number"], match["kind"], match["about"]
+    def update(match: re.Match[str]) -> str:
+        number, kind, reference = match["number"], match["kind"], match["about"]
         if kind == "file":
             return match[0]
-        value = value_of(kind, about)
-        return match[0] if value is None else f"{printed_like(number, value.value)}<!-- {kind} {about} -->"
+        value = value_of(kind, reference)
+        return match[0] if value is None else f"{printed_like(number, value.value)}<!-- {kind} {reference} -->"
 
-    return MARK.sub(anew, text)
+    return MARK.sub(update, text)
 
 
 def prose(text: str) -> Iterator[tuple[int, str]]:
@@ -361,20 +361,22 @@ def main() -> int:
     """Rewrite the pages, or list their problems, and return 1 if there are any."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true", help="rewrite nothing; list all problems")
-    check, wrong = parser.parse_args().check, []
+    check, all_problems = parser.parse_args().check, []
     for page in PAGES:
         file = ROOT / page
         text = file.read_text(encoding="utf-8")
-        anew = rewrite_page(page, text)
-        wrong += problems(page, anew)
+        new_text = rewrite_page(page, text)
+        all_problems += problems(page, new_text)
         if check:
             stood = set(text.split("\n"))
-            wrong += [f"{page}: to be {line.strip()[:160]}" for line in anew.split("\n") if line not in stood]
-        elif anew != text:
-            file.write_text(anew, encoding="utf-8")
+            all_problems += [
+                f"{page}: to be {line.strip()[:160]}" for line in new_text.split("\n") if line not in stood
+            ]
+        elif new_text != text:
+            file.write_text(new_text, encoding="utf-8")
             print(f"rewritten: {page}")
-    print("\n".join(wrong))
-    return 1 if wrong else 0
+    print("\n".join(all_problems))
+    return 1 if all_problems else 0
 
 
 if __name__ == "__main__":

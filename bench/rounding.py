@@ -32,15 +32,15 @@ def rounding(ours: Any, theirs: Any, instances: list[Any]) -> dict[str, float]:
         lm.batch_size_per_gpu = size
         return list(lm.loglikelihood(instances, disable_tqdm=True))
 
-    alone, batched = (of_lm_eval(theirs, size) for size in SIZES)
+    single, batched = (of_lm_eval(theirs, size) for size in SIZES)
     packed = list(ours.loglikelihood(instances, disable_tqdm=True))
     double = HFLM(pretrained=copy.deepcopy(theirs.model).double(), tokenizer=theirs.tokenizer, softmax_dtype="float64")
     exact = of_lm_eval(double, 1)
     figures = {
         "requests": len(instances),
-        "lm_eval_1_and_32": largest_difference(alone, batched),
+        "lm_eval_1_and_32": largest_difference(single, batched),
         "figeval_and_double": largest_difference(packed, exact),
-        "lm_eval_1_and_double": largest_difference(alone, exact),
+        "lm_eval_1_and_double": largest_difference(single, exact),
         "lm_eval_32_and_double": largest_difference(batched, exact),
     }
     print("\nlargest differences in nats: " + ", ".join(f"{name} {value:.2g}" for name, value in figures.items()))

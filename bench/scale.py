@@ -63,16 +63,16 @@ def write_pairs(folder: Path, n: int) -> None:
         for number in range(n):
             left = draw.choices(words, cum_weights=weights, k=draw.randint(8, 20))
             replacements = draw.choices(words, cum_weights=weights, k=len(left))
-            alike = number % 2 == 0
+            is_similar = number % 2 == 0
             right = [
-                word if alike and draw.random() < 0.7 else replacement
+                word if is_similar and draw.random() < 0.7 else replacement
                 for word, replacement in zip(left, replacements, strict=True)
             ]
             row = {
                 "id": str(number),
                 "left": " ".join(left),
                 "right": " ".join(right),
-                "label": "yes" if alike else "no",
+                "label": "yes" if is_similar else "no",
             }
             file.write(json.dumps(row) + "\n")
     (folder / "synthetic_pairs.task.yaml").write_text(TASK, encoding="ascii")
@@ -81,11 +81,13 @@ def write_pairs(folder: Path, n: int) -> None:
 def timed(command: Sequence[str]) -> ProcessCost:
     """Run a command and return its cost. Raises `SystemExit` if it fails."""
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    _, status, used = os.wait4(process.pid, 0)
+    _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
         sys.exit(f"{' '.join(command)} ended with exit code {process.returncode}")
-    return ProcessCost(used.ru_utime + used.ru_stime, used.ru_maxrss / (1024 if sys.platform != "darwin" else 1024**2))
+    return ProcessCost(
+        usage.ru_utime + usage.ru_stime, usage.ru_maxrss / (1024 if sys.platform != "darwin" else 1024**2)
+    )
 
 
 def measure(model: str, n: int) -> dict[str, Any]:
@@ -95,13 +97,13 @@ def measure(model: str, n: int) -> dict[str, Any]:
         write_pairs(folder, n)
         command = [sys.executable, "-m", "figeval", "run", "--tasks", "synthetic_pairs", "--model", model]
         command += ["--include_path", name, "--output_path", str(folder / "run"), "--no_baselines"]
-        first, again = timed(command), timed(command)
+        first, repeated = timed(command), timed(command)
         return {
             "pairs": n,
             "seconds": round(first.seconds, 2),
-            "again_seconds": round(again.seconds, 2),
+            "again_seconds": round(repeated.seconds, 2),
             "memory_mb": round(first.memory, 1),
-            "again_memory_mb": round(again.memory, 1),
+            "again_memory_mb": round(repeated.memory, 1),
             "data_bytes": (folder / "pairs.jsonl").stat().st_size,
             "rows_bytes": (folder / "run" / "predictions" / "synthetic_pairs.jsonl").stat().st_size,
         }
@@ -121,22 +123,22 @@ def exponent(pairs: Sequence[int], costs: Sequence[float], fixed: float) -> dict
     slope = sum((x - mean_x) * (y - mean_y) for x, y in points) / spread
     if len(points) < 3:
         return {"value": slope, "low": None, "high": None}
-    rest = sum((y - mean_y - slope * (x - mean_x)) ** 2 for x, y in points)
-    margin = t_quantile(len(points) - 2) * math.sqrt(rest / (len(points) - 2) / spread)
+    residual = sum((y - mean_y - slope * (x - mean_x)) ** 2 for x, y in points)
+    margin = t_quantile(len(points) - 2) * math.sqrt(residual / (len(points) - 2) / spread)
     return {"value": slope, "low": slope - margin, "high": slope + margin}
 
 
 def billion(largest: dict[str, Any], base: dict[str, Any]) -> dict[str, float]:
     """Return the modelled cost of 10^9 pairs on `MACHINE`, from the largest measured run."""
     extra = largest["pairs"] - base["pairs"]
-    alone = (largest["again_seconds"] - base["again_seconds"]) / extra
-    answers = max(0.0, (largest["seconds"] - base["seconds"]) / extra - alone)
+    serial_seconds = (largest["again_seconds"] - base["again_seconds"]) / extra
+    answers = max(0.0, (largest["seconds"] - base["seconds"]) / extra - serial_seconds)
     memory = max(0.0, (largest["memory_mb"] - base["memory_mb"]) / extra)
     return {
-        "pairs_per_second_and_core": round(1 / (alone + answers), 1),
+        "pairs_per_second_and_core": round(1 / (serial_seconds + answers), 1),
         "bytes_of_memory_per_pair": round(memory * 2**20, 1),
         "bytes_on_disk_per_pair": round((largest["data_bytes"] + largest["rows_bytes"]) / largest["pairs"], 1),
-        "hours_of_one_process": round(alone * BILLION / 3600, 1),
+        "hours_of_one_process": round(serial_seconds * BILLION / 3600, 1),
         "hours_of_all_cores": round(answers * BILLION / 3600 / MACHINE["cores"], 1),
         "memory_gb": round((base["memory_mb"] + memory * BILLION) / 1000, 1),
         "disk_gb": round((largest["data_bytes"] + largest["rows_bytes"]) / largest["pairs"] * BILLION / 1e9, 1),

@@ -60,18 +60,20 @@ def difference(run: str, before: str, task: str, metric: str) -> Value | None:
     tables = [stored_values(RunFolder(folder), task, metric) for folder in (*ours, *theirs)]
     if len(theirs) != 1 or not ours or not all(tables):
         return None
-    *trained, base = tables
+    *trained_tables, base = tables
     names = [name for name in base if all(name in table and table[name][0] is not None for table in tables)]
     clusters = [base[name][1] for name in names]
-    differences = np.array([[(table[name][0] or 0.0) - (base[name][0] or 0.0) for name in names] for table in trained])
-    tested = paired(differences.mean(axis=0).tolist(), [0.0] * len(names), clusters, None)
-    interval = tested if len(trained) == 1 else interval_over_seeds(differences, clusters, None)
-    if tested.difference is None:
+    differences = np.array(
+        [[(table[name][0] or 0.0) - (base[name][0] or 0.0) for name in names] for table in trained_tables]
+    )
+    comparison = paired(differences.mean(axis=0).tolist(), [0.0] * len(names), clusters, None)
+    interval = comparison if len(trained_tables) == 1 else interval_over_seeds(differences, clusters, None)
+    if comparison.difference is None:
         return None
     low, high = interval.low, interval.high
-    if low is None or high is None or tested.p is None or (tested.p >= ALPHA and not low <= 0 <= high):
+    if low is None or high is None or comparison.p is None or (comparison.p >= ALPHA and not low <= 0 <= high):
         low, high = -math.inf, math.inf
-    return Value(tested.difference, low, high)
+    return Value(comparison.difference, low, high)
 
 
 def score_of(run: str, task: str, metric: str, baseline: str | None = None) -> ScoreRecord | None:

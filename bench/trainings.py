@@ -47,14 +47,14 @@ def bootstrapped() -> Iterator[Row]:
         for p in (0.7, 0.9):
             generator = seeded_generator("macro_f1", name, *(() if p == 0.7 else (p,)))
             g, ends = len(sizes), []
-            drawn = generator.multinomial(g, np.full(g, 1 / g), size=999).astype(float)
+            resamples = generator.multinomial(g, np.full(g, 1 / g), size=999).astype(float)
             shares = [*TAILS, *expanded(effective(sizes))]
             for chance in accuracies(generator, g, p, 0.2):
                 gold = generator.binomial(sizes, 0.5)
                 right_a, right_b = generator.binomial(gold, chance), generator.binomial(sizes - gold, chance)
                 difference = right_a + sizes - gold - right_b
                 sums = np.column_stack((right_a, right_b, difference, sizes - difference, gold, sizes - gold))
-                ends.append(np.quantile(combine(drawn @ sums), shares))
+                ends.append(np.quantile(combine(resamples @ sums), shares))
             low, high, wider_low, wider_high = np.array(ends).T
             columns = cell("macro_f1", name, sizes, p=p, correlation=0.2)
             yield {**columns, "rule": "percentile bootstrap", **measure_coverage(low, high, p)}

@@ -78,7 +78,7 @@ def main() -> int:
     end = time.monotonic() + options.seconds
     for index, part in enumerate(missing):
         # Time that a part leaves is for those after it; a part may take more than it is expected to, but not all.
-        later = sum(each.seconds for each in missing[index + 1 :])
+        later = sum(later_part.seconds for later_part in missing[index + 1 :])
         figures[part.name] = measure_part(part, options, max(1.0, end - time.monotonic() - later))
         print(json.dumps({part.name: figures[part.name]}, indent=1), flush=True)
         store("gpu", {"device": machine.name, **in_order(figures)}, options.output)

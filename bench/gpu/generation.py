@@ -131,8 +131,8 @@ def by_continuous_batching(machine: Machine, model: Any, inputs: dict[str, Any])
 
     def write() -> None:
         outputs = model.generate_batch(prompts, generation_config=config, continuous_batching_config=deepcopy(pages))
-        if len(outputs) < len(prompts) or any(each.error for each in outputs.values()):
-            raise RuntimeError(next((each.error for each in outputs.values() if each.error), "texts are missing"))
+        if len(outputs) < len(prompts) or any(output.error for output in outputs.values()):
+            raise RuntimeError(next((output.error for output in outputs.values() if output.error), "texts are missing"))
 
     write()
     return rate(machine, len(prompts), machine.seconds(write))

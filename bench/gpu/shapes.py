@@ -74,9 +74,9 @@ def write_roberta(folder: Path, shape: str) -> Path:
 
 def multiply_adds(model: Any) -> int:
     """Return the multiply-adds per token in a model's matrices; attention and vocabulary are left out."""
-    vectors = {id(each.weight) for each in model.modules() if isinstance(each, torch.nn.Embedding)}
-    weights = [each for name, each in model.named_parameters() if each.dim() == 2 and "lm_head" not in name]
-    return sum(each.numel() for each in weights if id(each) not in vectors)
+    vectors = {id(module.weight) for module in model.modules() if isinstance(module, torch.nn.Embedding)}
+    weights = [weight for name, weight in model.named_parameters() if weight.dim() == 2 and "lm_head" not in name]
+    return sum(weight.numel() for weight in weights if id(weight) not in vectors)
 
 
 def texts(number: int, words: int, size: int, seed: int = 0) -> list[str]:

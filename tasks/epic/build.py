@@ -173,7 +173,7 @@ def score_all(model: Model, material: Material) -> Scores:
     return np.asarray(ask(model.backend, pairs).values, dtype=np.float64).reshape(len(material.ids), -1)
 
 
-def items(material: Material, wrong: Sequence[Sequence[int]], seed: int) -> list[JSON]:
+def items(material: Material, wrong_proverbs: Sequence[Sequence[int]], seed: int) -> list[JSON]:
     """Return `{"id", "options", "gold"}` for each narrative: proverb ids, and the index of the gold one.
 
     The items come block by block (see `distractors.blocks`), so that the first 250, 500 or 750 are balanced, too.
@@ -191,7 +191,7 @@ def items(material: Material, wrong: Sequence[Sequence[int]], seed: int) -> list
         gold_positions = [index % (distractors.SLOTS + 1) for index in range(len(order))]
         generator.shuffle(gold_positions)
         for narrative, gold_position in zip(order, gold_positions, strict=True):
-            options = generator.sample(list(wrong[narrative]), len(wrong[narrative]))
+            options = generator.sample(list(wrong_proverbs[narrative]), len(wrong_proverbs[narrative]))
             options.insert(gold_position, material.gold[narrative])
             names = [material.proverb_ids[option] for option in options]
             item_records.append({"id": material.ids[narrative], "options": names, "gold": gold_position})

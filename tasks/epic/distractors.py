@@ -79,8 +79,8 @@ def uniform(seed: int, names: Sequence[str], proverbs: int) -> list[Scores]:
     """Return random costs of the same shape; each row depends only on the seed and the name of its narrative."""
     slots = []
     for slot in range(SLOTS):
-        drawn = (random.Random(f"{seed} draw {name} {slot}") for name in names)
-        slots.append(np.array([[generator.random() for _ in range(proverbs)] for generator in drawn]))
+        generators = (random.Random(f"{seed} draw {name} {slot}") for name in names)
+        slots.append(np.array([[generator.random() for _ in range(proverbs)] for generator in generators]))
     return slots
 
 
@@ -118,12 +118,12 @@ def assign_distractors(costs: Sequence[Scores], gold: Golds, alike: Alike) -> li
         for cost in costs:
             barred = np.array([alike[options[narrative]].any(axis=0) for narrative in block])
             try:
-                _, chosen = linear_sum_assignment(np.where(barred, np.inf, cost[block]))
+                _, assigned = linear_sum_assignment(np.where(barred, np.inf, cost[block]))
             except ValueError as error:
                 raise DataError("too many proverbs are near-duplicates of each other to balance the items") from error
-            for narrative, proverb in zip(block, chosen, strict=True):
+            for narrative, proverb in zip(block, assigned, strict=True):
                 options[narrative].append(int(proverb))
-    return [wrong for _, *wrong in options]
+    return [distractors for _, *distractors in options]
 
 
 def share_picked(scores: Scores, options: Sequence[Sequence[int]], gold: Sequence[int]) -> tuple[float, int]:
@@ -133,11 +133,11 @@ def share_picked(scores: Scores, options: Sequence[Sequence[int]], gold: Sequenc
     """
     total, broken = 0.0, 0
     for row, indexes, right in zip(scores, options, gold, strict=True):
-        chosen = row[list(indexes)]
-        if np.isnan(chosen).any():
+        option_scores = row[list(indexes)]
+        if np.isnan(option_scores).any():
             broken += 1
-        elif row[right] == chosen.max():
-            total += 1 / int((chosen == chosen.max()).sum())
+        elif row[right] == option_scores.max():
+            total += 1 / int((option_scores == option_scores.max()).sum())
     return total / len(options), broken
 
 
@@ -148,9 +148,9 @@ def strength(probability: Scores, options: Sequence[Sequence[int]], gold: Sequen
     best distractors of each item that are among the ten most probable proverbs.
     """
     ranks = np.argsort(np.argsort(-probability, axis=1, kind="stable"), axis=1) + 1
-    wrong = [
+    distractor_ranks = [
         np.sort(row[[option for option in indexes if option != right]])
         for row, indexes, right in zip(ranks, options, gold, strict=True)
     ]
-    medians, best = np.median(wrong, axis=1), np.array(wrong)[:, :2]
+    medians, best = np.median(distractor_ranks, axis=1), np.array(distractor_ranks)[:, :2]
     return {"median_rank": float(np.median(medians)), "best_two_among_ten": round(float((best <= TOP_RANKS).mean()), 6)}

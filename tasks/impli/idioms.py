@@ -248,7 +248,6 @@ def counts(token: str) -> bool:
 
 
 def _entry(name: str, form: str) -> _Entry:
-    """Return the lexicon entry for one form of an idiom."""
     stems: list[str] = []
     gaps: list[int] = []
     gap = GAP

@@ -40,8 +40,8 @@ class ThirdParty:
             CapabilityError: the labels are others, e.g. those of B, on which nobody voted.
         """
         sarcastic, earnest = SARCASTIC["1"], SARCASTIC["0"]
-        if strange := next((request for request in requests if set(request.labels) != {sarcastic, earnest}), None):
-            labels = ", ".join(strange.labels)
+        if unsuitable := next((request for request in requests if set(request.labels) != {sarcastic, earnest}), None):
+            labels = ", ".join(unsuitable.labels)
             raise CapabilityError(f"the votes are for {sarcastic} and {earnest} only, not for {labels}")
         shares = [self._votes["a"].get((letters(request.text),), (math.nan,)) for request in requests]
         return [{sarcastic: share, earnest: 1 - share} for (share,) in shares]

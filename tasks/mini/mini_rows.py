@@ -25,7 +25,6 @@ def _read(name: str) -> Iterator[Row]:
 
 
 def _texts(name: str, text: str) -> dict[str, str]:
-    """Return the texts of a file by id."""
     return {row["id"]: row[text] for row in _read(name)}
 
 

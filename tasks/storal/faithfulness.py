@@ -51,19 +51,19 @@ Cases = Sequence[tuple[GenerationExample, Prediction]]
 def faithfulness(context: MetricContext) -> Batched:
     """Return the metric of the share of written texts that the classifier calls matched; a tie counts as half."""
     judge = judge_of(context)
-    return judge.metric(lambda cases: judge.measure(cases, written, verdict))
+    return judge.metric(lambda cases: judge.measure(cases, written_text, verdict))
 
 
 def faithfulness_probability(context: MetricContext) -> Batched:
     """Return the metric of the mean probability of "matched" over the written texts."""
     judge = judge_of(context)
-    return judge.metric(lambda cases: judge.measure(cases, written, float))
+    return judge.metric(lambda cases: judge.measure(cases, written_text, float))
 
 
 def faithfulness_references(context: MetricContext) -> Batched:
     """Return the metric `faithfulness` of the human texts instead, over the examples that have a written text."""
     judge = judge_of(context)
-    return judge.metric(lambda cases: judge.measure(cases, human, verdict))
+    return judge.metric(lambda cases: judge.measure(cases, human_text, verdict))
 
 
 def verdict(probability: float) -> float:
@@ -74,16 +74,16 @@ def verdict(probability: float) -> float:
 # ---- judged texts ----------------------------------------------------------------------------------------------------
 
 
-def written(_example: GenerationExample, prediction: Prediction) -> str | None:
+def written_text(_example: GenerationExample, prediction: Prediction) -> str | None:
     """Return the text, or None if it is missing or blank: unknown is not unfaithful."""
     if not answered(prediction) or not isinstance(prediction.value, str):
         return None
     return prediction.value.strip() or None
 
 
-def human(example: GenerationExample, prediction: Prediction) -> str | None:
+def human_text(example: GenerationExample, prediction: Prediction) -> str | None:
     """Return the first reference, or None if there is no written text to compare it with."""
-    return example.references[0] if written(example, prediction) is not None else None
+    return example.references[0] if written_text(example, prediction) is not None else None
 
 
 def story_and_moral(example: GenerationExample, text: str, language: str) -> tuple[str, str]:
@@ -205,8 +205,8 @@ def judge_of(context: MetricContext) -> Judge:
         ModelError: there is no such model; it was not trained on unchanged stories and morals of the task's language;
             or its accuracy is not stored.
     """
-    about, metric = context.trained(context.argument), f"metric {context.name}={context.argument}"
-    task = about.get("task")
+    training, metric = context.trained(context.argument), f"metric {context.name}={context.argument}"
+    task = training.get("task")
     language = next(iter(context.languages))
     suitable_task = next((name for name, trained_language in TRAINED_ON.items() if trained_language == language), None)
     if suitable_task is None or len(context.languages) > 1:
@@ -222,9 +222,9 @@ def judge_of(context: MetricContext) -> Judge:
     if TRAINED_ON[task] != language:
         raise ModelError(f"{metric}: it was trained on {task}, and {context.task} is in {language!r}; {cure}")
     for key in ("probe", "augment"):
-        if about.get(key):
+        if training.get(key):
             raise ModelError(f"{metric}: it was trained with --{key}, so it expects different inputs; {cure}")
-    score = about.get("held_out")
+    score = training.get("held_out")
     if not score or (isinstance(score, dict) and (score.get("metric") != "acc" or score.get("value") is None)):
         raise ModelError(
             f"{metric}: its figeval.json has no held-out accuracy, without which its judgements cannot be "

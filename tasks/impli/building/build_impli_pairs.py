@@ -177,7 +177,6 @@ def write_sheet(options: PairOptions, output: Path, max_pairs: int, kinds: Seque
 
 
 def _is_sheet_of(folder: Path, pairs: set[str]) -> bool:
-    """Return whether a folder has a sheet of exactly these pairs."""
     from figeval.wings.annotation.sheets import read_key
 
     key = read_key(folder)

@@ -160,7 +160,6 @@ class PairBuilder:
         return self._stages.run(name, [name], files, lambda writers: self._pairs(name, maker, writers))
 
     def _pairs(self, name: str, maker: Maker, writers: Writers) -> JSON:
-        """Write the pairs of a kind."""
         kind, progress = KINDS[name], self._stages.progress
         total = sum(1 for _ in self._read(name))
         progress.begin(name, total, 0, f"{name}: {total} sentences")
@@ -190,7 +189,6 @@ class PairBuilder:
 
 
 def _row(name: str, kind: Kind, located: Located, derivation: Derivation) -> JSON:
-    """Return the row of a pair, with its provenance."""
     sentence, occurrence = located.sentence, located.occurrence
     return {
         "id": f"{name}-{sentence.id}",

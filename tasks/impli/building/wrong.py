@@ -83,16 +83,17 @@ class Impostors:
         from rapidfuzz import fuzz
 
         idiom_stems = content_stems(idiom)
-        ranked = []
+        candidates = []
         for name, stems in self._stems.items():
-            shared, ratio = idiom_stems & stems, fuzz.ratio(idiom.casefold(), name)
+            common_stems, ratio = idiom_stems & stems, fuzz.ratio(idiom.casefold(), name)
             variant = _jaccard(_words(name), _words(idiom)) >= MIN_VARIANT_JACCARD
-            if not variant and (shared or ratio >= MIN_FORM_RATIO):
-                rule = f"shares {', '.join(sorted(shared))}" if shared else f"letters alike ({ratio:.0f} of 100)"
-                ranked.append((-len(shared), -ratio, name, rule))
+            if not variant and (common_stems or ratio >= MIN_FORM_RATIO):
+                words = ", ".join(sorted(common_stems))
+                rule = f"shares {words}" if common_stems else f"letters alike ({ratio:.0f} of 100)"
+                candidates.append((-len(common_stems), -ratio, name, rule))
         return tuple(
             WrongDefinition(name, sense, rule)
-            for *_, name, rule in sorted(ranked)[:MAX_NEIGHBOURS]
+            for *_, name, rule in sorted(candidates)[:MAX_NEIGHBOURS]
             for sense in self.glossary.of(name)
         )
 

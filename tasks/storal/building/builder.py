@@ -229,17 +229,17 @@ class StoralBuilder:
         return {"sizes": self._write("preference", writers, row), "notes": dropped}
 
     def _choose_items(
-        self, choose: Callable[[Sequence[Pair]], items.Choices], none: str
+        self, choose: Callable[[Sequence[Pair]], items.Choices], message: str
     ) -> tuple[dict[str, JSON], JSON]:
         """Return the items of all splits by id, and the number of dropped pairs by split and reason.
 
         Raises:
-            DataError: there is no item; the message is `none`, which says why and what to do.
+            DataError: there is no item; `message` says why and what to do.
         """
         choices_by_split = {split: choose(pairs) for split, pairs in self._index.by_split.items()}
         items_by_id = {item["id"]: item for choices in choices_by_split.values() for item in choices.items}
         if not items_by_id:
-            raise DataError(f"{self._options.file.path}: {none}")
+            raise DataError(f"{self._options.file.path}: {message}")
         return items_by_id, {split: choices.notes for split, choices in choices_by_split.items()}
 
     def _st2mo(self, writers: Writers) -> JSON:
@@ -284,7 +284,6 @@ class StoralBuilder:
         return sizes
 
     def _shared_fields(self, pair: Pair) -> JSON:
-        """Return the fields that all rows with a story share."""
         return {"id": pair.id, "moral_group": self._index.moral_groups[pair.id], "story": pair.story}
 
     # ---- audits ------------------------------------------------------------------------------------------------------
@@ -299,16 +298,18 @@ class StoralBuilder:
                     progress.say(f"audit: {kind}, {split}")
                     examples = list(self._examples(kind, split, MAX_BLIND_ITEMS, stories=False))
                     rules[kind][split] = apply_blind_rules(examples, self._options.seed) if len(examples) > 1 else []
-        scored: JSON = {}
+        ambiguity: JSON = {}
         if "mocpt" in self._options.tasks:
             examples = list(self._examples("mocpt", self._splits[-1], MAX_SCORED_ITEMS, stories=True))
             for name in SCORERS:
                 progress.say(f"audit: {name}")
                 try:
-                    scored[name] = count_ambiguous(examples, open_model(Backends(plugins.plugin_manager()), name, {}))
+                    ambiguity[name] = count_ambiguous(
+                        examples, open_model(Backends(plugins.plugin_manager()), name, {})
+                    )
                 except FigevalError as error:
-                    scored[name] = {"missing": str(error)}
-        return {"rules": rules, "ambiguous": scored}
+                    ambiguity[name] = {"missing": str(error)}
+        return {"rules": rules, "ambiguous": ambiguity}
 
     def _examples(self, kind: str, split: str, max_items: int, *, stories: bool) -> Iterator[ChoiceExample]:
         """Yield the first items of a built task; with `stories`, Chinese texts are segmented into words by blanks."""

@@ -162,7 +162,6 @@ def _between(text: str, start: int, end: int, pattern: re.Pattern[str]) -> Itera
 
 
 def _strip_span(text: str, left: int, right: int) -> Span:
-    """Return a span without the white space at its ends."""
     part = text[left:right]
     left += len(part) - len(part.lstrip())
     return left, left + len(part.strip())
