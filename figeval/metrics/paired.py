@@ -30,7 +30,6 @@ from figeval.metrics.intervals import (
     NOTHING,
     TINIEST,
     Bounds,
-    Interval,
     Spread,
     blocks,
     by_cluster,
@@ -41,6 +40,7 @@ from figeval.metrics.intervals import (
 )
 from figeval.metrics.matched import mcnemar, score_interval
 from figeval.metrics.seeds import FEWEST_SEEDS
+from figeval.types import Interval
 
 Floats = NDArray[np.float64]
 DRAWS = 10_000
@@ -135,7 +135,7 @@ def paired(
         high=interval.high,
         stderr=interval.stderr,
         freedom=interval.stderr and spread.freedom,
-        interval="" if interval.low is None else interval.method,
+        interval="" if interval.low is None else str(interval),
         test=test,
         p=p,
         a_only=a_only if binary else None,
@@ -293,7 +293,7 @@ def paired_over_seeds(
     tests = [_summed([(spread.stderr**2, spread.freedom), *of_seeds]), _summed(of_seeds)]
     tests = [(stderr, freedom) for stderr, freedom in tests if stderr > NOTHING]
     if not tests:
-        why = _interval(spread, bounds).method.removeprefix("none: ")
+        why = _interval(spread, bounds).reason
         return replace(known, test=SIGN_FLIP, p=sign_flip(sums), note=f"no interval: {why}")
     p = max(t_test(spread.mean, *test) for test in tests)
     stderr, freedom = max(tests, key=lambda test: test[0] * t_quantile(test[1]))
@@ -335,17 +335,17 @@ def _interval(spread: Spread, bounds: Bounds) -> Interval:
     """Return the t interval of the difference; none if it is the same in all clusters (two runs that always agree)."""
     unit = "row" if spread.independent else "cluster"
     if spread.clusters == 1:
-        return Interval("none: one cluster" if spread.n > 1 else "none: one row")
+        return Interval(reason="one cluster" if spread.n > 1 else "one row")
     if spread.alike:
         differs = abs(spread.mean) > NOTHING
-        return Interval(f"none: {f'every {unit} differs by the same amount' if differs else f'no {unit} differs'}")
+        return Interval(reason=f"every {unit} differs by the same amount" if differs else f"no {unit} differs")
     return interval_by_t(spread, bounds_of_difference(bounds))
 
 
 def _score_interval(spread: Spread, a_only: int, b_only: int) -> Interval:
     """Return Tango's interval of 0/1 values of independent examples, which exists even if no example differs."""
     if spread.clusters == 1:
-        return Interval("none: one row")
+        return Interval(reason="one row")
     return Interval(SCORE, *score_interval(a_only, b_only, spread.n), None if spread.alike else spread.stderr)
 
 
@@ -385,7 +385,7 @@ def _note(spread: Spread, interval: Interval, differing: int, p: float | None, s
 
     `skewness` is that of the clusters' sums against their mean if p rests on their signs.
     """
-    why = "" if interval.low is not None else f"no interval: {interval.method.removeprefix('none: ')}"
+    why = f"no interval: {interval.reason}" if interval.reason else ""
     least = f", and p cannot fall below {floor:.3g}" if (floor := 2.0 ** (1 - spread.clusters)) > ALPHA else ""
     few = too_few(spread.n, spread.clusters, spread.effective_clusters)
     alone = not why and not few and interval.method != SCORE

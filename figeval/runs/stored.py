@@ -118,7 +118,7 @@ def with_breakdown(path: Path, key: str, metrics: Metrics) -> RunRecord:
         scorer = TaskScorer(metrics=own, strict=False, seed=seed, settings=task.settings)
         found = scorer.breakdown(key, partial(folder.rows, task.task))
         task.breakdowns = [found] if found.groups else []
-        if any(score.interval == CHOSEN_ON_TEST for score in task.scores):
+        if any(score.interval.reason == CHOSEN_ON_TEST for score in task.scores):
             without_intervals(task)
     record.digests = {}  # those of the stored record, which this one no longer is
     if not any(task.breakdowns for task in record.tasks):

@@ -14,6 +14,7 @@ import pytest
 from figeval.metrics import classification, intervals, neighbours, paired, ranking
 from figeval.metrics.aggregation import GroupAggregator, MetricAggregator
 from figeval.metrics.statistic import as_statistic, mean_of
+from figeval.records.result_json import to_json
 from figeval.task_types.choice import ChoiceExample
 from figeval.task_types.pairs import PairExample
 from figeval.task_types.ranking import RankingExample
@@ -34,14 +35,14 @@ def tally(rows: list[tuple[str | None, float]]) -> dict[str, Any]:
     total = MetricAggregator("accuracy", mean_of(lambda _example, _prediction: None))
     for cluster, value in rows:
         total.add(cluster, (value, 1.0))
-    return asdict(total.score())
+    return dict(to_json(total.score()))
 
 
 def strict(rows: list[tuple[str, float | None]]) -> dict[str, Any]:
     total = GroupAggregator("accuracy", mean_of(lambda example, _prediction: example.meta["value"]))
     for group, value in rows:
         count_in(total, Example(id="e", group=group, meta={"value": value}), ANY)
-    return asdict(total.score())
+    return dict(to_json(total.score()))
 
 
 def rank(

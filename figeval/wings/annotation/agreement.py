@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from figeval.metrics.aggregation import MetricAggregator
 from figeval.metrics.statistic import Statistic, mean_of, quotient, ratio
-from figeval.types import Prediction, Score
+from figeval.types import Interval, Prediction, Score
 
 Floats: TypeAlias = NDArray[np.float64]
 Scale: TypeAlias = Literal["nominal", "ordinal", "interval"]
@@ -155,7 +155,7 @@ def cohen_kappa(ratings: Ratings, weights: Weights = "unweighted", seed: int = 0
     pairs = list(combinations(range(len(ratings.raters)), 2))
     if len(ratings.raters) > MOST_RATERS:
         many = f"more than {MOST_RATERS} raters; Cohen's kappa is for a few raters who rate all items"
-        return Score(metric=name, value=None, interval=f"none: {many}")
+        return Score(metric=name, value=None, interval=Interval(reason=many))
     disagreement = 1 - _weights(k, weights)
     tables = np.zeros((len(codes), len(pairs), k, k))
     for place, (one, other) in enumerate(pairs):
@@ -194,7 +194,7 @@ def fleiss_kappa(ratings: Ratings, seed: int = 0) -> Score:
     sizes = counts.sum(axis=1)
     if len(set(sizes[sizes > 1].tolist())) > 1:
         unequal = "items have different numbers of ratings; see Krippendorff's alpha"
-        return Score(metric="fleiss_kappa", value=None, n=int((sizes > 1).sum()), interval=f"none: {unequal}")
+        return Score(metric="fleiss_kappa", value=None, n=int((sizes > 1).sum()), interval=Interval(reason=unequal))
     features = np.column_stack((counts, _share_agreeing(counts, np.eye(counts.shape[1])), np.ones(len(counts))))
 
     def combine(sums: Floats) -> Floats:
@@ -285,7 +285,7 @@ class _Coefficient:
         for place in np.flatnonzero(rated):
             aggregator.add(ratings.clusters[place], features[place].ravel().tolist())
         score = aggregator.score(seed)
-        return score if score.value is not None else replace(score, interval=f"none: {self.why()}")
+        return score if score.value is not None else replace(score, interval=Interval(reason=self.why()))
 
 
 def _none(_example: object, _prediction: Prediction) -> None:

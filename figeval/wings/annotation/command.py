@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -116,13 +115,14 @@ def score(folder: Path, files: tuple[Path, ...], as_json: bool) -> None:
     figeval annotate score sheets returned/anna.csv returned/ben.csv
     """
     from figeval.errors import DataError
+    from figeval.records.result_json import to_json
     from figeval.wings.annotation.scores import score_sheets
     from figeval.wings.annotation.sheets import read_key
 
     key = read_key(folder)
     found = score_sheets(key, files or [folder / sheet for sheet in key.sheets])
     if as_json:
-        echo_json(asdict(found) | {"key": key.model_dump(mode="json", exclude={"items"})})
+        echo_json(to_json(found) | {"key": key.model_dump(mode="json", exclude={"items"})})
         return
     if found.cells and all(count == found.cells for count in found.empty.values()):
         raise DataError(f"{key.task}: nothing has been filled in yet")

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from figeval.api.frames import data_frame
 from figeval.api.runs import Runs, listed, paths_in, run_paths
 from figeval.errors import OptionError
 from figeval.io.validation import checked_arguments
+from figeval.records.result_json import to_json
 from figeval.reporting.grid import Grid, page, plain
 from figeval.spec.criteria import criteria_of
 from figeval.types import JSON, Score
@@ -205,9 +206,9 @@ class AnnotationResults:
 
     def to_dict(self) -> JSON:
         """Return all numbers as `figeval annotate import --json` prints them."""
-        judges = [asdict(one) | {"record": one.record.model_dump(mode="json")} for one in self.found.judges]
-        given = self.found.given
-        return asdict(self.found.people) | {
+        judges = [to_json(one) | {"record": one.record.model_dump(mode="json")} for one in self.found.judges]
+        given, people = self.found.given, dict[str, Any](to_json(self.found.people))
+        return people | {
             "judges": judges,
             "skipped": given.skipped,
             "ground_truth": given.ground_truth,
@@ -242,4 +243,5 @@ class AnnotationResults:
 
 
 def _number(score: Score) -> JSON:
-    return {name: getattr(score, name) for name in NUMBER}
+    number = to_json(score)
+    return {name: number[name] for name in NUMBER}

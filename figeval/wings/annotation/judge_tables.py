@@ -96,11 +96,11 @@ def _missing(judge: JudgeResults) -> Iterator[str]:
             why = "the judge gave no number" if one.asked else "the judge was not asked"
             reasons.setdefault(why, []).append(f"{one.criterion} of {one.system}")
         elif one.powered.score.low is None:
-            reasons.setdefault(one.powered.score.interval, []).append(f"{one.criterion} of {one.system}")
+            reasons.setdefault(one.powered.score.interval.reason, []).append(f"{one.criterion} of {one.system}")
     for compared in judge.agreement:
         for score in compared.scores:
             if score.value is None:
-                reasons.setdefault(score.interval, []).append(f"{compared.criterion}: {score.metric}")
+                reasons.setdefault(score.interval.reason, []).append(f"{compared.criterion}: {score.metric}")
     unused = sum(one.people.n - one.powered.labelled for one in judge.systems if one.powered is not None)
     if unused:
         yield (
@@ -108,4 +108,4 @@ def _missing(judge: JudgeResults) -> Iterator[str]:
             "because the judge was not asked about the text; judge without --limit to use all"
         )
     for reason, places in reasons.items():
-        yield f"judge {judge.name}: no interval or no value ({', '.join(places)}): {reason.removeprefix('none: ')}"
+        yield f"judge {judge.name}: no interval or no value ({', '.join(places)}): {reason}"

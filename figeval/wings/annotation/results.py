@@ -236,7 +236,7 @@ def numbers_for_tables(key: Key, judgements: Sequence[Judgement], seed: int = 0)
                 undecided = f"{counted(of_mean.undecided, 'text')} of {system} without a majority"
                 remarks[f"{criterion.name}: {undecided} left out where it counts"] = None
             if labels and kappa.value is None:
-                remarks[f"no kappa of {criterion.name} for {system}: {kappa.interval.removeprefix('none: ')}"] = None
+                remarks[f"no kappa of {criterion.name} for {system}: {kappa.interval.reason}"] = None
     people = len({one.annotator for one in judgements})
     by = "one person" if people == 1 else f"{people} people"
     items = "questions" if key.gold else "texts"

@@ -96,11 +96,13 @@ def _missing_agreement(found: HumanResults) -> Iterator[str]:
     scores = [(one.criterion, score) for one in found.agreement for score in one.scores]
     for criterion, score in scores:
         if score.value is None:
-            reasons.setdefault((criterion, score.interval), []).append(score.metric)
+            reasons.setdefault((criterion, score.interval.reason), []).append(score.metric)
     for (criterion, reason), coefficients in reasons.items():
-        yield f"{criterion}: no {', '.join(coefficients)}: {reason.removeprefix('none: ')}"
-    for reason in dict.fromkeys(score.interval for _, score in scores if score.value is not None and score.low is None):
-        yield f"agreement without an interval: {reason.removeprefix('none: ')}"
+        yield f"{criterion}: no {', '.join(coefficients)}: {reason}"
+    for reason in dict.fromkeys(
+        score.interval.reason for _, score in scores if score.value is not None and score.low is None
+    ):
+        yield f"agreement without an interval: {reason}"
 
 
 def _missing_correlations(found: HumanResults) -> Iterator[str]:
@@ -108,12 +110,14 @@ def _missing_correlations(found: HumanResults) -> Iterator[str]:
     reasons: dict[tuple[str, str, str], list[str]] = {}
     for one in found.correlations:
         if one.scores[0].value is None:
-            reasons.setdefault((one.criterion, one.system, one.scores[0].interval), []).append(one.metric)
+            reasons.setdefault((one.criterion, one.system, one.scores[0].interval.reason), []).append(one.metric)
     for (criterion, system, reason), metrics in reasons.items():
-        yield f"{criterion}, {system}: no correlation with {', '.join(metrics)}: {reason.removeprefix('none: ')}"
+        yield f"{criterion}, {system}: no correlation with {', '.join(metrics)}: {reason}"
     scores = [score for one in found.correlations for score in one.scores]
-    for reason in dict.fromkeys(score.interval for score in scores if score.value is not None and score.low is None):
-        yield f"correlations without an interval: {reason.removeprefix('none: ')}"
+    for reason in dict.fromkeys(
+        score.interval.reason for score in scores if score.value is not None and score.low is None
+    ):
+        yield f"correlations without an interval: {reason}"
 
 
 def _correlation(score: Score) -> str:

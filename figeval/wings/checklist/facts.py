@@ -208,13 +208,12 @@ class Facts:
             yield from (f"{of}: {line}" for line in _over_seeds(record))
         for name, tasks in self.tasks.items():
             scores = [score for task in tasks for score in task.scores]
-            methods = dict.fromkeys(one.interval for one in scores if not one.interval.startswith("none"))
+            methods = dict.fromkeys(str(one.interval) for one in scores if not one.interval.reason)
             lacking: dict[str, dict[str, None]] = {}
             for one in scores:
-                if one.interval.startswith("none"):
-                    why = one.interval.removeprefix("none").removeprefix(": ")
-                    lacking.setdefault(why, {})[one.metric] = None
-            without = [f"none for {', '.join(names)}{why and f': {why}'}" for why, names in lacking.items()]
+                if one.interval.reason:
+                    lacking.setdefault(one.interval.reason, {})[one.metric] = None
+            without = [f"none for {', '.join(names)}: {reason}" for reason, names in lacking.items()]
             parts = [part for part in (", ".join(methods), *without) if part]
             clusters = max((score.clusters for score in scores), default=0)
             yield f"{name}: 95 % intervals ({'; '.join(parts)}), {clusters:,} clusters"

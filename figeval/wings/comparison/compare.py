@@ -203,7 +203,7 @@ def compare_task(
         return DISJOINT
     seen = side_a.seen(task.task) | side_b.seen(other.task)
     # A model was chosen on the test split, and it is not known on which examples.
-    on_test = any(score.interval == CHOSEN_ON_TEST for one in (task, other) for score in one.scores)
+    on_test = any(score.interval.reason == CHOSEN_ON_TEST for one in (task, other) for score in one.scores)
     if on_test or (seen and not (values_a.keys() & values_b.keys()) - seen):
         return ALL_SEEN
     left_seen = [example for example in values_a if example in values_b and example in seen]

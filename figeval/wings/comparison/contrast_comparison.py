@@ -83,7 +83,7 @@ def _refused(a: tuple[Side, ContrastRecord], b: tuple[Side, ContrastRecord], met
         return f"{metric} {SEEDED}"
     if (one.tasks, one.label, one.within) != (other.tasks, other.label, other.within):
         return OTHER_TASKS
-    if any(score.interval == CHOSEN_ON_TEST for each in (one, other) for score in each.scores):
+    if any(score.interval.reason == CHOSEN_ON_TEST for each in (one, other) for score in each.scores):
         return ALL_SEEN
     stored = {key: all(map(side.has, _tasks(side, each))) for key, (side, each) in (("A", a), ("B", b))}
     without = [key for key, found in stored.items() if not found]

@@ -162,8 +162,8 @@ class _Exchange:
             high=interval.high,
             stderr=interval.stderr,
             freedom=None if interval.low is None else math.inf,
-            interval="" if interval.low is None else interval.method,
-            note=f"no interval: {interval.method.removeprefix('none: ')}"
+            interval="" if interval.low is None else str(interval),
+            note=f"no interval: {interval.reason}"
             if interval.low is None
             else too_sparse(differing, independent=independent),
         )

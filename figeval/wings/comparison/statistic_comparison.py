@@ -43,7 +43,7 @@ def compare_statistic(
     metrics: Metrics = Harness().metrics
     used = MetricSet([metrics.get(metric, task.task_type)], tuple(task.settings.get("labels", ())))
     statistic = used.statistics[metric]
-    if any(score.interval == CHOSEN_ON_TEST for one in (task, other) for score in one.scores):
+    if any(score.interval.reason == CHOSEN_ON_TEST for one in (task, other) for score in one.scores):
         return ALL_SEEN
     seen = side_a.seen(task.task) | side_b.seen(other.task)
     both = all_a.keys() & all_b.keys()

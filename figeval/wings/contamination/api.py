@@ -17,7 +17,7 @@ from figeval.reporting.grid import Grid, page, plain
 from figeval.reporting.progress import MeasureProgress, display_on, stderr
 from figeval.reporting.table import FEW, FEW_NOTE
 from figeval.runs.harness import Guests, Harness
-from figeval.types import JSON, UNRELIABLE
+from figeval.types import JSON
 from figeval.wings.contamination.measures import MEASURES
 from figeval.wings.contamination.measuring import ContaminationConfig, measure
 from figeval.wings.contamination.record import LABEL, SHOWS, ContaminationRecord, FindingRecord, TaskFindings
@@ -173,7 +173,7 @@ class Contamination:
         for name in dict.fromkeys(one.measure for _, one in every if one.score is not None):
             yield f"{name}: {SHOWS[name]}"
         scores = (score for _, one in every for score in (one.score, *one.parts.values()) if score is not None)
-        if any(score.low is not None and score.interval.endswith(UNRELIABLE) for score in scores):
+        if any(score.low is not None and not score.interval.reliable for score in scores):
             yield FEW_NOTE
         yield from dict.fromkeys(f"{one.measure}: {one.note}" for _, one in every if one.note)
         yield from (
@@ -215,9 +215,9 @@ def _rows(task: TaskFindings) -> Iterator[JSON]:
 
 def _row(name: str, score: ScoreRecord, finding: FindingRecord | None = None) -> tuple[str, ...]:
     """Return the cells of a number."""
-    few = FEW if score.interval.endswith(UNRELIABLE) else ""
+    few = "" if score.interval.reliable else FEW
     none = score.low is None or score.high is None
-    interval = score.interval if none else f"[{score.low:.3f}, {score.high:.3f}]{few}"
+    interval = str(score.interval) if none else f"[{score.low:.3f}, {score.high:.3f}]{few}"
     below = None if finding is None or finding.floor is None else finding.floor.value
     floor = "" if below is None else f"{below:.3f}"
     p = "" if finding is None or finding.p is None else f"{finding.p:.3g}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -57,7 +57,7 @@ class Design:
 
 
 def _record(score: Score | None) -> ScoreRecord | None:
-    return None if score is None else ScoreRecord(**asdict(score))
+    return None if score is None else ScoreRecord.of(score)
 
 
 def _against_floor(
@@ -253,7 +253,7 @@ def accuracy(
     within = all(0 <= value <= 1 for own in rows.values() for value, _ in own if value is not None)
     bounds = (0.0, 1.0) if within else None
     yes, no = (mean_score(metric, rows[kind], bounds) for kind in (True, False))
-    parts = {"recalled": ScoreRecord(**asdict(yes)), "not recalled": ScoreRecord(**asdict(no))}
+    parts = {"recalled": ScoreRecord.of(yes), "not recalled": ScoreRecord.of(no)}
     return FindingRecord(measure="accuracy", score=_record(difference(metric, yes, no)), parts=parts)
 
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from figeval.metrics.aggregation import MetricAggregator
 from figeval.metrics.intervals import NOTHING, Bounds
 from figeval.metrics.statistic import mean_of
-from figeval.types import UNRELIABLE, Score
+from figeval.types import Interval, Score
 
 Floats: TypeAlias = NDArray[np.float64]
 LEAST_LIKELY = 0.2  # share of the tokens of a text that Min-K% looks at
@@ -123,15 +123,15 @@ def difference(metric: str, one: Score, other: Score) -> Score:
     """
     n, clusters = one.n + other.n, one.clusters + other.clusters
     if one.value is None or other.value is None:
-        return Score(metric=metric, value=None, n=n, clusters=clusters, interval="none: no examples of one kind")
+        return Score(
+            metric=metric, value=None, n=n, clusters=clusters, interval=Interval(reason="no examples of one kind")
+        )
     value = one.value - other.value
     if one.low is None or one.high is None or other.low is None or other.high is None:
         missing = next(score for score in (one, other) if score.low is None)
         return Score(metric=metric, value=value, n=n, clusters=clusters, interval=missing.interval)
     below = math.hypot(one.value - one.low, other.high - other.value)
     above = math.hypot(one.high - one.value, other.value - other.low)
-    doubtful = any(score.interval.endswith(UNRELIABLE) for score in (one, other))
-    method = f"newcombe{UNRELIABLE if doubtful else ''}"
-    return Score(
-        metric=metric, value=value, low=value - below, high=value + above, n=n, clusters=clusters, interval=method
-    )
+    reliable = one.interval.reliable and other.interval.reliable
+    interval = Interval("newcombe", value - below, value + above, reliable=reliable)
+    return Score(metric=metric, value=value, interval=interval, n=n, clusters=clusters)

@@ -135,7 +135,7 @@ def _result(evaluation: str, result: Result, homepage: str) -> dict[str, Any]:
                 {
                     "clusters": score.clusters,
                     "effective_clusters": score.effective_clusters,
-                    "interval": score.interval,
+                    "interval": str(score.interval),
                     "standard_deviation_over_seeds": score.sd,
                     "seen": score.seen,
                     "notes": "; ".join(result.notes),
@@ -159,11 +159,12 @@ def _uncertainty(result: Result) -> dict[str, Any]:
     found: dict[str, Any] = {"num_samples": score.n}
     if score.stderr is not None:
         clustered = f"clustered, {score.clusters} clusters" if score.clusters < score.n else "analytic"
-        method = score.interval if "bootstrap" in score.interval or "over" in score.interval else clustered
+        named = score.interval.method
+        method = str(score.interval) if "bootstrap" in named or "over" in named else clustered
         found["standard_error"] = {"value": score.stderr, "method": method}
     if score.low is not None and score.high is not None:
         bounds = {"lower": score.low, "upper": score.high}
-        found["confidence_interval"] = {**bounds, "confidence_level": 0.95, "method": score.interval}
+        found["confidence_interval"] = {**bounds, "confidence_level": 0.95, "method": str(score.interval)}
     return found
 
 

@@ -66,7 +66,7 @@ def _uncertainty(result: Result) -> dict[str, Any]:
     """Return the standard error and the 95 % interval, if they are known, the number of examples, and notes."""
     score = result.score
     found = {"stderr": score.stderr, "ci_lower": score.low, "ci_upper": score.high, "n": score.n}
-    told = {"interval": score.interval, "notes": "; ".join(result.notes) or None}
+    told = {"interval": str(score.interval), "notes": "; ".join(result.notes) or None}
     return {name: value for name, value in {**found, **told}.items() if value is not None}
 
 

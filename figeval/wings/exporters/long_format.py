@@ -97,7 +97,8 @@ def _notes(run: RunRecord, name: str) -> str | None:
 
 
 def _numbers(score: ScoreRecord) -> Row:
-    return {key: getattr(score, key) for key in OF_SCORE}
+    stored = score.model_dump()
+    return {key: stored[key] for key in OF_SCORE}
 
 
 def _row(*parts: Row) -> Row:

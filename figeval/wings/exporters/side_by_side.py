@@ -18,7 +18,6 @@ from figeval.records.schema import (
     ScoreRecord,
     TaskRecord,
 )
-from figeval.types import UNRELIABLE
 
 NOTICEABLE = 0.95  # share of the clusters below which a note says how many are effective; exports as data have all
 
@@ -257,4 +256,4 @@ def bounds(score: ScoreRecord | None) -> str | None:
 
 def unreliable(score: ScoreRecord) -> bool:
     """Return whether the interval has too few effective clusters."""
-    return score.interval.endswith(UNRELIABLE)
+    return not score.interval.reliable

@@ -25,6 +25,7 @@ from figeval.records.schema import BaselineRecord, MacroRecord, RunRecord, Score
 from figeval.records.sweep import SEEDS, SeedsRecord, read
 from figeval.runs.harness import Harness
 from figeval.spec.loader import INCLUDED, Catalogue
+from figeval.types import Interval
 from figeval.wings.comparison.sides import Side
 from figeval.wings.report.board_record import Absence, BoardRecord, Leaderboard
 from figeval.wings.report.board_rows import Data, Entry, Kind, Standing, rows_of
@@ -208,7 +209,7 @@ def _floors(baselines: Sequence[BaselineRecord], record: RunRecord) -> list[Base
 
 
 def _mean(macro: MacroRecord) -> ScoreRecord:
-    why = f"none: an unweighted mean over {macro.tasks} tasks"
+    why = Interval(reason=f"an unweighted mean over {macro.tasks} tasks")
     return ScoreRecord(
         metric=macro.metric,
         value=macro.value,

@@ -97,7 +97,7 @@ def bucketed(
         breakdown = scorer.breakdown(title, lambda marked=marked: marked)  # type: ignore[misc]
         order = list(dict.fromkeys(labels.values()))
         breakdown.groups.sort(key=lambda group, order=order: order.index(group.value))  # type: ignore[misc]
-        if any(score.interval == CHOSEN_ON_TEST for score in task.scores):
+        if any(score.interval.reason == CHOSEN_ON_TEST for score in task.scores):
             without_intervals(task.model_copy(update={"breakdowns": [breakdown]}))
         yield breakdown
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
-from figeval.types import Score
+from figeval.types import Interval, Score
 
 from .answers import Answers, ProverbAnswer
 
@@ -56,7 +56,7 @@ def tolerant(answers: Answers, accepted: Relation) -> Tolerant:
             tally.add(answer.gold, features)
     score = tally.score()
     if answers.seen:
-        score = replace(score, low=None, high=None, stderr=None, interval=f"none: {answers.seen} were seen")
+        score = replace(score, interval=Interval(reason=f"{answers.seen} were seen"))
     return Tolerant(score, chance(answers, accepted), unknown)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from figeval.io.storage import cure
+from figeval.records.result_json import to_json
 from figeval.types import JSON
 
 from ..analysis.store import save_csv
@@ -73,7 +74,7 @@ def described(runs: Sequence[Answers], aware: Sequence[dict[str, Tolerant]], fou
             "model": answers.model,
             "answered": len(answers.given),
             "unanswered": answers.unanswered,
-            "accuracy": {name: asdict(one) for name, one in accuracies.items()},
+            "accuracy": to_json(accuracies),
             "proverbs_by_narratives_right": [round(float(n), 6) for n in spread(by_proverb(answers))],
         }
     if found is not None:

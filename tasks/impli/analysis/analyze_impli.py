@@ -142,13 +142,14 @@ def store(folder: Path, found: ImpliAnalysis) -> list[Path]:
 
     from figeval.io.storage import cure
     from figeval.io.text import csv_cell
+    from figeval.records.result_json import to_json
 
     content = {
         "model": found.model,
         **found.about,
         "pairs": len(found.answers),
         "flexibility": [asdict(one) for one in found.correlations],
-        "matched": [asdict(one) for one in found.matched],
+        "matched": to_json(found.matched),
         "never_right": {column: [list(one) for one in own] for column, own in found.never.items()},
     }
     columns = list(found.accuracies)
@@ -222,7 +223,6 @@ def show_correlations(found: ImpliAnalysis, console: Any) -> None:
 
 def show_matched(found: Sequence[Matched], console: Any) -> None:
     """Print the accuracies on pairs matched in similarity, and why intervals are missing."""
-    from figeval.records.notes import NO_VALUE
     from figeval.reporting.grid import Grid, say
 
     if not found:
@@ -241,11 +241,11 @@ def show_matched(found: Sequence[Matched], console: Any) -> None:
             say(console, f"  {each.group}: {each.left_out} pairs in deciles with one right answer only are left out")
         for score, what in ((each.plain, "balanced_acc"), (each.matched, "matched")):
             if score.low is None:
-                say(console, f"  {each.group}: no interval of {what}: {score.interval.removeprefix(NO_VALUE)}")
+                say(console, f"  {each.group}: no interval of {what}: {score.interval.reason}")
 
 
 def _cells(score: Score) -> tuple[str, str]:
     from figeval.records.schema import ScoreRecord
     from figeval.reporting.table import interval, number
 
-    return number(score.value), interval(ScoreRecord(**asdict(score)))
+    return number(score.value), interval(ScoreRecord.of(score))

@@ -9,7 +9,6 @@ from statistics import fmean, stdev
 
 from figeval.metrics.aggregation import MetricAggregator
 from figeval.metrics.discrimination import Judged, auc
-from figeval.metrics.intervals import Interval
 from figeval.metrics.seeds import discrimination_over_seeds, interval_over_seeds
 from figeval.metrics.statistic import mean_of
 from figeval.records.predictions import PredictionRow
@@ -88,9 +87,7 @@ def of_point(found: Sequence[AnsweredTraining]) -> list[CurveNumber]:
     judged = [[_judged(name, seed[name]) for name in names] for seed in by_seed.values()]
     areas = [auc(own) for own in judged]
     known = [area.value for area in areas if area.value is not None]
-    interval = Interval(areas[0].interval, areas[0].low, areas[0].high)
-    if len(areas) > 1:
-        interval = discrimination_over_seeds(auc, judged)
+    interval = discrimination_over_seeds(auc, judged) if len(areas) > 1 else areas[0].interval
     made.append(
         CurveNumber(
             regime=first.regime,
@@ -104,7 +101,7 @@ def of_point(found: Sequence[AnsweredTraining]) -> list[CurveNumber]:
             sd=stdev(known) if len(known) == len(areas) > 1 else None,
             low=interval.low,
             high=interval.high,
-            interval=interval.method,
+            interval=str(interval),
         )
     )
     return made
@@ -126,16 +123,15 @@ def _accuracy(found: Sequence[AnsweredTraining], part: str, tables: Sequence[Seq
         return CurveNumber(**shared, value=None, interval="none: no pairs")  # type: ignore[arg-type]
     scores = [fmean(own) for own in values]
     if len(tables) > 1:
-        over = interval_over_seeds(values, clusters, (0.0, 1.0))
-        low, high, method = over.low, over.high, over.method
+        interval = interval_over_seeds(values, clusters, (0.0, 1.0))
     else:
         aggregator = MetricAggregator("acc", mean_of(lambda *_: None))
         for value, cluster in zip(values[0], clusters, strict=True):
             aggregator.add(cluster, (value, 1.0))
-        score = aggregator.score()
-        low, high, method = score.low, score.high, score.interval
-    sd = stdev(scores) if len(scores) > 1 else None
-    return CurveNumber(**shared, value=fmean(scores), sd=sd, low=low, high=high, interval=method)  # type: ignore[arg-type]
+        interval = aggregator.score().interval
+    sd, words = stdev(scores) if len(scores) > 1 else None, str(interval)
+    limits = {"low": interval.low, "high": interval.high}
+    return CurveNumber(**shared, **limits, value=fmean(scores), sd=sd, interval=words)  # type: ignore[arg-type]
 
 
 def _right(row: PredictionRow) -> float | None:

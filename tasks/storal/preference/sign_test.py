@@ -18,6 +18,7 @@ from figeval.metrics.paired import paired
 from figeval.records.predictions import PredictionRow
 from figeval.records.run_folder import RunFolder, read_run
 from figeval.records.schema import CHOSEN_ON_TEST, RunRecord, ScoreRecord, TaskRecord
+from figeval.types import Interval, Score
 
 DIFFERENCE = "win_difference"
 NO_PREFERENCE = {"win_antonym": 0.5, "win_synonym": 0.5, DIFFERENCE: 0.0}  # metric → its value without one
@@ -107,10 +108,10 @@ def _of_task(record: RunRecord, task: TaskRecord, rows: list[PredictionRow]) -> 
         found = ((_value(row, score.metric), row["cluster"]) for row in unseen)
         values = [(value, cluster) for value, cluster in found if value is not None]
         why = ""
-        if not unseen or score.interval == CHOSEN_ON_TEST:
+        if not unseen or score.interval.reason == CHOSEN_ON_TEST:
             why = ALL_SEEN
         elif not values:
-            why = score.interval.removeprefix("none: ")
+            why = score.interval.reason
         test = None if why else sign_test(values, NO_PREFERENCE[score.metric])
         unknown, seen = len(unseen) - len(values), len(rows) - len(unseen)
         yield Preference(record.model.name, task.task, score.metric, score, test, unknown, seen, why)
@@ -127,7 +128,7 @@ def _beyond_floor(record: RunRecord, task: TaskRecord, rows: list[PredictionRow]
     without = {row["id"]: _value(row, DIFFERENCE) for probe in floors for row in folder.rows(probe.task)}
     unseen = [row for row in rows if not row.get("seen")]
     reason = "" if floors else NO_FLOOR
-    if floors and (not unseen or any(score.interval == CHOSEN_ON_TEST for score in task.scores)):
+    if floors and (not unseen or any(score.interval.reason == CHOSEN_ON_TEST for score in task.scores)):
         reason = ALL_SEEN
     compared = [] if reason else [(_value(row, DIFFERENCE), without.get(row["id"]), row["cluster"]) for row in unseen]
     found = paired(
@@ -139,23 +140,23 @@ def _beyond_floor(record: RunRecord, task: TaskRecord, rows: list[PredictionRow]
     if not reason and not found.n:
         reason = "no question has a value both with the story and without it"
     method = "clustered t" if found.clusters < found.n else "t"
-    score = ScoreRecord(
+    interval = Interval(method, found.low, found.high, found.stderr)
+    if found.low is None:
+        interval = Interval(stderr=found.stderr, reason=reason or found.note.removeprefix("no interval: "))
+    score = Score(
         metric=DIFFERENCE,
         value=found.difference,
-        low=found.low,
-        high=found.high,
-        stderr=found.stderr,
+        interval=interval,
         n=found.n,
         clusters=found.clusters,
         effective_clusters=found.effective_clusters,
-        interval=f"none: {reason or found.note.removeprefix('no interval: ')}" if found.low is None else method,
     )
     values = [(value - other, cluster) for value, other, cluster in compared if value is not None and other is not None]
     return Preference(
         record.model.name,
         task.task,
         DIFFERENCE,
-        score,
+        ScoreRecord.of(score),
         test=None if reason else sign_test(values, NO_PREFERENCE[DIFFERENCE]),
         unknown=len(unseen) - found.n,
         seen=len(rows) - len(unseen),
