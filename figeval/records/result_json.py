@@ -14,6 +14,8 @@ def to_json(value: Any) -> Any:
     """Return dataclasses as mappings, as `asdict` does, with the interval of a score as files have it."""
     if isinstance(value, Score):
         return ScoreRecord.of(value).model_dump(exclude={"sd", "seen"})
+    if to_dict := getattr(value, "to_dict", None):
+        return to_dict()
     if is_dataclass(value):
         return {field.name: to_json(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, list | tuple):

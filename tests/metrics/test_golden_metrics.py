@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -159,7 +158,7 @@ CALLS: dict[str, Callable[..., Any]] = {
     "agreement": agree,
     "counted": agree,
     "alphas": alphas,
-    "paired": lambda **given: asdict(paired.paired(**given)),
+    "paired": lambda **given: paired.paired(**given).to_dict(),
 }
 CASES = [(path.stem, case) for path in sorted(GOLDEN.glob("*.json")) for case in json.loads(path.read_text("utf-8"))]
 

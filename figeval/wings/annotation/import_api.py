@@ -170,7 +170,7 @@ class AnnotationResults:
     def differences(self) -> pandas.DataFrame:
         """Paired tests between systems, for these annotators: `criterion`, `a`, `b`, `difference` (a − b), `p` …"""
         rows = (
-            {**asdict(one.test), "criterion": one.criterion, "a": one.a, "b": one.b, "p_holm": one.p_holm}
+            {**one.test.to_dict(), "criterion": one.criterion, "a": one.a, "b": one.b, "p_holm": one.p_holm}
             for one in self.found.people.tests
         )
         return data_frame(rows, DIFFERENCES)

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterator
 
 from figeval.io.text import counted, one_line
-from figeval.metrics.paired import PairedTest
+from figeval.metrics.paired_test import PairedTest
 from figeval.reporting.grid import Grid
 from figeval.types import Score
 from figeval.wings.annotation.differences import SystemDifference

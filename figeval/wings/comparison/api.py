@@ -12,6 +12,7 @@ from figeval.io.validation import checked_arguments
 from figeval.metrics.caveats import ALPHA
 from figeval.records import conditions
 from figeval.records import notes as run_notes
+from figeval.records.result_json import to_json
 from figeval.reporting import table
 from figeval.reporting.grid import Grid, page, plain
 from figeval.runs.harness import Harness
@@ -27,14 +28,15 @@ if TYPE_CHECKING:
 
 PAIR = 2
 CORRECTED = {"holm": "Holm", "bh": "BH"}
-# What the intervals of a table are, by the first word of their method.
+# What the intervals of a table are, by their method.
 INTERVALS = {
     "score": "Tango's score interval for independent 0/1 values",
     "t": "by t",
-    "clustered": "by t with a clustered standard error",
+    "t over seeds and examples": "by t",
+    "clustered t": "by t with a clustered standard error",
     "bootstrap": "percentiles of a bootstrap",
-    "cluster": "percentiles of a bootstrap of clusters",
-    "over": "those of the languages, combined",
+    "cluster bootstrap": "percentiles of a bootstrap of clusters",
+    "over languages": "those of the languages, combined",
 }
 
 
@@ -207,8 +209,8 @@ class Comparison:
         scores = (score for run in result.runs for task in run.tasks for score in task.scores)
         if any(score.metric == self.metric and not score.higher_is_better for score in scores):
             yield f"{self.metric}: lower is better, so that A is better where A − B is negative"
-        methods = [one.comparison.interval for pair in result.pairs.values() for one in pair.tasks]
-        if known := dict.fromkeys(INTERVALS[method.split()[0]] for method in methods if method):
+        intervals = [one.comparison.interval for pair in result.pairs.values() for one in pair.tasks]
+        if known := dict.fromkeys(INTERVALS[interval.method] for interval in intervals if interval.method):
             yield f"95 % interval: {'; '.join(known)}"
         if any(one.detectable is not None for pair in result.pairs.values() for one in pair.tasks):
             yield f"detectable: the difference that p < {ALPHA:g}, uncorrected, would find with probability 0.8"
@@ -259,7 +261,7 @@ class Comparison:
 def _numbers(pair: RunComparison) -> JSON:
     tasks = []
     for one in pair.tasks:
-        fields = asdict(one)
+        fields = to_json(one)
         if not one.same_as:
             del fields["same_as"]
         tasks.append({"task": fields.pop("task"), **fields.pop("comparison"), **fields})

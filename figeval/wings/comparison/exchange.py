@@ -158,13 +158,10 @@ class _Exchange:
         interval = interval_of_statistic(self.redrawn(), "bootstrap" if independent else "cluster bootstrap")
         return replace(
             result,
-            low=interval.low,
-            high=interval.high,
-            stderr=interval.stderr,
-            freedom=None if interval.low is None else math.inf,
-            interval="" if interval.low is None else str(interval),
+            interval=interval,
+            freedom=None if interval.reason else math.inf,
             note=f"no interval: {interval.reason}"
-            if interval.low is None
+            if interval.reason
             else too_sparse(differing, independent=independent),
         )
 

@@ -59,7 +59,7 @@ def differences(result: RunComparisons) -> pandas.DataFrame:
             "run_b": places[1],
             "task": one.task,
             "metric": result.metric,
-            **{name: getattr(one.comparison, name) for name in DIFFERENCES if hasattr(one.comparison, name)},
+            **{name: value for name, value in one.comparison.to_dict().items() if name in DIFFERENCES},
             "a": one.comparison.value_a,
             "b": one.comparison.value_b,
             "p_adjusted": one.p_adjusted,

@@ -14,7 +14,7 @@ from figeval.metrics.caveats import ALPHA
 from figeval.metrics.differences import larger_variance
 from figeval.metrics.intervals import CELLS, FEW, NOTHING, TINIEST, spread_of
 from figeval.metrics.matched import score_statistic, smallest_found
-from figeval.metrics.paired import PairedTest
+from figeval.metrics.paired_test import PairedTest
 
 POWER = 0.8
 SIMULATED = 12  # up to this many clusters, the power of the sign flip is simulated

@@ -142,4 +142,4 @@ def within(comparison: PairedTest, bounds: Bounds) -> PairedTest:
     if comparison.low is None or comparison.high is None:
         return comparison
     low, high = clip((comparison.low, comparison.high), bounds_of_difference(bounds))
-    return replace(comparison, low=low, high=high)
+    return replace(comparison, interval=replace(comparison.interval, low=low, high=high))
